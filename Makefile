@@ -1,0 +1,44 @@
+# Every target makes .venv if need be and installs from requirements.lock; only make, git, Python >= 3.11 and a
+# package index are needed.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := topology nodes streams tests experiments
+WORKERS ?= auto
+
+.PHONY: help demo test lint format bench lock clean
+help:            ## show the targets
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+
+.venv/installed: pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "mirrormesh needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (once; about a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint requirements.lock --editable '.[dev,experiments]'
+	@touch $@
+
+demo: .venv/installed   ## six sensors track a moving target privately, live
+	@$(BIN)/mirrormesh demo --output out/demo
+
+test: .venv/installed   ## all tests
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+
+lint: .venv/installed   ## formatting, lint, types, layers
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: .venv/installed ## put the code into its format
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/ruff check --fix $(SOURCES)
+
+bench: .venv/installed  ## speed, as ratios in one run
+	@$(BIN)/python -m tests.benchmarks.mesh
+
+lock: .venv/installed   ## show what is installed, to update requirements.lock from
+	@$(BIN)/python -m pip freeze --exclude-editable
+
+clean:           ## remove what the targets made
+	@rm -rf .venv out build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
