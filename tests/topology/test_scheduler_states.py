@@ -1,0 +1,316 @@
+"""Two schedulers on one log, among nodes that come, go, fall behind and return: what must always hold."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from topology.graphs import ring
+from topology.plans import Heartbeat, Plan
+from topology.scheduler import (
+    HeartbeatRead,
+    PlanRead,
+    PublishPlan,
+    SchedulerMachine,
+    SchedulerSettings,
+    Started,
+    Ticked,
+)
+from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
+
+NODES = ("a", "b", "c", "d")
+HORIZON = 4
+SILENCE = 3.0
+SCHEDULES = {
+    "fixed": FixedSchedule(ring(NODES)),
+    "switching": SwitchingSchedule(ring(NODES), 0.5, seed=1),
+    "cycle": CycleSchedule([ring(NODES, directed=True), ring(NODES[::-1], directed=True)]),
+}
+
+
+@dataclass
+class Node:
+    """A node as its own machine behaves: it steps what is planned for it, or asks to join."""
+
+    name: str
+    boot: int = 0
+    instance: int = 0
+    stepped: int = 0
+    join_after: int | None = None
+    leave_from: int | None = None
+
+    def beat(self, *, hello=False):
+        return Heartbeat(
+            "r",
+            self.name,
+            f"{self.name}-{self.instance}",
+            f"{self.boot:04d}",
+            self.stepped,
+            self.join_after,
+            self.leave_from,
+            hello,
+        )
+
+    def step(self, chain):
+        """Take the next planned round; return whether there was one."""
+        reached = max(self.stepped, self.join_after or 0)
+        mine = f"{self.name}-{self.instance}"
+        ahead = [plan for plan in chain if plan.round > self.stepped]
+        if self.stepped and self.join_after is None and len(ahead) > HORIZON:
+            self.join_after = chain[-1].round
+            return False
+        for plan in chain:
+            member = plan.member(self.name)
+            if plan.round <= reached or member is None or member.instance != mine:
+                continue
+            if member.full and self.join_after is not None:
+                continue
+            if not member.full or plan.follows == self.stepped:
+                self.stepped, self.join_after = plan.round, None
+                return True
+            self.join_after = chain[-1].round
+            return False
+        return False
+
+
+@dataclass
+class View:
+    """One scheduler, and what it has read."""
+
+    machine: SchedulerMachine
+    plans: int = 0
+    beats: int = 0
+    clock: float = 0.0
+    heard: dict[str, float] = field(default_factory=dict)
+    known: dict[str, Heartbeat] = field(default_factory=dict)
+
+
+def valid(log):
+    chain: list[Plan] = []
+    for plan in log:
+        if plan.may_follow(chain[-1].round if chain else None) and not (chain and chain[-1].ended):
+            chain.append(plan)
+    return chain
+
+
+class Mesh(RuleBasedStateMachine):
+    """The log of plans, the log of heartbeats, four nodes, two schedulers."""
+
+    @initialize(
+        kind=st.sampled_from(sorted(SCHEDULES)), least=st.sampled_from([None, 1, 2]), timed=st.booleans()
+    )
+    def begin(self, kind, least, timed):
+        self.settings = SchedulerSettings("r", SCHEDULES[kind], HORIZON, SILENCE, min_members=least)
+        self.least = least or len(NODES)
+        self.timed = timed
+        self.log: list[Plan] = []
+        self.progress: list[Heartbeat] = []
+        self.nodes = {name: Node(name) for name in NODES}
+        self.now = 0.0
+        self.views = [self.new_view(), self.new_view()]
+        for node in self.nodes.values():
+            self.progress.append(node.beat(hello=True))
+
+    def new_view(self):
+        view = View(SchedulerMachine(self.settings), len(self.log), len(self.progress))
+        for beat in self.progress:
+            self.learn(view, beat)
+        view.heard.clear()
+        self.send(view, Started(tuple(self.log), tuple(self.progress)))
+        return view
+
+    @staticmethod
+    def learn(view, beat):
+        if beat.boot >= view.known.get(beat.node, beat).boot:
+            view.known[beat.node] = beat
+            view.heard[beat.node] = view.clock
+
+    # ----------------------------------------------------------------------------------------- rules
+
+    @rule(name=st.sampled_from(NODES), rounds=st.integers(0, 6))
+    def node_steps(self, name, rounds):
+        node, chain = self.nodes[name], valid(self.log)
+        for _ in range(rounds):
+            if not node.step(chain):
+                break
+        self.progress.append(node.beat())
+
+    @rule(name=st.sampled_from(NODES), lost=st.booleans(), straggles=st.booleans())
+    def node_restarts(self, name, lost, straggles):
+        node = self.nodes[name]
+        old = node.beat()
+        node.boot += 1
+        node.join_after = None
+        if lost:
+            node.instance, node.stepped = node.boot, 0
+        self.progress.append(node.beat(hello=True))
+        if straggles:
+            self.progress.append(old)
+
+    @rule(name=st.sampled_from(NODES), ahead=st.integers(-2, 6))
+    def node_leaves(self, name, ahead):
+        chain = valid(self.log)
+        self.nodes[name].leave_from = max(1, (chain[-1].round if chain else 0) + ahead)
+        self.progress.append(self.nodes[name].beat())
+
+    @rule(name=st.sampled_from(NODES))
+    def node_stays(self, name):
+        self.nodes[name].leave_from = None
+        self.progress.append(self.nodes[name].beat())
+
+    @rule(which=st.integers(0, 1), plans=st.integers(0, 6), beats=st.integers(0, 6))
+    def scheduler_reads(self, which, plans, beats):
+        self.read(self.views[which], plans, beats)
+
+    @rule()
+    def both_read_everything(self):
+        for view in self.views:
+            self.read(view, 100, 100)
+
+    @rule(which=st.integers(0, 1), seconds=st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+    def time_passes(self, which, seconds):
+        self.tick(self.views[which], seconds)
+
+    @rule(which=st.integers(0, 1))
+    def scheduler_restarts(self, which):
+        self.views[which] = self.new_view()
+
+    # --------------------------------------------------------------------------------------- effects
+
+    def read(self, view, plans, beats):
+        for _ in range(plans):
+            if view.plans < len(self.log):
+                view.plans += 1
+                self.send(view, PlanRead(self.log[view.plans - 1]))
+        for beat in self.progress[view.beats : view.beats + beats]:
+            view.beats += 1
+            self.learn(view, beat)
+            self.send(view, HeartbeatRead(beat))
+
+    def tick(self, view, seconds):
+        view.clock += seconds
+        self.now += seconds
+        self.send(view, Ticked(seconds, int(self.now) if self.timed else None))
+
+    def send(self, view, event):
+        plans = [effect.plan for effect in view.machine.handle(event) if isinstance(effect, PublishPlan)]
+        assert len(plans) <= 1
+        for plan in plans:
+            self.check(plan, valid(self.log[: view.plans]), view)
+            self.log.append(plan)
+
+    # ---------------------------------------------------------------------------------- what must hold
+
+    def check(self, plan, chain, view):
+        last = chain[-1] if chain else None
+        assert last is None or not last.ended
+        assert plan.follows == (last.round if last else 0)
+        assert plan.round > plan.follows
+        assert plan.named == self.named(chain)
+        if plan.ended:
+            return
+        self.check_members(plan, last, view)
+        self.check_weights(plan)
+        if last is not None:
+            for member in last.members:
+                self.check_horizon(member, chain, view)
+
+    @staticmethod
+    def named(chain):
+        counts: dict[str, int] = {}
+        for plan in chain:
+            for member in plan.members:
+                counts[member.name] = counts.get(member.name, 0) + 1
+        return tuple(sorted(counts.items()))
+
+    def check_members(self, plan, last, view):
+        assert any(member.full for member in plan.members)
+        if last is None:
+            assert len(plan.members) >= self.least
+        for member in plan.members:
+            known = view.known.get(member.name)
+            if known is not None:  # the newest process speaks for its node
+                assert known.instance == member.instance
+                assert known.leave_from is None or plan.round < known.leave_from
+            if last is None:
+                assert member.full
+            elif member.full:
+                before = last.member(member.name)
+                assert before is not None
+                assert before.instance == member.instance
+        for name in NODES:
+            known = view.known.get(name)
+            wishes = known is not None and (known.leave_from is not None or known.join_after is not None)
+            if self.surely_live(view, name) and not wishes:
+                assert plan.member(name) is not None
+
+    def check_weights(self, plan):
+        size = len(plan.members)
+        matrix = np.zeros((size, size))
+        matrix[plan.targets, plan.sources] = plan.weights
+        full = np.array([member.full for member in plan.members])
+        assert (matrix[:, ~full] == 0).all()
+        inside = matrix[np.ix_(full, full)]
+        inside += np.diag(1 - inside.sum(1))
+        assert (inside >= -1e-12).all()
+        assert np.allclose(inside.sum(0), 1, atol=1e-12)
+        for row in matrix[~full]:
+            heard = row[row > 0]
+            assert np.allclose(heard * heard.size, 1)
+        graph = self.settings.schedule.graph
+        names = [member.name for member in plan.members]
+        for source, target in zip(plan.sources.tolist(), plan.targets.tolist(), strict=True):
+            assert names[source] in graph.into[graph.index[names[target]]]
+
+    @staticmethod
+    def surely_live(view, name):
+        return name in view.heard and view.clock - view.heard[name] <= SILENCE
+
+    def check_horizon(self, member, chain, view):
+        """Whoever is live, was planned and can go on is at most H planned rounds behind the new plan."""
+        known = view.known.get(member.name)
+        if known is None or not self.surely_live(view, member.name) or known.instance != member.instance:
+            return
+        if known.join_after is not None or known.leave_from is not None:
+            return
+        joined = [plan.follows for plan in chain if self.joins(plan, member)]
+        stepped = max([known.stepped, *joined])
+        assert sum(plan.round > stepped for plan in chain) + 1 <= HORIZON
+
+    @staticmethod
+    def joins(plan, member):
+        listed = plan.member(member.name)
+        return listed is not None and listed.instance == member.instance and not listed.full
+
+    # --------------------------------------------------------------------------------------- the end
+
+    def teardown(self):
+        """Whatever has happened: once all is well for a while, the mesh goes on, or the run is over."""
+        if not hasattr(self, "nodes"):
+            return
+        for node in self.nodes.values():
+            node.leave_from = None
+            self.progress.append(node.beat())
+        before = len(valid(self.log))
+        for _ in range(15):
+            chain = valid(self.log)
+            for node in self.nodes.values():
+                while node.step(chain):
+                    pass
+                self.progress.append(node.beat())
+            for view in self.views:
+                self.read(view, 1000, 1000)
+                self.tick(view, 0.5)
+        chain = valid(self.log)
+        assert all(plan.round > earlier.round for earlier, plan in pairwise(chain))
+        if chain[-1].ended:
+            return
+        assert len(chain) > before + 2 * HORIZON
+        assert [member.full for member in chain[-1].members] == [True] * len(NODES)
+
+
+Mesh.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestMesh = Mesh.TestCase

@@ -1,0 +1,139 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topology.graphs import complete, from_edges, ring, star
+from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
+from topology.weights import fixed, metropolis
+
+NODES = tuple("abcdef")
+SWAP = fixed("abcd", np.eye(4)[[1, 0, 3, 2]])
+KINDS: dict[str, Schedule] = {
+    "undirected": FixedSchedule(ring(NODES)),
+    "directed": FixedSchedule(ring(NODES, directed=True)),
+    "matrix": FixedSchedule(fixed(NODES, (np.ones((6, 6)) - np.eye(6)) / 5)),
+    "cycle": CycleSchedule([ring(NODES), ring(NODES[::2] + NODES[1::2], directed=True), star(NODES)]),
+    "switching": SwitchingSchedule(complete(NODES), 0.5, seed=7),
+}
+
+
+def keys(graph, names):
+    ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+    return {(names[source], names[target]) for source, target in ends}
+
+
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    round=st.integers(1, 10**12),
+    members=st.sets(st.sampled_from(NODES), min_size=1),
+)
+def test_every_schedule_is_doubly_stochastic_over_provisioned_edges(kind, round, members):
+    schedule, names = KINDS[kind], tuple(sorted(members))
+    weights = schedule.weights(round, names)
+    assert weights.nodes == names
+    assert np.allclose(weights.dense().sum(0), 1, atol=1e-12)
+    assert keys(weights, names) <= keys(schedule.graph, NODES)
+    again = schedule.weights(round, names)
+    assert np.array_equal(weights.dense(), again.dense())
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_both_directions_of_every_edge_are_provisioned(kind):
+    graph = KINDS[kind].graph
+    assert not graph.directed
+    assert keys(graph, NODES) == {(b, a) for a, b in keys(graph, NODES)}
+
+
+def test_a_fixed_matrix_without_one_node_is_metropolis_of_the_others():
+    without = KINDS["matrix"].weights(1, tuple("abcde"))
+    assert np.allclose(without.dense(), np.full((5, 5), 0.2), atol=1e-15)
+
+
+def test_a_directed_ring_without_one_node_speaks_both_ways():
+    without = KINDS["directed"].weights(1, tuple("abcde"))
+    line = from_edges(tuple("abcde"), list(pairwise("abcde")))
+    assert (without.dense() == metropolis(line).dense()).all()
+
+
+def test_a_cycle_starts_with_its_first_and_repeats():
+    cycle = CycleSchedule([SWAP, ring("abcd"), ring("abcd", directed=True)])
+    parts = [FixedSchedule(part).weights(1, tuple("abcd")).dense() for part in cycle.contents]
+    for round in range(1, 8):
+        assert (cycle.weights(round, tuple("abcd")).dense() == parts[(round - 1) % 3]).all()
+
+
+def test_in_a_cycle_only_undirected_graphs_keep_to_their_own_pairs():
+    cycle = CycleSchedule([SWAP, ring("abcd")])
+    assert cycle.graph.sources.size == 8  # the ring a-b-c-d holds a-b and c-d
+    # for a swap without d: over all that is provisioned among a, b, c
+    assert keys(cycle.weights(1, tuple("abc")), "abc") == {*zip("abbc", "bacb", strict=True)}
+    cycle = CycleSchedule([star("abcd"), SWAP])
+    assert keys(cycle.weights(1, tuple("acd")), "acd") == {*zip("acad", "cada", strict=True)}
+    assert keys(cycle.weights(2, tuple("acd")), "acd") == {*zip("acadcd", "cadadc", strict=True)}
+
+
+def test_switching_is_metropolis_of_the_pairs_that_are_on():
+    weights = KINDS["switching"].weights(5, NODES)
+    on = from_edges(NODES, [pair for pair in keys(weights, NODES) if pair[0] < pair[1]])
+    assert (weights.dense() == metropolis(on).dense()).all()
+
+
+def test_switching_does_not_depend_on_who_is_there():
+    some = tuple("bdef")
+    for round in range(1, 50):
+        everyone = keys(KINDS["switching"].weights(round, NODES), NODES)
+        expected = {edge for edge in everyone if set(edge) <= set(some)}
+        assert keys(KINDS["switching"].weights(round, some), some) == expected
+
+
+def test_switching_has_each_pair_on_independently_with_its_probability():
+    schedule = SwitchingSchedule(ring("abcd"), 0.3, seed=1)
+    on = np.zeros((4000, 4))
+    for round in range(1, 4001):
+        found = keys(schedule.weights(round, tuple("abcd")), "abcd")
+        on[round - 1] = [pair in found for pair in zip("abca", "bcdd", strict=True)]
+    # Standard deviations: 0.0073 of a frequency, 0.0033 of a covariance.
+    assert (np.abs(on.mean(0) - 0.3) < 0.03).all()
+    assert (np.abs(np.cov(on.T) - np.diag([0.21] * 4)) < 0.015).all()
+    centred = on[:, 0] - 0.3
+    assert abs((centred[1:] * centred[:-1]).mean()) < 0.015
+
+
+def test_switching_with_probability_one_is_the_graph():
+    schedule = SwitchingSchedule(ring(NODES), 1.0, seed=0)
+    assert (schedule.weights(3, NODES).dense() == metropolis(ring(NODES)).dense()).all()
+
+
+def test_switching_differs_by_seed():
+    other = SwitchingSchedule(complete(NODES), 0.5, seed=8)
+    assert any(
+        keys(other.weights(round, NODES), NODES) != keys(KINDS["switching"].weights(round, NODES), NODES)
+        for round in range(1, 5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: CycleSchedule([]), "at least one"),
+        (lambda: CycleSchedule([ring("abc"), ring("abcd")]), "as in the first graph"),
+        (lambda: FixedSchedule(from_edges("ab", [("a", "b")], directed=True)), "edge a -> b is on no"),
+        (lambda: CycleSchedule([from_edges("ab", [("a", "b")], directed=True)]), "edge a -> b is on no"),
+        (lambda: SwitchingSchedule(ring("abc", directed=True), 0.5, 0), "undirected"),
+        (lambda: SwitchingSchedule(ring("abc"), 0.0, 0), "probability 0.0"),
+        (lambda: SwitchingSchedule(ring("abc"), 1.5, 0), "probability 1.5"),
+        (lambda: SwitchingSchedule(ring("abc"), float("nan"), 0), "probability nan"),
+    ],
+)
+def test_refused_at_load(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_an_unknown_member_is_refused():
+    for schedule in KINDS.values():
+        with pytest.raises(ValueError, match="member 'x'"):
+            schedule.weights(1, ("a", "x"))

@@ -1,0 +1,1 @@
+"""The graph: who may speak to whom, with which weights, in which round. Pure."""

@@ -1,0 +1,65 @@
+"""Whether what nodes learn reaches everybody, and how fast: for reports, before a run."""
+
+import numpy as np
+
+from topology.plans import IntArray
+from topology.reach import strongly_connected
+from topology.schedules import Schedule
+
+DENSE = 512
+"""The most nodes for which a mixing rate is computed."""
+
+
+def window(schedule: Schedule, limit: int, starts: int) -> int | None:
+    """Return the smallest B such that any B rounds in a row, put together, connect all nodes strongly.
+
+    Looked at for the windows that begin in rounds 1 to `starts` with all nodes there. None: some window of
+    `limit` rounds does not.
+    """
+    edges = _Edges(schedule)
+    widest = width = 1
+    for start in range(1, starts + 1):
+        width = max(width - 1, 1)  # the window from here ends no earlier than the one before it did
+        while not edges.connect(start, start + width):
+            width += 1
+            if width > limit:
+                return None
+        widest = max(widest, width)
+    return widest
+
+
+class _Edges:
+    """The edges of each round as keys, computed once."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._nodes = schedule.graph.nodes
+        self._keys: dict[int, IntArray] = {}
+
+    def connect(self, start: int, end: int) -> bool:
+        """Return whether rounds start to end - 1 together are strongly connected."""
+        size = len(self._nodes)
+        keys = np.unique(np.concatenate([self._of(number) for number in range(start, end)]))
+        return strongly_connected(keys % size, keys // size, size)
+
+    def _of(self, number: int) -> IntArray:
+        if number not in self._keys:
+            weights = self._schedule.weights(number, self._nodes)
+            self._keys[number] = weights.targets * len(self._nodes) + weights.sources
+        return self._keys[number]
+
+
+def mixing_rate(schedule: Schedule, rounds: int, start: int = 1) -> float | None:
+    """Return the second singular value of A(start + rounds - 1) ... A(start), all nodes there.
+
+    The largest share of the disagreement between nodes that is left after these rounds: 0 is agreement, 1 is
+    none of it gone (Nedic and Ozdaglar, 2009, section III). None for more than 512 nodes.
+    """
+    nodes = schedule.graph.nodes
+    if len(nodes) > DENSE:
+        return None
+    product = np.eye(len(nodes))
+    for number in range(start, start + rounds):
+        product = schedule.weights(number, nodes).dense() @ product
+    values = np.linalg.svd(product, compute_uv=False)
+    return float(values[1]) if len(nodes) > 1 else 0.0

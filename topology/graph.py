@@ -1,0 +1,117 @@
+"""One graph over named nodes: who may speak to whom. Immutable."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from topology.plans import IntArray
+
+NAME = re.compile(r"[a-z0-9-]+")
+"""What a node may be called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in the bytes order of their names, and edges between them. Immutable; takes its arrays over.
+
+    Edge k goes from `nodes[sources[k]]` to `nodes[targets[k]]`; both arrays have shape (E,), sorted by
+    (target, source), distinct, without self-loops. An undirected graph holds both directions of each pair.
+    Raises ValueError where this is not so.
+    """
+
+    nodes: tuple[str, ...]
+    sources: IntArray
+    targets: IntArray
+    directed: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.nodes:
+            raise ValueError("nodes: a graph has at least one")
+        for name in self.nodes:
+            if not NAME.fullmatch(name):
+                raise ValueError(f"node {name!r}: a name is made of a-z, 0-9 and -")
+        check_edges(self.nodes, self.sources, self.targets)
+        if not self.directed:
+            size = len(self.nodes)
+            if not np.array_equal(np.sort(self.sources * size + self.targets), self._keys):
+                raise ValueError("an undirected graph holds both directions of each pair")
+
+    @property
+    def _keys(self) -> IntArray:
+        return self.targets * len(self.nodes) + self.sources
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The position of each node."""
+        return {name: position for position, name in enumerate(self.nodes)}
+
+    @cached_property
+    def into(self) -> tuple[tuple[str, ...], ...]:
+        """For each node, the nodes with an edge into it, in bytes order."""
+        rows: list[list[str]] = [[] for _ in self.nodes]
+        for source, target in zip(self.sources.tolist(), self.targets.tolist(), strict=True):
+            rows[target].append(self.nodes[source])
+        return tuple(map(tuple, rows))
+
+    def both_ways(self) -> "Graph":
+        """Return the undirected graph that has every edge of this one in both directions."""
+        return self if not self.directed else from_indices(self.nodes, self.sources, self.targets)
+
+    def among(self, members: tuple[str, ...]) -> "Graph":
+        """Return the graph that is left when only `members` (in bytes order) are there.
+
+        Raises ValueError for a member that is not a node.
+        """
+        if members == self.nodes:
+            return self
+        unknown = [name for name in members if name not in self.index]
+        if unknown:
+            raise ValueError(f"member {unknown[0]!r}: not a node of the graph")
+        place = np.full(len(self.nodes), -1, np.int64)
+        place[[self.index[name] for name in members]] = np.arange(len(members))
+        sources, targets = place[self.sources], place[self.targets]
+        kept = (sources >= 0) & (targets >= 0)
+        return Graph(members, sources[kept], targets[kept], self.directed)
+
+
+def check_edges(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) -> None:
+    """Freeze and check edges as `Graph` and `Weights` hold them. Raises ValueError."""
+    if list(nodes) != sorted(set(nodes)):
+        raise ValueError(f"nodes {list(nodes)}: must be distinct and in bytes order")
+    size = len(nodes)
+    if not sources.shape == targets.shape == (sources.size,):
+        raise ValueError(f"sources {sources.shape} and targets {targets.shape}: must be of one shape (E,)")
+    sources.flags.writeable = targets.flags.writeable = False
+    if not sources.size:
+        return
+    if min(sources.min(), targets.min()) < 0 or max(sources.max(), targets.max()) >= size:
+        raise ValueError(f"an edge names a node outside 0..{size - 1}")
+    keys = targets * size + sources
+    if (keys[1:] <= keys[:-1]).any() or (sources == targets).any():
+        raise ValueError("edges must be distinct, sorted by (target, source), without self-loops")
+
+
+def from_indices(
+    nodes: tuple[str, ...], sources: IntArray, targets: IntArray, *, directed: bool = False
+) -> Graph:
+    """Return the graph with these edges, in any order; undirected: their other directions too."""
+    if not directed:
+        sources, targets = np.concatenate((sources, targets)), np.concatenate((targets, sources))
+    keys = np.unique(targets * len(nodes) + sources)
+    return Graph(nodes, keys % len(nodes), keys // len(nodes), directed)
+
+
+def union(graphs: Sequence[Graph]) -> Graph:
+    """Return the undirected graph of every edge of every one of `graphs`, in both directions.
+
+    Raises ValueError unless all have the same nodes.
+    """
+    nodes = graphs[0].nodes
+    for graph in graphs:
+        if graph.nodes != nodes:
+            raise ValueError(f"nodes {list(graph.nodes)}: must be {list(nodes)}, as in the first graph")
+    sources = np.concatenate([graph.sources for graph in graphs])
+    return from_indices(nodes, sources, np.concatenate([graph.targets for graph in graphs]))

@@ -1,0 +1,142 @@
+"""Schedules: which edges are on in which round, with which weights. Pure functions of (round, members).
+
+`members` are the full members of the round in bytes order. A schedule's graph holds every edge that may ever
+be on: the edges to provision. Of every edge both directions are, so that whoever is there can be given
+symmetric weights: a directed ring that misses one node has no doubly stochastic weights but the identity.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from topology.graph import Graph, union
+from topology.keyed import generator
+from topology.plans import IntArray
+from topology.weights import Weights, metropolis, metropolis_on, permutations
+
+CACHED = 16
+"""For how many sets of members what does not depend on the round is kept."""
+
+
+class Schedule(Protocol):
+    """What a scheduler asks of a schedule."""
+
+    @property
+    def graph(self) -> Graph:
+        """The provisioned edges: an undirected graph of all nodes and every edge that may ever be on."""
+        ...
+
+    def weights(self, round: int, members: tuple[str, ...]) -> Weights:
+        """Return the weights among `members` in `round` (from 1), over provisioned edges only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSchedule:
+    """The same every round: a graph, or weights as given.
+
+    An undirected graph has Metropolis weights, a directed one permutations. While a node is missing, those
+    of a directed graph and given weights are replaced by Metropolis weights over the provisioned pairs of
+    the members that are there. Raises ValueError for a directed graph with an edge on no directed cycle.
+    """
+
+    content: Graph | Weights
+
+    def __post_init__(self) -> None:
+        self.whole  # noqa: B018 # computed here, so that bad weights are refused at load
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The provisioned edges, both ways."""
+        return (self.content if isinstance(self.content, Graph) else self.content.graph).both_ways()
+
+    @cached_property
+    def whole(self) -> Weights:
+        """The weights when every node is there."""
+        if isinstance(self.content, Weights):
+            return self.content
+        return permutations(self.content) if self.content.directed else metropolis(self.content)
+
+    def weights(self, round: int, members: tuple[str, ...]) -> Weights:  # noqa: ARG002 # the protocol's
+        """Return the weights among `members`."""
+        return self.whole if members == self.graph.nodes else metropolis_among(self.graph, members)
+
+
+@dataclass(frozen=True, eq=False)
+class CycleSchedule:
+    """Graphs or weights in turn; round 1 has the first.
+
+    While a node is missing, directed graphs and given weights are replaced by Metropolis weights over every
+    provisioned pair, undirected graphs by those over their own. Raises ValueError for an empty cycle, and
+    for graphs or weights that differ in their nodes.
+    """
+
+    contents: Sequence[Graph | Weights]
+
+    def __post_init__(self) -> None:
+        if not self.contents:
+            raise ValueError("cycle: must name at least one graph or matrix")
+        self.graph  # noqa: B018 # computed here, so that bad graphs are refused at load
+
+    @cached_property
+    def parts(self) -> tuple[FixedSchedule, ...]:
+        """Each round of the cycle by itself."""
+        return tuple(map(FixedSchedule, self.contents))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The provisioned edges: those of all parts, both ways."""
+        return union([part.graph for part in self.parts])
+
+    def weights(self, round: int, members: tuple[str, ...]) -> Weights:
+        """Return the weights among `members` in `round`."""
+        part = self.parts[(round - 1) % len(self.parts)]
+        if members == self.graph.nodes:
+            return part.whole
+        symmetric = isinstance(part.content, Graph) and not part.content.directed
+        return metropolis_among(part.graph if symmetric else self.graph, members)
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingSchedule:
+    """Each pair of an undirected graph is on with `probability`, independent over pairs and rounds.
+
+    Which are on is a function of (seed, round) alone, not of the members. Metropolis weights over those.
+    Raises ValueError for a directed graph or a probability outside (0, 1].
+    """
+
+    graph: Graph
+    probability: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.graph.directed:
+            raise ValueError("switching: the graph must be undirected")
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"switching: probability {self.probability}: must be above 0, at most 1")
+
+    def weights(self, round: int, members: tuple[str, ...]) -> Weights:
+        """Return the weights among `members` in `round`."""
+        pairs, present, count = _pairs_among(self.graph, members)
+        draws = generator("switching", self.seed, round).random(count)
+        on = draws[pairs] < self.probability
+        return metropolis_on(members, present.sources[on], present.targets[on])
+
+
+@lru_cache(CACHED)
+def metropolis_among(graph: Graph, members: tuple[str, ...]) -> Weights:
+    """Return Metropolis weights over the edges of an undirected graph among `members`."""
+    return metropolis(graph.among(members))
+
+
+@lru_cache(CACHED)
+def _pairs_among(graph: Graph, members: tuple[str, ...]) -> tuple[IntArray, Graph, int]:
+    """Return the pair that each edge among `members` is of, those edges, the number of pairs in all."""
+    low, high = np.minimum(graph.sources, graph.targets), np.maximum(graph.sources, graph.targets)
+    keys, pairs = np.unique(low * len(graph.nodes) + high, return_inverse=True)
+    chosen = set(members)
+    there = np.array([name in chosen for name in graph.nodes], np.bool_)
+    return pairs[there[graph.sources] & there[graph.targets]], graph.among(members), keys.size

@@ -1,0 +1,119 @@
+"""Doubly stochastic weights A: how much node i takes of what node j released (a_ij, j -> i)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from topology.circulation import circulation
+from topology.graph import Graph, check_edges
+from topology.plans import TOLERANCE, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """A doubly stochastic matrix A, sparse. Immutable; takes its arrays over.
+
+    a_ij = `values[k]` for i = `targets[k]`, j = `sources[k]`, all of shape (E,), indices into `nodes` (in
+    bytes order), sorted by (target, source), no self-loops: a_ii = 1 - the rest of the row. Raises
+    ValueError, with the row or column and its sum, for weights that are not doubly stochastic.
+    """
+
+    nodes: tuple[str, ...]
+    sources: IntArray
+    targets: IntArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        check_edges(self.nodes, self.sources, self.targets)
+        if self.values.shape != self.sources.shape:
+            raise ValueError(
+                f"values of shape {self.values.shape}: must be {self.sources.shape}, one an edge"
+            )
+        self.values.flags.writeable = False
+        if not (self.values > 0).all():  # false for NaN too
+            raise ValueError("a weight on an edge is not above 0: leave the edge out")
+        size = len(self.nodes)
+        rows = np.bincount(self.targets, self.values, size)
+        if (rows > 1 + TOLERANCE).any():
+            worst = int(rows.argmax())
+            raise ValueError(
+                f"row {self.nodes[worst]}: weights off the diagonal sum to {rows[worst]:.12g}: at most 1"
+            )
+        columns = np.bincount(self.sources, self.values, size) + (1 - rows)
+        if (np.abs(columns - 1) > TOLERANCE).any():
+            worst = int(np.abs(columns - 1).argmax())
+            raise ValueError(f"column {self.nodes[worst]} sums to {columns[worst]:.12g}: must be 1")
+
+    @property
+    def graph(self) -> Graph:
+        """The edges that the weights use, as a directed graph."""
+        return Graph(self.nodes, self.sources, self.targets, directed=True)
+
+    def dense(self) -> FloatArray:
+        """Return the matrix, shape (N, N), the diagonal filled in. For reports and tests."""
+        matrix = np.zeros((len(self.nodes), len(self.nodes)))
+        matrix[self.targets, self.sources] = self.values
+        np.fill_diagonal(matrix, 1 - matrix.sum(1))
+        return matrix
+
+
+def metropolis(graph: Graph) -> Weights:
+    """Return a_ij = 1 / (1 + max(degree_i, degree_j)) on the edges of an undirected graph; symmetric.
+
+    Every diagonal is positive. Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on
+    average consensus", 2005, equation 7. Raises ValueError for a directed graph.
+    """
+    if graph.directed:
+        raise ValueError("metropolis weights need an undirected graph; a directed one has permutations")
+    return metropolis_on(graph.nodes, graph.sources, graph.targets)
+
+
+def metropolis_on(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) -> Weights:
+    """Return Metropolis weights on edges that come in both directions, as `Graph` holds them."""
+    degrees = np.bincount(targets, minlength=len(nodes))
+    values = 1.0 / (1.0 + np.maximum(degrees[sources], degrees[targets]))
+    return Weights(nodes, sources, targets, values)
+
+
+def permutations(graph: Graph) -> Weights:
+    """Return weights for a directed graph: a convex combination of permutations along its cycles.
+
+    The edges are covered by cycles that together pass each of them at least once (`circulation`); a cycle
+    is a permutation P_c that leaves the other nodes in place. With k the most cycles through one node,
+    A = I + sum_c (P_c - I) / (k + 1): positive on every edge and on the diagonal, rows and columns sum to 1,
+    so a convex combination of permutations (Birkhoff, 1946). On a directed ring: (I + P) / 2.
+    Raises ValueError, naming it, for an edge on no directed cycle: no doubly stochastic weight is above 0
+    there.
+    """
+    passes = circulation(graph)
+    through = np.bincount(graph.targets, passes, len(graph.nodes)).max(initial=0.0)
+    return Weights(graph.nodes, graph.sources, graph.targets, passes / (1.0 + through))
+
+
+def fixed(nodes: Sequence[str], matrix: ArrayLike) -> Weights:
+    """Return the given matrix: row i, column j is a_ij (j -> i), both in the order of `nodes`.
+
+    Taken as it is, a zero diagonal included. Raises ValueError that names the row, the column or the entry
+    and its value, for a matrix that is not square, not of the nodes' number, or not doubly stochastic.
+    """
+    dense = np.array(matrix, np.float64)
+    size = len(nodes)
+    if dense.shape != (size, size):
+        raise ValueError(f"matrix of shape {dense.shape}: must be {(size, size)}, one row a node")
+    if not (dense >= 0).all():  # false for NaN too
+        row, column = np.argwhere(~(dense >= 0))[0]
+        raise ValueError(
+            f"row {nodes[row]}, column {nodes[column]}: {dense[row, column]:g}: must be 0 or above"
+        )
+    for axis, word in ((1, "row"), (0, "column")):
+        sums = dense.sum(axis)
+        if not (np.abs(sums - 1) <= TOLERANCE).all():  # false for infinity too
+            worst = int(np.abs(sums - 1).argmax())
+            raise ValueError(f"{word} {nodes[worst]} sums to {sums[worst]:.12g}: must be 1")
+    order = sorted(range(size), key=nodes.__getitem__)
+    dense = dense[np.ix_(order, order)]
+    np.fill_diagonal(dense, 0.0)
+    targets, sources = dense.nonzero()
+    return Weights(tuple(nodes[k] for k in order), sources, targets, dense[targets, sources])
