@@ -1,0 +1,1 @@
+"""One learner: mirror maps, constraints, losses, algorithms, slots, the node machine, regret. Pure."""

@@ -1,0 +1,123 @@
+"""Algorithms as two public functions: `decide` (consensus -> decision) and `update` (-> the next release).
+
+DPDO-NC (Zhou, Li 2025, Algorithm 1) and DOLA (Li et al. 2018, Algorithms 1, 2 and 4) are one mirror step;
+they differ in the public point at which the gradient is taken.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal, Protocol
+
+import numpy as np
+
+from nodes.checks import finite_array, not_negative
+from nodes.constraints import Constraint
+from nodes.mirror_step import MirrorStep
+from nodes.step_sizes import StepSize
+from nodes.values import Consensus, Decision, FloatArray
+
+GradientAt = Literal["decision", "consensus"]
+
+
+class Algorithm(Protocol):
+    """What one learner does with public values. Pure; arrays (d,) or (..., d) with contiguous rows."""
+
+    @property
+    def start(self) -> FloatArray:
+        """x_1, the first release, shape (d,)."""
+
+    @property
+    def constraint(self) -> Constraint:
+        """Omega, the set in which decisions lie."""
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of a release."""
+
+    @property
+    def reach(self) -> float:
+        """The largest L2 norm of a release before any noise on it."""
+
+    def decide(self, round: int, consensus: Consensus) -> Decision:
+        """Return x_t, what the node acts on in round t."""
+
+    def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
+        """Return the public point at which the slot's gradients are taken."""
+
+    def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:
+        """Return the next round's release, before any noise on it; `gradient` is the mechanism's."""
+
+    def contain(self, z: FloatArray) -> FloatArray:
+        """Return z projected onto the set in which releases live."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MirrorDescent:
+    """q_{t+1} = argmin over x in Omega of D(x, z_t) + alpha_t <eta z_t + g, x>;  x_t = the same with alpha 0.
+
+    eta is the `regulariser`, at the public consensus z_t (Li et al. 2018, Algorithm 4, with the public point
+    in place of the private w_t). `x_1` (d,) is the point of Omega where phi is least unless given.
+    ValueError if eta is negative or not finite, if `gradient_at` is unknown, or if x_1 is not in Omega.
+    """
+
+    step: MirrorStep
+    step_size: StepSize
+    regulariser: float = 0.0
+    gradient_at: GradientAt = "decision"
+    x_1: FloatArray | None = None
+    start: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        not_negative("regulariser", self.regulariser)
+        if self.gradient_at not in {"decision", "consensus"}:
+            raise ValueError(f"gradient_at is {self.gradient_at!r}: must be 'decision' or 'consensus'")
+        start = self.step.start if self.x_1 is None else self._checked(self.x_1)
+        object.__setattr__(self, "start", start)
+
+    def _checked(self, x_1: FloatArray) -> FloatArray:
+        start = finite_array("x_1", x_1)
+        if start.shape != (self.dimension,):
+            raise ValueError(f"x_1 has shape {start.shape}: must be ({self.dimension},)")
+        if np.abs(self.step.project(start) - start).max() > 1e-9 * max(1.0, self.reach):
+            raise ValueError(f"x_1 is {start.tolist()}: must be in the {self.step.constraint.name}")
+        return finite_array("x_1", self.step.project(start))
+
+    @property
+    def constraint(self) -> Constraint:
+        """Omega."""
+        return self.step.constraint
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d."""
+        return self.step.constraint.dimension
+
+    @property
+    def reach(self) -> float:
+        """The largest L2 norm of a member of Omega."""
+        return self.step.constraint.reach
+
+    def decide(self, round: int, consensus: Consensus) -> Decision:  # noqa: ARG002 # a lasso step needs it
+        """Return the Bregman projection of the consensus onto Omega, shape (..., d)."""
+        return Decision(self.step.project(consensus))
+
+    def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
+        """Return the decision (DPDO-NC, ours) or the unprojected consensus (DOLA), shape (..., d)."""
+        return decision if self.gradient_at == "decision" else consensus
+
+    def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:
+        """Return the mirror step from z_t along alpha_t (eta z_t + g), shape (..., d)."""
+        if self.regulariser:
+            gradient = self.regulariser * consensus + gradient
+        return self.step(consensus, self.step_size(round) * gradient)
+
+    def contain(self, z: FloatArray) -> FloatArray:
+        """Return the Bregman projection of z onto Omega, shape (..., d)."""
+        return self.step.project(z)
+
+
+dpdo_nc = partial(MirrorDescent, gradient_at="decision")
+"""DPDO-NC (Zhou, Li 2025, Algorithm 1) with the gradient at the public decision."""
+
+dola = partial(MirrorDescent, gradient_at="consensus")
+"""DOLA (Li et al. 2018, Algorithms 1, 2 and 4), with the gradient at the public consensus."""

@@ -1,0 +1,29 @@
+"""Exact numbers for what is claimed: decimals as fractions, and floats that never round down."""
+
+import math
+from fractions import Fraction
+
+
+def decimal(value: float | str) -> Fraction:
+    """Return the decimal number that is written, exactly: 0.1 (or "0.1") is 1/10, not the nearest double.
+
+    Raises ValueError unless `value` is finite.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{value!r} is not a number") from None
+
+
+def rounded_up(value: Fraction) -> float:
+    """Return the smallest float that is at least `value`."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def as_text(value: Fraction) -> str:
+    """Return `value` as people write it: as a decimal where that is exact (0.1, 10), else 1/3."""
+    text = f"{float(value)!r}".removesuffix(".0")
+    return text if Fraction(text) == value else str(value)

@@ -1,0 +1,176 @@
+"""What goes into a node machine, and what comes out: frozen values, nothing else.
+
+The shell feeds events in one queue, and handles the next one only when every effect of the one before is done,
+in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nodes.journal import DataPosition, JournalRecord
+from nodes.messages import ReleaseMessage
+from nodes.privacy.private import Private
+from nodes.values import Decision, FloatArray, Observations, Release
+from topology.plans import Heartbeat, Plan
+
+# ---------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class PlanArrived:
+    """A plan was read from the topology, at that offset."""
+
+    plan: Plan
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
+
+    `plans` is the topology from the last record's `topology_position` to its end.
+    """
+
+    records: tuple[JournalRecord, ...] = ()
+    plans: tuple[PlanArrived, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseArrived:
+    """A well-formed release was read from an edge into this node, at that offset."""
+
+    message: ReleaseMessage
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotClosed:
+    """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start."""
+
+    round: int
+    observations: Private[Observations]
+    position: DataPosition
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlinePassed:
+    """The deadline of `StartDeadline` is over, and every in-edge was read to its end after it."""
+
+    round: int
+
+
+Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
+
+# --------------------------------------------------------------------------------------------- effects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Journal:
+    """Make the record durable before anything that follows. Any error ends the process."""
+
+    record: JournalRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SendRelease:
+    """Send the message on the edges to `targets`; send it again until it is acknowledged."""
+
+    targets: tuple[str, ...]
+    message: ReleaseMessage
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSlot:
+    """Collect the records of this round's slot from `position` on (None: from the topic's end)."""
+
+    round: int
+    position: DataPosition | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartDeadline:
+    """Wait for the round's releases for `round_timeout` from when the own release is acknowledged.
+
+    `at_once`: for no time at all, but still read every in-edge to its end. Then comes `DeadlinePassed`.
+    """
+
+    round: int
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeartbeat:
+    """Append the heartbeat to `progress.<i>` now, beside those that the shell sends each period."""
+
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """This node is done: the run is over, or it has left. The process ends with exit code 0."""
+
+    reason: str
+
+
+# --------------------------------------------------------------------------------------------- reports
+
+
+class Notice(StrEnum):
+    """What a node has seen of its peers and plans: public, counted by the shell."""
+
+    DUPLICATE = "duplicate release"
+    EVIDENCE = "second value for a round"
+    STALE = "release too old to matter"
+    OVERFULL = "release held back beyond 2H"
+    GIVEN_UP = "release given up"
+    CORRECTED = "late release made good"
+    PLAN_IGNORED = "plan out of its place"
+    JOINING = "asked to join"
+    LISTENED = "joined as a listener"
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something to count; `source` is the peer it concerns (the node itself where there is none)."""
+
+    notice: Notice
+    source: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decided:
+    """The decision of the round is fixed (public): what to act on. `heard` are the releases it was made of."""
+
+    round: int
+    decision: Decision
+    own: Release
+    heard: tuple[Release, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepped:
+    """The round is over, and what it left behind is durable (public)."""
+
+    round: int
+    record: JournalRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """What the slot said of the decision (private): for the owner's own eyes.
+
+    `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count
+    observations.
+    """
+
+    round: int
+    decision: Decision
+    observations: Private[Observations]
+    gradient: Private[FloatArray]
+    clipped: Private[int]
+    broken: Private[int]
+
+
+Report = Noticed | Decided | Stepped | Scored
+Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

@@ -1,0 +1,64 @@
+"""The releases that a node has received: first value wins, a second one is evidence.
+
+One `Edge` per source. It keeps, by (round, instance), the first value read, from H planned rounds back (late
+corrections, evidence) to 2H ahead (releases that came before their plan). After a restart the edge is read
+again from `position`, the offset of the oldest value kept.
+"""
+
+from nodes.events import Notice
+from nodes.messages import ReleaseMessage
+from nodes.values import Release
+
+
+class Edge:
+    """What came over the edge from one source."""
+
+    def __init__(self, source: str, position: int = 0) -> None:
+        self.source = source
+        self._kept: dict[tuple[int, str], tuple[Release, int]] = {}  # in the order of the log
+        self._distrusted: set[str] = set()  # instances with a second value for some round
+        self._next = position
+
+    @property
+    def position(self) -> int:
+        """The offset from which this edge must be read again after a restart."""
+        return next((offset for _, offset in self._kept.values()), self._next)
+
+    def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
+        """Keep the message's value, if it is the first one. Return what there is to notice about it.
+
+        `oldest` is the first round that still matters, `most` how many values may be kept.
+        """
+        self._next = max(self._next, offset + 1)
+        if message.round < oldest:
+            return Notice.STALE
+        key = (message.round, message.instance)
+        known = self._kept.get(key)
+        if known is not None:
+            if known[0].tobytes() == message.release.tobytes():
+                return Notice.DUPLICATE
+            self._distrusted.add(message.instance)
+            return Notice.EVIDENCE
+        if len(self._kept) >= most:
+            return Notice.OVERFULL
+        self._kept[key] = (message.release, offset)
+        return None
+
+    def release(self, round: int, instance: str) -> Release | None:
+        """Return the source's release for that round, if it came and its instance is trusted."""
+        if instance in self._distrusted:
+            return None
+        found = self._kept.get((round, instance))
+        return found[0] if found else None
+
+    def distrusts(self, instance: str) -> bool:
+        """Whether that instance has sent two values for one round: it is silent until it joins anew."""
+        return instance in self._distrusted
+
+    def drop_before(self, round: int) -> None:
+        """Forget the values of rounds below `round`."""
+        while self._kept:
+            first = next(iter(self._kept))
+            if first[0] >= round:
+                return
+            del self._kept[first]

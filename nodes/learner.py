@@ -1,0 +1,96 @@
+"""One learner: algorithm, loss, mechanism and ledger, put together into the lesson of one round."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from nodes.algorithms import Algorithm
+from nodes.gradients import mean_gradient, slot_gradients
+from nodes.ledger import Ledger
+from nodes.losses import Loss
+from nodes.privacy.mechanism import Mechanism, Privatised
+from nodes.privacy.private import Private
+from nodes.values import Consensus, Decision, FloatArray, Observations, Release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What a node makes of one slot.
+
+    `release` (d,) is public, `exact` where no noise was drawn; `charged` counts the charged rounds so far.
+    `gradient` (d,) is the slot's mean gradient at the decision, before the clip.
+    """
+
+    release: Release
+    exact: bool
+    charged: int
+    gradient: Private[FloatArray]
+    clipped: Private[int]
+    broken: Private[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """The pure settings of one node's learning; all public.
+
+    `charged_before`: charged rounds that the journal does not know of, as the operator says (`--spent`).
+    """
+
+    algorithm: Algorithm
+    loss: Loss
+    mechanism: Mechanism
+    ledger: Ledger
+    batch_size: int
+    after_budget: Literal["relay", "leave"] = "relay"
+    charged_before: int = 0
+
+    @property
+    def release_bound(self) -> float:
+        """The public bound on a release's L2 norm; a projection in floats may end an ulp outside."""
+        return (self.algorithm.reach + self.mechanism.release_slack) * (1 + 1e-9)
+
+    @property
+    def leave_from(self) -> int | None:
+        """The first round without this node: its last release, drawn in the last learning round, is out."""
+        last = self.ledger.last_learning_round
+        return last + 2 if last is not None and self.after_budget == "leave" else None
+
+    def learn(
+        self,
+        round: int,
+        consensus: Consensus,
+        decision: Decision,
+        observations: Private[Observations],
+        charged: int,
+    ) -> Lesson:
+        """Charge, clip, draw and step; after the last learning round relay instead. Total over observations.
+
+        q_{t+1} = update(z_t, privatise(gradients at x_t)).
+        """
+        point = self.algorithm.gradient_point(consensus, decision)
+        gradients = observations.map(partial(slot_gradients, self.loss, point))
+        scored = (
+            gradients
+            if point is decision or np.array_equal(point, decision)
+            else observations.map(partial(slot_gradients, self.loss, decision))
+        )
+        mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
+        update = partial(self.algorithm.update, round, consensus)
+        if self.ledger.may_learn(round, charged):
+            made = self.mechanism.privatise(round, gradients, update)
+            exact = self.mechanism.epsilon is None
+            charged += 1
+        else:
+            relayed = Release(update(np.zeros_like(consensus)))
+            made = Privatised(relayed, Private(0), Private(0))
+            exact = True
+        return Lesson(self.clamped(made.release), exact, charged, mean, made.clipped, made.broken)
+
+    def clamped(self, release: Release) -> Release:
+        """Return the release, scaled into the public bound where it is outside (post-processing)."""
+        norm = float(np.sqrt((release * release).sum(-1)))
+        if norm <= self.release_bound:
+            return release
+        return Release(release * (self.release_bound / norm * (1 - 1e-12)))

@@ -1,0 +1,412 @@
+"""The node machine: one learner's life in a mesh, sans-I/O.
+
+Rules
+-----
+* Events in, effects out; a refused event changes nothing (`Misused`: the caller's mistake). What a peer does
+  wrong is noticed, and ignored. Nothing that is read from data can refuse, halt or delay.
+* A full member of round t waits for its in-edges' releases, then decides; with its slot closed and the next
+  plan known it steps. Charge, clip, draw and step are one transition, ended by one `Journal`; only then is the
+  release sent, on the edges that the next plan switches on. After a restart the same bytes are sent again.
+* A release is for the next planned round. A plan acts on this node only if it names this node's instance.
+* A listener (first planned round) averages what it hears of full members, publicly and exactly.
+* A source that is silent at the deadline gives its weight to the own release; its late release is made good,
+  once, within H rounds. A source that sent two values for a round is silent until it joins as a new instance.
+* After the last learning round a node relays: zero gradient, exact release, no charge.
+
+| phase     | waits for                               | then                                     |
+|-----------|-----------------------------------------|------------------------------------------|
+| waiting   | a plan that names this instance         | enter it; the run's end: halt            |
+| listening | releases or the deadline, the next plan | journal the average; waiting             |
+| learning  | releases or the deadline                | decide                                   |
+| decided   | its slot, the next plan                 | step, journal; waiting                   |
+| any       | (more than H rounds behind)             | ask to join; waiting                     |
+| halted    | nothing                                 |                                          |
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nodes.events import (
+    DeadlinePassed,
+    Decided,
+    Effect,
+    Event,
+    Halt,
+    Journal,
+    Notice,
+    Noticed,
+    OpenSlot,
+    PlanArrived,
+    ReleaseArrived,
+    Scored,
+    SendHeartbeat,
+    SendRelease,
+    SlotClosed,
+    Started,
+    StartDeadline,
+    Stepped,
+)
+from nodes.journal import DataPosition, GivenUp, JournalRecord
+from nodes.learner import Learner
+from nodes.messages import ReleaseMessage
+from nodes.past import Past
+from nodes.plan_book import PlanBook
+from nodes.rounds import OpenRound
+from nodes.values import Consensus, Decision, FloatArray, Release
+from topology.plans import Heartbeat, Plan
+
+
+class Misused(Exception):
+    """The caller broke the machine's protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this machine is: the node's name, the run, the journal's life, the process's start."""
+
+    name: str
+    run: str
+    instance: str
+    boot: str
+
+
+class NodeMachine:
+    """One node. `in_edges`: every provisioned source; `deadlines`: whether silence is ever given up on."""
+
+    def __init__(
+        self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
+    ) -> None:
+        self.identity = identity
+        self.learner = learner
+        self.halted = False
+        self._horizon = horizon
+        self._deadlines = deadlines
+        self._past = Past(in_edges, horizon)
+        self._book = PlanBook()
+        self._silent: set[str] = set()
+        self._join_after: int | None = None
+        self._started = False
+        self._open: OpenRound | None = None
+        self._settled: _Settled | None = None  # consensus and decision of the open round
+        self._slot: SlotClosed | None = None
+        self._steps = 0
+        self._out: list[Effect] = []
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the node says of itself now; the shell sends it each period."""
+        who, wish = self.identity, self._join_after
+        return Heartbeat(
+            who.run, who.name, who.instance, who.boot, self._past.stepped, wish, self.learner.leave_from
+        )
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Take one event and return what is to be done, in order. Raises Misused."""
+        if self.halted:
+            raise Misused("the machine has halted")
+        if isinstance(event, Started) == self._started:
+            raise Misused("Started comes first, and once")
+        self._out = []
+        match event:
+            case ReleaseArrived():
+                self._receive(event)
+            case SlotClosed():
+                self._close_slot(event)
+            case PlanArrived():
+                self._add_plan(event)
+            case DeadlinePassed():
+                self._give_up(event.round)
+            case Started():
+                self._start(event)
+        if not self._irrelevant(event):
+            while self._advance():
+                pass
+        return tuple(self._out)
+
+    # ------------------------------------------------------------------------------------------- events
+
+    def _start(self, event: Started) -> None:
+        self._started = True
+        self._past = Past(self._past.edges, self._horizon, event.records)
+        self._out.append(SendHeartbeat(replace(self.heartbeat, hello=True)))
+        for arrived in event.plans:
+            self._add_plan(arrived)
+
+    def _add_plan(self, event: PlanArrived) -> None:
+        if not self._book.add(event.plan, event.offset):
+            self._notice(Notice.PLAN_IGNORED, self.identity.name, event.plan.round)
+            return
+        record = self._past.record
+        reached = self._open.round if self._open else record.round if record else None
+        if (
+            reached is not None
+            and self._join_after is None
+            and self._book.count_after(reached) > self._horizon
+        ):
+            self._ask_to_join()
+
+    def _receive(self, event: ReleaseArrived) -> None:
+        message = event.message
+        edge = self._past.edges.get(message.source)
+        if edge is None:
+            raise Misused(f"no edge from {message.source!r} is provisioned")
+        notice = edge.receive(message, event.offset, self._past.oldest, most=3 * self._horizon)
+        if notice is None:
+            self._silent.discard(message.source)
+            if self._open is not None and message.round == self._open.round:
+                self._open.hear(message.source, message.instance)
+        else:
+            self._notice(notice, message.source, message.round)
+
+    def _close_slot(self, event: SlotClosed) -> None:
+        current = self._open.round if self._open and not self._open.listening else None
+        if current is None or event.round < current:
+            return  # opened before this node asked to join: its records are read again
+        if event.round > current or self._slot is not None:
+            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {current}")
+        self._slot = event
+
+    def _give_up(self, round: int) -> None:
+        if self._open is None or self._open.round != round or self._settled is not None:
+            return
+        missing = self._open.missing()
+        self._open.give_up(missing)
+        self._silent.update(missing)
+        for source in missing:
+            self._notice(Notice.GIVEN_UP, source, round)
+
+    def _irrelevant(self, event: Event) -> bool:
+        """Whether the event cannot let the open round go on (spares looking at it)."""
+        if self._open is None or self._open.listening:
+            return False
+        match event:
+            case ReleaseArrived(message):
+                return message.round != self._open.round or self._settled is not None
+            case SlotClosed():
+                return self._settled is None
+            case PlanArrived():
+                return self._settled is None or self._slot is None
+        return False
+
+    # ------------------------------------------------------------------------------------------- phases
+
+    def _advance(self) -> bool:
+        """Do what can be done next; return whether something was."""
+        if self._open is None:
+            return self._enter()
+        if self._open.listening:
+            return self._listen(self._open)
+        if self._settled is None:
+            return self._decide(self._open)
+        return self._step(self._open, self._settled)
+
+    def _enter(self) -> bool:
+        """Enter the first plan that this instance can act on."""
+        for plan in self._book.after(self._past.stepped):
+            if plan.ended:
+                self._halt("the run is over")
+                return False
+            member = plan.member(self.identity.name)
+            if member is None or member.instance != self.identity.instance:
+                if self.learner.leave_from is not None and plan.round >= self.learner.leave_from:
+                    self._halt("the budget is spent, and the node has left")
+                    return False
+            elif not member.full:
+                if self._join_after is None or plan.round > self._join_after:
+                    self._open_round(plan)
+                    return True
+            elif self._can_act_in(plan):
+                self._open_round(plan)
+                self._take_part(plan)
+                return True
+            elif self._join_after is None:
+                self._ask_to_join()
+        return False
+
+    def _can_act_in(self, plan: Plan) -> bool:
+        """Whether this node, a full member of the plan, has the release for it."""
+        if self._join_after is not None:
+            return False
+        record = self._past.record
+        return plan.follows == 0 if record is None else record.round == plan.round
+
+    def _open_round(self, plan: Plan) -> None:
+        self._open = OpenRound(self.identity.name, plan, self._past.edges)
+        self._settled = None
+        self._slot = None
+        self._book.drop_before(plan.round)
+
+    def _take_part(self, plan: Plan) -> None:
+        if self._past.record is None:
+            start = Release(self.learner.algorithm.start)
+            self._write(plan, stepped=0, release=start, exact=True, charged=0)
+        record = self._known_record()
+        targets = plan.outgoing(self.identity.name)
+        if targets:
+            self._out.append(SendRelease(targets, self._message(record)))
+        self._out.append(OpenSlot(plan.round, record.data_position))
+        if self._deadlines and plan.incoming(self.identity.name):
+            self._out.append(StartDeadline(plan.round))
+
+    def _listen(self, opened: OpenRound) -> bool:
+        if self._deadlines and not opened.deadline_started and self._mesh_has_come(opened.round):
+            opened.deadline_started = True
+            self._out.append(StartDeadline(opened.round))
+        following = self._book.first_after(opened.round)
+        if following is None or opened.missing():
+            return False
+        heard = opened.heard()
+        record = self._past.record
+        if heard:
+            release = Release(self.learner.algorithm.contain(opened.average(heard)))
+        else:
+            release = record.release if record else Release(self.learner.algorithm.start)
+        charged = record.charged if record else self._charged_by_plan(opened.plan)
+        position = record.data_position if record else None
+        self._join_after = None
+        self._notice(Notice.LISTENED, self.identity.name, opened.round)
+        self._write(
+            following, stepped=opened.round, release=release, exact=True, charged=charged, position=position
+        )
+        self._open = None
+        return True
+
+    def _decide(self, opened: OpenRound) -> bool:
+        missing = opened.missing()
+        if missing:
+            if self._deadlines and not opened.asked_at_once and self._silent.issuperset(missing):
+                opened.asked_at_once = True
+                self._out.append(StartDeadline(opened.round, at_once=True))
+            return False
+        own = self._known_record().release
+        heard = opened.heard()
+        consensus, corrected = self._corrected(opened.consensus(own, heard))
+        decision = self.learner.algorithm.decide(opened.round, consensus)
+        self._settled = _Settled(consensus, decision, corrected)
+        self._out.append(Decided(opened.round, decision, own, tuple(release for _, _, release in heard)))
+        return True
+
+    def _corrected(self, consensus: FloatArray) -> tuple[Consensus, tuple[tuple[int, str], ...]]:
+        """Add a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since."""
+        late = tuple(self._past.late())
+        for lost_round, source in late:
+            consensus = consensus + self._past.correction(lost_round, source)
+            self._notice(Notice.CORRECTED, source, lost_round)
+        if late:
+            consensus = self.learner.algorithm.contain(consensus)
+        return Consensus(consensus), late
+
+    def _step(self, opened: OpenRound, settled: "_Settled") -> bool:
+        """Charge, clip, draw and step: one transition, one journal record."""
+        following = self._book.first_after(opened.round)
+        slot = self._slot
+        if slot is None or following is None:
+            return False
+        before = self._known_record()
+        lesson = self.learner.learn(
+            opened.round, settled.consensus, settled.decision, slot.observations, before.charged
+        )
+        self._write(
+            following,
+            stepped=opened.round,
+            release=lesson.release,
+            exact=lesson.exact,
+            charged=lesson.charged,
+            position=slot.position,
+            given_up=opened.given_up,
+            corrected=settled.corrected,
+        )
+        self._out.append(
+            Scored(
+                opened.round,
+                settled.decision,
+                slot.observations,
+                lesson.gradient,
+                lesson.clipped,
+                lesson.broken,
+            )
+        )
+        self._open = None
+        return True
+
+    # ------------------------------------------------------------------------------------------- helpers
+
+    def _write(
+        self,
+        following: Plan,
+        *,
+        stepped: int,
+        release: Release,
+        exact: bool,
+        charged: int,
+        position: DataPosition | None = (),
+        given_up: tuple[GivenUp, ...] = (),
+        corrected: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        record = JournalRecord(
+            round=following.round,
+            stepped=stepped,
+            release=release,
+            exact=exact,
+            charged=charged,
+            epsilon_spent=self.learner.ledger.spent(charged),
+            data_position=position,
+            topology_position=self._book.offset(following.round),
+            edge_positions=self._past.edge_positions(),
+            given_up=given_up,
+            corrected=corrected,
+        )
+        self._past.remember(record)
+        self._out.append(Journal(record))
+        if stepped:
+            self._steps += 1
+            self._out.append(Stepped(stepped, record))
+            if self._steps % max(1, self._horizon // 4) == 0:
+                self._out.append(SendHeartbeat(self.heartbeat))
+
+    def _message(self, record: JournalRecord) -> ReleaseMessage:
+        who = self.identity
+        simulated = self.learner.mechanism.simulated and not record.exact
+        return ReleaseMessage(
+            who.run, who.name, who.instance, record.round, record.exact, simulated, record.release
+        )
+
+    def _known_record(self) -> JournalRecord:
+        if self._past.record is None:
+            raise Misused("no round was entered")
+        return self._past.record
+
+    def _charged_by_plan(self, plan: Plan) -> int:
+        return max(dict(plan.named).get(self.identity.name, 0), self.learner.charged_before)
+
+    def _is_behind(self) -> bool:
+        """Whether more than H plans are known above the round that this node is in, or has a release for."""
+        record = self._past.record
+        reached = self._open.round if self._open else record.round if record else None
+        return reached is not None and self._book.count_after(reached) > self._horizon
+
+    def _mesh_has_come(self, round: int) -> bool:
+        """Whether every live member has stepped the round before `round`: plan round + H - 1 is known."""
+        return self._book.ended or self._book.count_after(round) >= self._horizon - 1
+
+    def _ask_to_join(self) -> None:
+        self._open = None
+        self._join_after = self._book.last_round
+        self._notice(Notice.JOINING, self.identity.name, self._join_after)
+        self._out.append(SendHeartbeat(self.heartbeat))
+
+    def _notice(self, notice: Notice, source: str, round: int) -> None:
+        self._out.append(Noticed(notice, source, round))
+
+    def _halt(self, reason: str) -> None:
+        self.halted = True
+        self._out.append(Halt(reason))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Settled:
+    consensus: Consensus
+    decision: Decision
+    corrected: tuple[tuple[int, str], ...]

@@ -1,0 +1,1 @@
+"""The line between private and public: the only folder that turns one into the other."""

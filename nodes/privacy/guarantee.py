@@ -1,0 +1,90 @@
+"""What is promised to the owner of a record: one value, from which every sentence about it is made."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from nodes.checks import at_least_one
+from nodes.decimals import as_text
+
+_PUBLIC = {
+    "count": "arrival times, keys, timestamps and counts are public (count slots)",
+    "time": (
+        "a record may also be added or removed, and one that is replaced keeps its timestamp (time slots): "
+        "moved to another slot it is protected at epsilon = {twice}"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The event-level guarantee of a node's whole stream of releases (privacy.md 1).
+
+    Attributes
+    ----------
+    mechanism : str
+        The mechanism's name, for people.
+    epsilon : Fraction or None
+        Of one release, and of the whole stream; None: the mechanism protects nothing.
+    delta : float
+        0 for a pure guarantee.
+    slots : {"count", "time"}
+        How records are bound to slots. `count`: neighbours differ in the value of one record. `time`: in one
+        record, added, removed, or replaced at the same timestamp.
+    batch_size : int
+        Records a slot holds: a fixed, public number.
+    simulated : bool
+        The noise is seeded numpy noise, so nothing is protected.
+    trusted_broker : bool
+        The mesh broker also carries the data, so it is no adversary.
+    """
+
+    adjacency: ClassVar[Literal["event"]] = "event"
+
+    mechanism: str
+    epsilon: Fraction | None
+    delta: float = 0.0
+    slots: Literal["count", "time"] = "count"
+    batch_size: int = 1
+    simulated: bool = False
+    trusted_broker: bool = False
+
+    def __post_init__(self) -> None:
+        at_least_one("batch_size", self.batch_size)
+        if self.epsilon is not None and self.epsilon <= 0:
+            raise ValueError(f"epsilon is {self.epsilon}: must be above 0")
+        if not 0.0 <= self.delta < 1.0:
+            raise ValueError(f"delta is {self.delta}: must be at least 0 and below 1")
+        if self.slots not in _PUBLIC:
+            raise ValueError(f"slots is {self.slots!r}: must be one of {', '.join(_PUBLIC)}")
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything is protected at all."""
+        return self.epsilon is not None and not self.simulated
+
+    def sentence(self, node: str) -> str:
+        """Return the guarantee of `node` in words, or that there is none."""
+        if self.epsilon is None:
+            return (
+                f"Nothing in node {node}'s stream is protected: with mechanism {self.mechanism} its releases "
+                f"show its records to {self._adversary()}."
+            )
+        if self.simulated:
+            return (
+                f"Nothing in node {node}'s stream is protected: the noise of mechanism {self.mechanism} is "
+                f"simulated (epsilon = {as_text(self.epsilon)} in size only); whoever has the seed, which "
+                f"{self._adversary()} may have, can subtract it."
+            )
+        strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
+        public = _PUBLIC[self.slots].format(twice=as_text(2 * self.epsilon))
+        return (
+            f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
+            f"({strength}), for the whole stream, against {self._adversary()}; {public}; "
+            f"a fact in k records or nodes is protected at k epsilon."
+        )
+
+    def _adversary(self) -> str:
+        if self.trusted_broker:
+            return "all other nodes and the scheduler (the broker also carries the data, and is trusted)"
+        return "everyone on the mesh broker, all other nodes and the scheduler"

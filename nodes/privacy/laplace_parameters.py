@@ -1,0 +1,157 @@
+"""`laplace`, on parameters: the papers' form, noise on the value after the step (privacy.md 2, 3).
+
+Guarantees
+----------
+Adjacency: event, as in `nodes.privacy.laplace`; one observation a slot. With c = update(0), public, and
+x = update(clipped gradient), x - c is clipped in integers to L1 radius K of a public grid: whatever the step
+does, two observations give values at most 2K apart, and discrete Laplace noise of scale S >= 2K/epsilon gives
+epsilon = 2K/S, delta = 0. The release is c + step * (integers): post-processing. Radius, grid and noise use
+alpha_t, t the round of the step that made x: with the next round's step size, as the papers print it, epsilon
+would be alpha_t/alpha_{t+1} times what is stated.
+
+The radius is chosen so that the clip does nothing to a step that is as the table says; it is not trusted.
+
+| mirror map, set, norm of the gradient's clip | radius in L1, half the sensitivity |
+|---|---|
+| Euclidean, any set, L2 | sqrt(d) alpha theta (Li et al. 2018; Zhou, Li 2025) |
+| Euclidean, box or Linf ball, L1 | alpha theta: a coordinate moves by at most alpha times its own gradient |
+| Mahalanobis diag(q), box or Linf ball, L2 | alpha theta sqrt(sum q_i^-2): likewise, Cauchy-Schwarz |
+| Mahalanobis Q, otherwise, L2 | sqrt(d) alpha theta/lambda_min(Q) |
+| entropy, simplex, Linf | 2 tanh(alpha theta/2): most for half the mass moved up and half down |
+
+| case | what happens |
+|---|---|
+| no observation, or a zero gradient | x = c: the release is c and noise |
+| NaN, infinity, a norm that overflows | x = c, counted as broken |
+| a step that raises on the gradient, or gives no numbers | x = c, counted as broken |
+| more than one observation a slot | ValueError: `laplace` on gradients is for that |
+| epsilon out of range | ValueError, as in `nodes.privacy.laplace` |
+
+Noise carries the release out of the set, so it is biased for what the set would have kept.
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from nodes.checks import positive
+from nodes.constraints import Box, Constraint, LinfBall
+from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
+from nodes.privacy.clipping import Grid, Norm, clip, to_grid
+from nodes.privacy.laplace import checked, laplace_scale
+from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.opening import opened
+from nodes.privacy.private import Private
+from nodes.step_sizes import StepSize
+from nodes.values import FloatArray, Release
+
+_SLACK = 64
+
+
+def step_radius(
+    mirror_map: MirrorMap, constraint: Constraint, norm: Norm, alpha: float, theta: float
+) -> float:
+    """Return the most that a step moves from the zero-gradient step in L1 (the module's table).
+
+    ValueError for a row that the table does not have.
+    """
+    reach = alpha * theta
+    separable = isinstance(constraint, Box | LinfBall)
+    match mirror_map, norm:
+        case Entropy(), "linf":
+            return 2.0 * math.tanh(reach / 2.0)
+        case Euclidean(), "l1" if separable:
+            return reach
+        case Euclidean(), "l2":
+            return reach * math.sqrt(constraint.dimension)
+        case Mahalanobis(q=q), "l2" if separable and mirror_map.diagonal:
+            return reach * math.hypot(*(1.0 / q).tolist())
+        case Mahalanobis(), "l2":
+            return reach * math.sqrt(constraint.dimension) / mirror_map.modulus
+    raise ValueError(
+        f"norm {norm} is not offered for noise on the parameters with this mirror map and set: "
+        f"must be linf with entropy, l2 otherwise, or l1 with the Euclidean map on a box or Linf ball"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaplaceParameters:
+    """Laplace noise on the step's result; the gradient of the slot's one observation is clipped to `theta`.
+
+    Attributes
+    ----------
+    theta, norm
+        The bound that the clip enforces, and its norm.
+    epsilon : Fraction
+        Of one release, exactly.
+    mirror_map, constraint, step_size
+        The algorithm's own, for the radius; step sizes that do not grow.
+    sampler : Sampler
+        Where the noise comes from.
+
+    Raises ValueError for settings out of range, naming which and what is allowed.
+    """
+
+    theta: float
+    norm: Norm
+    epsilon: Fraction
+    mirror_map: MirrorMap
+    constraint: Constraint
+    step_size: StepSize
+    sampler: Sampler
+    name: str = field(default="laplace on parameters", init=False)
+    delta: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        positive("theta", self.theta)
+        self._calibrated(1)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, and so protects nothing."""
+        return self.sampler.simulated
+
+    @property
+    def release_slack(self) -> float:
+        """64 scales of the largest noise (round 1) in every coordinate, in L2."""
+        return _SLACK * math.sqrt(self.constraint.dimension) * self.noise_scale(1)
+
+    def noise_scale(self, round: int) -> float:
+        """Return the scale of one coordinate's noise on the parameters that the step of `round` makes."""
+        _, grid, scale = self._calibrated(round)
+        return scale * grid.step
+
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[FloatArray],
+        update: Update,
+    ) -> Privatised:
+        """Return update(clipped gradient) + noise, gradients of shape (..., n, d), n <= 1.
+
+        `update` uses the step size of the same `round`.
+        """
+        rows = checked(opened(gradients), 1, self.constraint.dimension)
+        held, clipped, broken = clip(rows, self.theta, self.norm)
+        gradient = np.add.reduce(held, -2)
+        zero_step = update(np.zeros_like(gradient))
+        radius, grid, scale = self._calibrated(round)
+        moved, _, failed = clip(_moved(update, gradient, zero_step), radius, "l1")
+        noisy = self.sampler.laplace(round, to_grid(moved, grid), scale)
+        return Privatised(Release(zero_step + noisy * grid.step), Private(clipped), Private(broken + failed))
+
+    def _calibrated(self, round: int) -> tuple[float, Grid, float]:
+        radius = step_radius(self.mirror_map, self.constraint, self.norm, self.step_size(round), self.theta)
+        grid = Grid.of(radius, self.constraint.dimension)
+        return radius, grid, laplace_scale(grid.radius, self.epsilon)
+
+
+def _moved(update: Update, gradient: FloatArray, zero_step: FloatArray) -> FloatArray:
+    """Return x - c, shape (..., d); NaN where the step fails on the private gradient."""
+    with np.errstate(all="ignore"):
+        try:
+            return update(gradient) - zero_step
+        except Exception:  # noqa: BLE001 # an error would show the gradient: update(0) did not fail
+            return np.full_like(gradient, np.nan)

@@ -1,0 +1,79 @@
+"""What a mechanism is: the one step from private gradients to a public release."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from nodes.privacy.private import Private
+from nodes.values import FloatArray, IntArray, Release
+
+Update = Callable[[FloatArray], FloatArray]
+"""The algorithm's step of this round: gradient (..., d) -> next value (..., d).
+
+A public map: all else that it depends on is public (consensus, decision, settings, round).
+"""
+
+
+class Sampler(Protocol):
+    """Where noise comes from: an argument, as every randomness is."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, and so protects nothing."""
+
+    def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
+        """Return `values` plus independent discrete Laplace noise, P(k) ~ exp(-|k|/scale), same shape.
+
+        A caller keeps |values| + 64 scale below 2^62, and asks once a round.
+        """
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Privatised:
+    """A release, with what the owner alone may know of its making.
+
+    `clipped` counts the observations that the clip changed, `broken` those that were no numbers.
+    """
+
+    release: Release
+    clipped: Private[int]
+    broken: Private[int]
+
+
+class Mechanism(Protocol):
+    """Turns the gradients of a slot into a release."""
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name, for people."""
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """Of one release, exactly as claimed; None: nothing is protected."""
+
+    @property
+    def delta(self) -> float:
+        """0 for a pure guarantee."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, and so protects nothing."""
+
+    @property
+    def release_slack(self) -> float:
+        """How far, in L2, noise may carry a release out of the set that the algorithm keeps it in."""
+
+    def noise_scale(self, round: int) -> float:
+        """Return the scale of one coordinate's noise drawn in `round`, in units of what is noised."""
+
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[FloatArray],
+        update: Update,
+    ) -> Privatised:
+        """Return the release that the step of `round` makes of gradients (..., n, d), n <= batch size.
+
+        Total: any floats give a release. To be called once a round: each call is a draw, and draws add up.
+        """

@@ -1,0 +1,44 @@
+"""`Private[T]`: a value that depends on data. It can be computed with, and not looked at."""
+
+from collections.abc import Callable
+from typing import Generic, NoReturn, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+V = TypeVar("V")
+
+
+class Private(Generic[T]):
+    """A value that depends on a node's own records.
+
+    `map` computes with it and stays private. It is opened only in `nodes.privacy.opening`, which the
+    mechanisms import, and in `nodes.privacy.owner`, for the party's own eyes. It has no equality, no truth,
+    no text and no pickle, so it cannot slip into a comparison, a branch, a log line or a file.
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def map(self, function: Callable[[T], U]) -> "Private[U]":
+        """Return function(value), still private. `function` must be pure."""
+        return Private(function(self._value))
+
+    def with_(self, other: "Private[U]", function: Callable[[T, U], V]) -> "Private[V]":
+        """Return function(value, other value), still private. `function` must be pure."""
+        return Private(function(self._value, other._value))  # noqa: SLF001 # its own class
+
+    def __repr__(self) -> str:
+        return "Private(...)"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a private value has no truth: nothing public may branch on it")
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise TypeError("a private value cannot be compared: nothing public may branch on it")
+
+    __hash__ = None  # type: ignore[assignment] # as equality
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private value cannot be pickled or copied")

@@ -1,0 +1,62 @@
+"""`none`: no noise. Releases show the records they were made of: for comparison, and for data that is public.
+
+Guarantees
+----------
+None. Gradients are clipped as elsewhere, so that runs with and without noise differ in the noise alone.
+
+| case | what happens |
+|---|---|
+| NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
+| n < h observations | the sum is divided by h |
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nodes.checks import at_least_one, positive
+from nodes.privacy.clipping import Norm, clip
+from nodes.privacy.laplace import checked
+from nodes.privacy.mechanism import Privatised, Update
+from nodes.privacy.opening import opened
+from nodes.privacy.private import Private
+from nodes.values import FloatArray, Release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unprotected:
+    """The mean of a slot's gradients (..., n, d), each clipped to `theta` in `norm`, over `batch_size`.
+
+    ValueError for settings out of range.
+    """
+
+    theta: float
+    norm: Norm
+    batch_size: int
+    dimension: int
+    name: str = field(default="none", init=False)
+    epsilon: None = field(default=None, init=False)
+    delta: float = field(default=0.0, init=False)
+    simulated: bool = field(default=False, init=False)
+    release_slack: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        positive("theta", self.theta)
+        at_least_one("batch_size", self.batch_size)
+        at_least_one("dimension", self.dimension)
+
+    def noise_scale(self, round: int) -> float:  # noqa: ARG002 # none in any round
+        """Return 0."""
+        return 0.0
+
+    def privatise(
+        self,
+        round: int,  # noqa: ARG002 # the field's word; no draw
+        gradients: Private[FloatArray],
+        update: Update,
+    ) -> Privatised:
+        """Return update(sum of clipped gradients/h): the un-noised truth."""
+        rows = checked(opened(gradients), self.batch_size, self.dimension)
+        held, clipped, broken = clip(rows, self.theta, self.norm)
+        mean = np.add.reduce(held, -2) / self.batch_size
+        return Privatised(Release(update(mean)), Private(clipped), Private(broken))

@@ -1,0 +1,73 @@
+"""First-order regret: sum <g_t, x_t - x> against the best fixed x of the constraint."""
+
+import math
+
+import numpy as np
+
+from nodes.constraints import Constraint
+from nodes.gradients import mean_gradient
+from nodes.losses import Loss
+from nodes.privacy.private import Private
+from nodes.values import Decision, FloatArray, Observations
+
+_CHUNK = 1 << 20  # gradient entries held at a time
+
+
+class LocalRegret:
+    """R_T = sum <g_t, x_t> + support(-sum g_t) of one node, exact, in O(d) memory; private, never stored.
+
+    Counted since this object was made. A g_t that is not finite counts as 0.
+    """
+
+    __slots__ = ("_constraint", "_sums")
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._sums = Private((0.0, np.zeros(constraint.dimension)))
+
+    def add(self, gradient_mean: Private[FloatArray], decision: Decision) -> None:
+        """Count a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
+
+        def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
+            linear = sums[0] + float(np.add.reduce(gradient * decision))
+            total = sums[1] + gradient
+            return (linear, total) if math.isfinite(linear + float(np.add.reduce(total))) else sums
+
+        with np.errstate(all="ignore"):
+            self._sums = self._sums.with_(gradient_mean, added)
+
+    def value(self) -> Private[float]:
+        """Return R_T so far; 0 before the first round."""
+        support = self._constraint.support
+        return self._sums.map(lambda sums: float(sums[0] + support(-sums[1])))
+
+
+def network_regret(
+    loss: Loss, constraint: Constraint, decisions: FloatArray, observations: Observations
+) -> FloatArray:
+    """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, f_s = sum_j f_s^j, shape (T, N).
+
+    `decisions` (T, N, d), `observations` over (T, N, h): for where all data is. f^j is the mean over
+    the h records of node j's slot; a gradient that is not finite counts as 0. (Zhou, Li 2025, section 2.)
+    """
+    rounds, nodes, dimension = decisions.shape
+    batch_size = observations.labels.shape[-1]
+    linear = np.empty((rounds, nodes))
+    outer = np.empty((rounds, nodes))
+    total = np.zeros((nodes, dimension))
+    chunk = max(1, _CHUNK // (nodes * nodes * batch_size * dimension))
+    for first in range(0, rounds, chunk):
+        part = slice(first, min(first + chunk, rounds))
+        points = decisions[part]
+        pooled = Observations(
+            observations.features[part].reshape(len(points), 1, nodes * batch_size, dimension),
+            observations.labels[part].reshape(len(points), 1, nodes * batch_size),
+            observations.present[part].reshape(len(points), 1, nodes * batch_size),
+        )
+        gradients = mean_gradient(loss.gradients(points, pooled), batch_size)
+        linear[part] = (gradients * points).sum(-1)
+        totals = total + np.add.accumulate(gradients, 0)
+        outer[part] = constraint.support(-totals)
+        total = totals[-1]
+    regret: FloatArray = np.add.accumulate(linear, 0) + outer
+    return regret

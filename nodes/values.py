@@ -1,0 +1,34 @@
+"""The values of one node, in the field's own terms (shapes in the README's notation table).
+
+`Release`, `Consensus` and `Decision` are public: functions of releases, plans and settings. What touches data
+is wrapped in `nodes.privacy.private.Private`, and only `nodes/privacy/` turns that into a `Release`.
+"""
+
+from dataclasses import dataclass
+from typing import NewType
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+Release = NewType("Release", FloatArray)
+"""q_t, shape (d,): what a node publishes for round t."""
+Consensus = NewType("Consensus", FloatArray)
+"""z_t, shape (d,): the weighted average of releases, own included."""
+Decision = NewType("Decision", FloatArray)
+"""x_t = decide(z_t), shape (d,): what a node acts on, and is scored on, in round t."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observations:
+    """The n <= batch_size records of a slot: `features` (..., n, d), `labels` (..., n), `present` (..., n).
+
+    A record that could not be decoded keeps its place with `present` false and zeros: a zero gradient.
+    """
+
+    features: FloatArray
+    labels: FloatArray
+    present: BoolArray
