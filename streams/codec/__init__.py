@@ -1,0 +1,22 @@
+"""The bytes of the mesh: one codec for every bus. Integers and float64 little-endian, no pickles.
+
+Each message begins with a version, a kind and the digest of the shared settings. Decoding gives a value or
+raises `Refused` with a `Reason`, whatever the bytes.
+"""
+
+from streams.codec.fields import Reason, Refused
+from streams.codec.heartbeat import decode_heartbeat, encode_heartbeat
+from streams.codec.plan import decode_plan, encode_plan
+from streams.codec.release import Expected, decode_release, encode_release
+
+__all__ = [
+    "Expected",
+    "Reason",
+    "Refused",
+    "decode_heartbeat",
+    "decode_plan",
+    "decode_release",
+    "encode_heartbeat",
+    "encode_plan",
+    "encode_release",
+]

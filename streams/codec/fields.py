@@ -1,0 +1,105 @@
+"""What all messages share: version, kind, ids, and the reasons to refuse one."""
+
+import re
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+from streams.topics import ID_PATTERN
+
+VERSION = 1
+LONGEST_ID = 255
+LAST_ROUND = 2**63 - 1
+"""Rounds fit a signed 64-bit integer: the journal's."""
+
+
+class Kind(IntEnum):
+    """The second byte of a message."""
+
+    RELEASE = 1
+    PLAN = 2
+    HEARTBEAT = 3
+
+
+class Reason(Enum):
+    """Why a message is refused: the label it is counted and dead-lettered under."""
+
+    TOO_LONG = "too-long"
+    VERSION = "version"
+    KIND = "kind"
+    LENGTH = "length"
+    RUN = "run"
+    SOURCE = "source"
+    DIGEST = "digest"
+    FLAGS = "flags"
+    NOT_FINITE = "not-finite"
+    OUT_OF_BOUND = "out-of-bound"
+    MALFORMED = "malformed"
+
+
+class Refused(ValueError):  # noqa: N818 # not a mistake of ours: what happens to a peer's bad message
+    """A peer sent bytes that are not the message expected here."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+        self.reason = reason
+
+
+def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any, ...]:
+    """Return the header's fields after version and kind. Raises Refused."""
+    if len(data) > longest:
+        raise Refused(Reason.TOO_LONG, f"{len(data)} bytes, at most {longest} are allowed")
+    if not data:
+        raise Refused(Reason.LENGTH, "no bytes")
+    if data[0] != VERSION:
+        raise Refused(Reason.VERSION, f"{data[0]}, this program speaks {VERSION}")
+    if len(data) < header.size:
+        raise Refused(Reason.LENGTH, f"{len(data)} bytes, the header has {header.size}")
+    fields = header.unpack_from(data)
+    if fields[1] != kind:
+        raise Refused(Reason.KIND, f"{fields[1]}, expected {kind.value}")
+    return fields[2:]
+
+
+@lru_cache(maxsize=16384)
+def packed_ids(*ids: str) -> bytes:
+    """Return each id as its length (one byte) and its ASCII. Raises ValueError for what is not an id."""
+    for text in ids:
+        if re.fullmatch(ID_PATTERN, text) is None or len(text) > LONGEST_ID:
+            raise ValueError(f"the id {text!r} must match {ID_PATTERN}, with at most {LONGEST_ID} characters")
+    return b"".join(bytes([len(text)]) + text.encode("ascii") for text in ids)
+
+
+def checked_ids(data: bytes, at: int, expected: Iterable[tuple[str, Reason]]) -> int:
+    """Return the position after the ids that start at `at`. Raises Refused for the first that differs."""
+    for text, reason in expected:
+        end = at + 1 + data[at] if at < len(data) else at + 1
+        if end > len(data):
+            raise Refused(Reason.LENGTH, "an id is cut off")
+        if data[at + 1 : end] != text.encode("ascii"):
+            raise Refused(reason, f"expected {text}")
+        at = end
+    return at
+
+
+def check_digest(found: bytes, expected: bytes) -> None:
+    """Refuse a message made under other shared settings. Raises Refused."""
+    if found != expected:
+        raise Refused(Reason.DIGEST, f"settings {found.hex()}, ours are {expected.hex()}")
+
+
+def checked_digest(digest: bytes) -> bytes:
+    """Return the digest. Raises ValueError if it does not have 16 bytes."""
+    if len(digest) != 16:
+        raise ValueError(f"a digest of {len(digest)} bytes: must have 16")
+    return digest
+
+
+@lru_cache(maxsize=16384)
+def packed_hex(text: str) -> bytes:
+    """Return the 16 bytes of an instance or a boot. Raises ValueError unless it is 32 hexadecimal digits."""
+    if re.fullmatch("[0-9a-f]{32}", text) is None:
+        raise ValueError(f"the instance or boot {text!r} must be 32 hexadecimal digits, in lower case")
+    return bytes.fromhex(text)

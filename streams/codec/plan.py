@@ -1,0 +1,117 @@
+"""A plan in bytes: a table of names, then arrays.
+
+version u8, kind u8, digest 16, round u64, follows u64, bytes of the table u32, members N u32, edges E u32,
+named M u32, run (u8 length, ASCII). The table: names joined by commas. Members: place in the table u32 (N,),
+instance 16 bytes (N,), full u8 (N,). Edges: source u32 (E,), target u32 (E,), weight float64 (E,). Earlier
+plans that name a node: place in the table u32 (M,), count u64 (M,).
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.codec.fields import (
+    LAST_ROUND,
+    VERSION,
+    Kind,
+    Reason,
+    Refused,
+    check_digest,
+    checked_digest,
+    checked_ids,
+    packed_hex,
+    packed_ids,
+    unpacked,
+)
+from streams.topics import ID_PATTERN
+from topology.plans import Member, Plan
+
+HEADER = Struct("<BB16sQQIIII")
+LONGEST = 2**24
+"""16 MiB: a million edges."""
+Number = TypeVar("Number", np.int64, np.float64)
+_TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
+
+
+def encode_plan(plan: Plan, digest: bytes) -> bytes:
+    """Return the bytes of a plan. Raises ValueError for an id, an instance or a digest that is none."""
+    members = plan.members
+    names = sorted({member.name for member in members} | {name for name, _ in plan.named})
+    packed_ids(*names)
+    place = {name: index for index, name in enumerate(names)}
+    table = ",".join(names).encode("ascii")
+    sizes = (len(table), len(members), plan.weights.size, len(plan.named))
+    arrays = (
+        np.array([place[member.name] for member in members], "<u4"),
+        b"".join([packed_hex(member.instance) for member in members]),
+        bytes(member.full for member in members),
+        plan.sources.astype("<u4"),
+        plan.targets.astype("<u4"),
+        plan.weights.astype("<f8"),
+        np.array([place[name] for name, _ in plan.named], "<u4"),
+        np.array([count for _, count in plan.named], "<u8"),
+    )
+    head = HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *sizes)
+    tail = [part if isinstance(part, bytes) else part.tobytes() for part in arrays]
+    return b"".join([head, packed_ids(plan.run), table, *tail])
+
+
+@lru_cache(maxsize=64)  # the readers of one process decode a plan once
+def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
+    """Return the plan in `data`, its arrays read-only. Raises Refused if it is not one of this run."""
+    found, round_, follows, *sizes = unpacked(data, HEADER, Kind.PLAN, LONGEST)
+    at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
+    check_digest(found, digest)
+    table, size, edges, named = sizes
+    if len(data) != at + table + 21 * size + 16 * edges + 12 * named:
+        raise Refused(Reason.LENGTH, f"{len(data)} bytes do not hold what the header says")
+    if round_ > LAST_ROUND:
+        raise Refused(Reason.MALFORMED, f"round {round_}")
+    names = _names(data[at : at + table])
+    layout = (("<u4", size), ("V16", size), ("u1", size), ("<u4", edges), ("<u4", edges), ("<f8", edges))
+    arrays = _arrays(data, at + table, (*layout, ("<u4", named), ("<u8", named)))
+    places, instances, full, sources, targets, weights, counted, counts = arrays
+    if max(places.tolist() + counted.tolist(), default=-1) >= len(names):
+        raise Refused(Reason.MALFORMED, "a name outside the table")
+    counts_by_name = dict(zip([names[place] for place in counted.tolist()], counts.tolist(), strict=True))
+    if len(counts_by_name) != named or max(counts_by_name.values(), default=0) > LAST_ROUND:
+        raise Refused(Reason.MALFORMED, "the counts of earlier plans")
+    members = _members([names[place] for place in places.tolist()], instances.tobytes().hex(), full.tolist())
+    edge_arrays = (_fixed(sources, np.int64), _fixed(targets, np.int64), _fixed(weights, np.float64))
+    try:
+        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(counts_by_name.items()))
+    except ValueError as error:
+        raise Refused(Reason.MALFORMED, str(error)) from error
+
+
+def _names(table: bytes) -> list[str]:
+    if not table:
+        return []
+    if _TABLE.fullmatch(table) is None:
+        raise Refused(Reason.MALFORMED, "a name that is none")
+    return table.decode("ascii").split(",")
+
+
+def _members(names: list[str], instances: str, full: list[int]) -> tuple[Member, ...]:
+    if max(full, default=0) > 1:
+        raise Refused(Reason.FLAGS, "a member is full (1) or a listener (0)")
+    rows = enumerate(zip(names, full, strict=True))
+    return tuple(Member(name, instances[32 * k : 32 * k + 32], bool(mark)) for k, (name, mark) in rows)
+
+
+def _arrays(data: bytes, at: int, layout: tuple[tuple[str, int], ...]) -> Iterator[NDArray[Any]]:
+    for dtype, count in layout:
+        array = np.frombuffer(data, dtype, count, at)
+        at += array.nbytes
+        yield array
+
+
+def _fixed(array: NDArray[Any], dtype: type[Number]) -> NDArray[Number]:
+    copy = array.astype(dtype)
+    copy.setflags(write=False)  # every reader of the cached plan holds it
+    return copy

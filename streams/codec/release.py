@@ -1,0 +1,110 @@
+"""A release in bytes.
+
+version u8, kind u8, flags u8 (1 exact, 2 simulated), digest 16, instance 16, round u64, run and source (u8
+length, ASCII), q float64 (d,).
+"""
+
+import math
+from dataclasses import dataclass, field
+from struct import Struct
+
+import numpy as np
+
+from nodes.messages import ReleaseMessage
+from nodes.values import Release
+from streams.codec.fields import (
+    LAST_ROUND,
+    LONGEST_ID,
+    VERSION,
+    Kind,
+    Reason,
+    Refused,
+    check_digest,
+    checked_digest,
+    checked_ids,
+    packed_hex,
+    packed_ids,
+    unpacked,
+)
+
+HEADER = Struct("<BBB16s16sQ")
+EXACT, SIMULATED = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a reader of one edge accepts: its run, its source, its settings, d and the public bound.
+
+    `bound` is the largest L2 norm of a release, its tolerance included (design: the reach of the set, plus 64
+    noise scales where the noise is on the parameters, times 1 + 1e-9). Raises ValueError for bad ids.
+    """
+
+    run: str
+    source: str
+    digest: bytes
+    dimension: int
+    bound: float
+    ids: bytes = field(init=False, repr=False)
+    start: int = field(init=False, repr=False)
+    length: int = field(init=False, repr=False)
+    longest: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checked_digest(self.digest)
+        ids = packed_ids(self.run, self.source)
+        start = HEADER.size + len(ids)
+        payload = 8 * self.dimension
+        derived = {"ids": ids, "start": start, "length": start + payload}
+        derived["longest"] = HEADER.size + 2 * (1 + LONGEST_ID) + payload
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+
+def encode_release(message: ReleaseMessage, digest: bytes) -> bytes:
+    """Return the bytes of a release. Raises ValueError for a round, an id or a digest that is none."""
+    if not 1 <= message.round <= LAST_ROUND:
+        raise ValueError(f"round {message.round}: must be from 1 to {LAST_ROUND}")
+    flags = (EXACT if message.exact else 0) | (SIMULATED if message.simulated else 0)
+    instance = packed_hex(message.instance)
+    header = HEADER.pack(VERSION, Kind.RELEASE, flags, checked_digest(digest), instance, message.round)
+    payload = message.release.astype("<f8", copy=False).tobytes()
+    return header + packed_ids(message.run, message.source) + payload
+
+
+def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
+    """Return the release in `data`, its array read-only. Raises Refused if it is not one that is expected."""
+    (
+        flags,
+        digest,
+        instance,
+        round_,
+    ) = unpacked(data, HEADER, Kind.RELEASE, expected.longest)
+    if not data.startswith(expected.ids, HEADER.size):
+        checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))
+    check_digest(digest, expected.digest)
+    if len(data) != expected.length:
+        raise Refused(Reason.LENGTH, f"{len(data)} bytes, expected {expected.length}")
+    if flags > EXACT | SIMULATED:
+        raise Refused(Reason.FLAGS, f"{flags}")
+    if not 1 <= round_ <= LAST_ROUND:
+        raise Refused(Reason.MALFORMED, f"round {round_}")
+    # a copy: in the message the numbers are not aligned, and numpy sums those in another order
+    release = np.frombuffer(data, "<f8", offset=expected.start).astype(np.float64)
+    _check_bound(release.tolist(), expected.bound)
+    release.setflags(write=False)
+    return ReleaseMessage(
+        expected.run,
+        expected.source,
+        instance.hex(),
+        round_,
+        exact=bool(flags & EXACT),
+        simulated=bool(flags & SIMULATED),
+        release=Release(release),
+    )
+
+
+def _check_bound(values: list[float], bound: float) -> None:
+    if math.hypot(*values) <= bound:  # neither overflows nor warns
+        return
+    finite = all(map(math.isfinite, values))
+    raise Refused(Reason.OUT_OF_BOUND if finite else Reason.NOT_FINITE)

@@ -1,0 +1,71 @@
+"""A journal record as a row of the table, and back."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from nodes.journal import GivenUp, JournalRecord
+from nodes.values import Release
+
+COLUMNS = "round, stepped, exact, charged, epsilon_spent, release, positions"
+TABLE = """
+    round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
+    epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL
+"""
+Row = tuple[int, int, int, int, float, bytes, str]
+"""The columns: the release as float64 little-endian, the positions and what was given up as JSON."""
+
+_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def to_row(record: JournalRecord) -> Row:
+    """Return the record's row: equal records have equal rows."""
+    positions = (
+        record.data_position,
+        record.topology_position,
+        record.edge_positions,
+        record.given_up,
+        record.corrected,
+    )
+    return (
+        record.round,
+        record.stepped,
+        int(record.exact),
+        record.charged,
+        record.epsilon_spent,
+        record.release.astype("<f8", copy=False).tobytes(),
+        _to_json(positions),
+    )
+
+
+def from_row(row: Row) -> JournalRecord:
+    """Return the record of a row, its release read-only. Raises ValueError for a row that is none."""
+    try:
+        return _from_row(row)
+    except (TypeError, ValueError) as error:
+        raise ValueError("it is broken: a record cannot be read") from error
+
+
+def _from_row(row: Row) -> JournalRecord:
+    round_, stepped, exact, charged, epsilon_spent, blob, text = row
+    data, topology, edges, given_up, corrected = json.loads(text)
+    release = np.frombuffer(blob, "<f8").astype(np.float64)
+    release.setflags(write=False)
+    return JournalRecord(
+        round=round_,
+        stepped=stepped,
+        release=Release(release),
+        exact=bool(exact),
+        charged=charged,
+        epsilon_spent=epsilon_spent,
+        data_position=None if data is None else _pairs(data),
+        topology_position=topology,
+        edge_positions=_pairs(edges),
+        given_up=tuple(GivenUp(*row) for row in given_up),
+        corrected=_pairs(corrected),
+    )
+
+
+def _pairs(rows: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
+    return tuple((first, second) for first, second in rows)

@@ -1,0 +1,140 @@
+"""What every shell of a node does alike: bytes in, events; effects out, in order. Time and threads are not here.
+
+A broker's shell and the memory mesh differ in the `Ports` alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nodes.events import (
+    DeadlinePassed,
+    Effect,
+    Event,
+    Halt,
+    Journal,
+    OpenSlot,
+    PlanArrived,
+    ReleaseArrived,
+    Report,
+    SendHeartbeat,
+    SendRelease,
+    SlotClosed,
+    StartDeadline,
+    Started,
+)
+from nodes.machine import NodeMachine
+from streams.codec import (
+    Expected,
+    Refused,
+    decode_plan,
+    decode_release,
+    encode_heartbeat,
+    encode_release,
+)
+from streams.journal import Journal as JournalFile
+from streams.topics import MeshTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where a node's effects go.
+
+    `send` takes (topic, bytes); `refused` takes (topic, bytes, reason): the dead letters of peers.
+    """
+
+    send: Callable[[str, bytes], None]
+    open_slot: Callable[[OpenSlot], None]
+    start_deadline: Callable[[StartDeadline], None]
+    report: Callable[[Report], None]
+    refused: Callable[[str, bytes, Refused], None]
+    halt: Callable[[Halt], None]
+
+
+class NodeShell:
+    """One process's life of a node: its machine, its journal, its ports."""
+
+    def __init__(
+        self,
+        machine: NodeMachine,
+        journal: JournalFile,
+        topics: MeshTopics,
+        digest: bytes,
+        expected: Mapping[str, Expected],
+        ports: Ports,
+        before_effect: Callable[[], None] | None = None,
+    ) -> None:
+        self.machine = machine
+        self._journal = journal
+        self._topics = topics
+        self._digest = digest
+        self._expected = expected
+        self._ports = ports
+        self._before_effect = before_effect
+
+    def start(self, plans: list[tuple[int, bytes]]) -> None:
+        """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
+        arrived = [plan for offset, value in plans if (plan := self._plan(offset, value)) is not None]
+        self._handle(Started(self._journal.records(), tuple(arrived)))
+
+    def plan_read(self, offset: int, value: bytes) -> None:
+        """Take a record of the topology."""
+        arrived = self._plan(offset, value)
+        if arrived is not None:
+            self._handle(arrived)
+
+    def release_read(self, source: str, offset: int, value: bytes) -> None:
+        """Take a record of the edge from `source`."""
+        try:
+            message = decode_release(value, self._expected[source])
+        except Refused as refused:
+            self._ports.refused(self._topics.edge(source, self.machine.identity.name), value, refused)
+            return
+        self._handle(ReleaseArrived(message, offset))
+
+    def slot_closed(self, slot: SlotClosed) -> None:
+        """Take the slot that `open_slot` asked for."""
+        self._handle(slot)
+
+    def deadline_passed(self, round: int) -> None:
+        """Take the end of a deadline; every in-edge was read to its end since."""
+        self._handle(DeadlinePassed(round))
+
+    def beat(self) -> None:
+        """Send the heartbeat of this moment."""
+        self._do(SendHeartbeat(self.machine.heartbeat))
+
+    def _plan(self, offset: int, value: bytes) -> PlanArrived | None:
+        run = self.machine.identity.run
+        try:
+            return PlanArrived(decode_plan(value, run, self._digest), offset)
+        except Refused as refused:
+            self._ports.refused(self._topics.topology, value, refused)
+            return None
+
+    def _handle(self, event: Event) -> None:
+        if self.machine.halted:
+            return
+        for effect in self.machine.handle(event):
+            if self._before_effect is not None:
+                self._before_effect()
+            self._do(effect)
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Journal(record):
+                self._journal.append(record)
+            case SendRelease(targets, message):
+                value = encode_release(message, self._digest)
+                for target in targets:
+                    self._ports.send(self._topics.edge(message.source, target), value)
+            case OpenSlot():
+                self._ports.open_slot(effect)
+            case StartDeadline():
+                self._ports.start_deadline(effect)
+            case SendHeartbeat(heartbeat):
+                value = encode_heartbeat(heartbeat, self._digest)
+                self._ports.send(self._topics.progress(heartbeat.node), value)
+            case Halt():
+                self._ports.halt(effect)
+            case _:
+                self._ports.report(effect)

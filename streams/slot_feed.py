@@ -1,0 +1,90 @@
+"""A node's records in one process: from its source into slots, and from slots into observations."""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from nodes.events import OpenSlot, SlotClosed
+from nodes.journal import DataPosition
+from nodes.privacy.private import Private
+from nodes.slots import Arrival, Slots
+from nodes.values import Observations
+from streams.sources.record import Decoder, RawRecord
+
+
+class DataLog:
+    """The data topic of a node, read lazily from its source; kept from the last journalled position on."""
+
+    def __init__(self, records: Iterator[RawRecord]) -> None:
+        self._records = records
+        self._kept: deque[RawRecord] = deque()
+        self._first = 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record that was read."""
+        return self._first + len(self._kept)
+
+    def read(self, offset: int) -> RawRecord | None:
+        """Return the record at `offset`, not below the one trimmed to; None where the source has ended."""
+        missing = offset - self.end + 1
+        if missing > 0:
+            self._kept.extend(islice(self._records, missing))
+        return self._kept[offset - self._first] if offset < self.end else None
+
+    def trim(self, offset: int) -> None:
+        """Forget the records below `offset`."""
+        while self._kept and self._first < offset:
+            self._kept.popleft()
+            self._first += 1
+        self._first = max(self._first, offset) if not self._kept else self._first
+
+
+class SlotFeed:
+    """Closes the slots of one process's life of a node; the clock is the data's own timestamps."""
+
+    def __init__(self, log: DataLog, slots: Slots[bytes], decoder: Decoder) -> None:
+        self._log, self._slots, self._decoder = log, slots, decoder
+        self._at: int | None = None
+        self._clock = float("-inf")
+
+    def close(self, opened: OpenSlot) -> SlotClosed | None:
+        """Return the slot that was opened, closed; None where the source has too few records left."""
+        if self._at is None:
+            self._at = _offset(opened.position, self._log.end)
+        self._log.trim(_offset(opened.position, self._log.end))
+        self._slots.open(opened.round)
+        while not self._slots.ready(self._clock):
+            record = self._log.read(self._at)
+            if record is None:
+                self._clock = float("inf")
+                if self._slots.waiting and self._slots.ready(self._clock):
+                    break
+                return None
+            timestamp = self._at if record.timestamp is None else record.timestamp
+            self._slots.add(Arrival(0, self._at, timestamp, record.value))
+            self._clock = max(self._clock, timestamp)
+            self._at += 1
+        closed = self._slots.take()
+        return SlotClosed(closed.round, Private(observed(closed.values, self._decoder)), closed.position)
+
+
+def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
+    """Return the observations in the records' bytes, in order; a record that is none keeps its place, absent."""
+    features = np.zeros((len(values), decoder.dimension))
+    labels = np.zeros(len(values))
+    present = np.zeros(len(values), dtype=np.bool_)
+    for k, value in enumerate(values):
+        decoded = decoder.decode(value)
+        if decoded is not None:
+            features[k], labels[k] = decoded
+            present[k] = True
+    return Observations(features, labels, present)
+
+
+def _offset(position: DataPosition | None, end: int) -> int:
+    if position is None:
+        return end
+    return position[0][1] if position else 0
