@@ -19,8 +19,10 @@ def decimal(value: float | str) -> Fraction:
 
 def rounded_up(value: Fraction) -> float:
     """Return the smallest float that is at least `value`."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    nearest = value.numerator / value.denominator
+    top, bottom = nearest.as_integer_ratio()
+    enough = top * value.denominator >= value.numerator * bottom
+    return nearest if enough else math.nextafter(nearest, math.inf)
 
 
 def as_text(value: Fraction) -> str:

@@ -4,8 +4,8 @@ The shell feeds events in one queue, and handles the next one only when every ef
 in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from nodes.journal import DataPosition, JournalRecord
 from nodes.messages import ReleaseMessage
@@ -16,16 +16,14 @@ from topology.plans import Heartbeat, Plan
 # ---------------------------------------------------------------------------------------------- events
 
 
-@dataclass(frozen=True, slots=True)
-class PlanArrived:
+class PlanArrived(NamedTuple):
     """A plan was read from the topology, at that offset."""
 
     plan: Plan
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
 
     `plans` is the topology from the last record's `topology_position` to its end.
@@ -35,16 +33,14 @@ class Started:
     plans: tuple[PlanArrived, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseArrived:
+class ReleaseArrived(NamedTuple):
     """A well-formed release was read from an edge into this node, at that offset."""
 
     message: ReleaseMessage
     offset: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SlotClosed:
+class SlotClosed(NamedTuple):
     """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start."""
 
     round: int
@@ -52,8 +48,7 @@ class SlotClosed:
     position: DataPosition
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class DeadlinePassed(NamedTuple):
     """The deadline of `StartDeadline` is over, and every in-edge was read to its end after it."""
 
     round: int
@@ -64,31 +59,27 @@ Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
 # --------------------------------------------------------------------------------------------- effects
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Journal:
+class Journal(NamedTuple):
     """Make the record durable before anything that follows. Any error ends the process."""
 
     record: JournalRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SendRelease:
+class SendRelease(NamedTuple):
     """Send the message on the edges to `targets`; send it again until it is acknowledged."""
 
     targets: tuple[str, ...]
     message: ReleaseMessage
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSlot:
+class OpenSlot(NamedTuple):
     """Collect the records of this round's slot from `position` on (None: from the topic's end)."""
 
     round: int
     position: DataPosition | None
 
 
-@dataclass(frozen=True, slots=True)
-class StartDeadline:
+class StartDeadline(NamedTuple):
     """Wait for the round's releases for `round_timeout` from when the own release is acknowledged.
 
     `at_once`: for no time at all, but still read every in-edge to its end. Then comes `DeadlinePassed`.
@@ -98,15 +89,13 @@ class StartDeadline:
     at_once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SendHeartbeat:
+class SendHeartbeat(NamedTuple):
     """Append the heartbeat to `progress.<i>` now, beside those that the shell sends each period."""
 
     heartbeat: Heartbeat
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(NamedTuple):
     """This node is done: the run is over, or it has left. The process ends with exit code 0."""
 
     reason: str
@@ -129,8 +118,7 @@ class Notice(StrEnum):
     LISTENED = "joined as a listener"
 
 
-@dataclass(frozen=True, slots=True)
-class Noticed:
+class Noticed(NamedTuple):
     """Something to count; `source` is the peer it concerns (the node itself where there is none)."""
 
     notice: Notice
@@ -138,8 +126,7 @@ class Noticed:
     round: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Decided:
+class Decided(NamedTuple):
     """The decision of the round is fixed (public): what to act on. `heard` are the releases it was made of."""
 
     round: int
@@ -148,16 +135,14 @@ class Decided:
     heard: tuple[Release, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stepped:
+class Stepped(NamedTuple):
     """The round is over, and what it left behind is durable (public)."""
 
     round: int
     record: JournalRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
+class Scored(NamedTuple):
     """What the slot said of the decision (private): for the owner's own eyes.
 
     `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count

@@ -34,9 +34,11 @@ def _attempted(
         rows: object = loss.gradients(point, observations)
     except Exception:  # noqa: BLE001 # the step is total: a loss that raises gives no gradient
         return None
-    if not isinstance(rows, np.ndarray) or rows.shape != shape or not np.can_cast(rows.dtype, np.float64):
+    if not isinstance(rows, np.ndarray) or rows.shape != shape:
         return None
-    return rows.astype(np.float64, copy=False)
+    if rows.dtype == np.float64:
+        return rows
+    return rows.astype(np.float64) if np.can_cast(rows.dtype, np.float64) else None
 
 
 def _row_by_row(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class Lesson(NamedTuple):
     """What a node makes of one slot.
 
     `release` (d,) is public, `exact` where no noise was drawn; `charged` counts the charged rounds so far.

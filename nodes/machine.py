@@ -25,6 +25,7 @@ Rules
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -405,8 +406,7 @@ class NodeMachine:
         self._out.append(Halt(reason))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Settled:
+class _Settled(NamedTuple):
     consensus: Consensus
     decision: Decision
     corrected: tuple[tuple[int, str], ...]

@@ -1,12 +1,11 @@
 """What a node says on an edge: a release and whose it is. A pure value; its bytes are `streams.codec`'s."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nodes.values import Release
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseMessage:
+class ReleaseMessage(NamedTuple):
     """The release of `source` for `round`, sent unchanged on all its edges.
 
     `instance` is the life of the journal that holds it. `exact`: made without noise, from public values alone

@@ -34,6 +34,8 @@ class Past:
 
     def late(self) -> list[tuple[int, str]]:
         """Return (round, source) of what was given up and has come since, in order."""
+        if not self._lost:
+            return []
         return [
             (round, source)
             for (round, source), lost in sorted(self._lost.items())
@@ -67,7 +69,7 @@ class Past:
         for made_good in record.corrected:
             self._lost.pop(made_good, None)
         oldest = self.oldest
-        for known in [round for round in self._own if round < oldest]:
-            del self._own[known]
+        while (first := next(iter(self._own))) < oldest:
+            del self._own[first]
         for lost in [lost for lost in self._lost if lost[0] < oldest]:
             del self._lost[lost]

@@ -8,16 +8,14 @@
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.journal import DataPosition
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival(Generic[T]):
+class Arrival(NamedTuple, Generic[T]):
     """A record of the data topic; `timestamp` is Kafka's, in seconds. `value` is never looked at."""
 
     partition: int
@@ -26,8 +24,7 @@ class Arrival(Generic[T]):
     value: T
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedSlot(Generic[T]):
+class ClosedSlot(NamedTuple, Generic[T]):
     """The records of one slot, where the next one's start, and how many were dropped (private counts)."""
 
     round: int
@@ -106,8 +103,8 @@ class TimeSlots(Generic[T]):
         self._late = 0
 
     def round_of(self, timestamp: float) -> int:
-        """Return the slot of that timestamp; 0 or less: before the start."""
-        return math.floor((timestamp - self._start) / self._period) + 1
+        """Return the slot of that timestamp; 0: before the start."""
+        return math.floor((timestamp - self._start) / self._period) + 1 if timestamp >= self._start else 0
 
     def open(self, round: int) -> None:
         """Start the slot of that round; records of earlier ones are dropped."""

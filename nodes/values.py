@@ -4,8 +4,7 @@
 is wrapped in `nodes.privacy.private.Private`, and only `nodes/privacy/` turns that into a `Release`.
 """
 
-from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,7 @@ Decision = NewType("Decision", FloatArray)
 """x_t = decide(z_t), shape (d,): what a node acts on, and is scored on, in round t."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Observations:
+class Observations(NamedTuple):
     """The n <= batch_size records of a slot: `features` (..., n, d), `labels` (..., n), `present` (..., n).
 
     A record that could not be decoded keeps its place with `present` false and zeros: a zero gradient.

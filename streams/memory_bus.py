@@ -112,6 +112,11 @@ class MemoryBus:
         self._timers_set += 1
         heapq.heappush(self._timers, (self.now + seconds, self._timers_set, action))
 
+    def run(self) -> None:
+        """Deliver until there is nothing left to."""
+        while self.deliver():
+            pass
+
     def deliver(self) -> bool:
         """Deliver one record, or let time pass to the next timer. Return whether there was either."""
         while self._pending:

@@ -115,8 +115,7 @@ class MemoryMesh:
 
     def run(self) -> None:
         """Go on until every node has halted, or none can go on (their sources have ended)."""
-        while self.advance():
-            pass
+        self.bus.run()
 
     def close(self) -> None:
         """Close the journals."""

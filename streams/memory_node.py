@@ -113,7 +113,7 @@ class MemoryNode:
             machine, journal, topics, mesh.digest, mesh.expected, ports, self._before_effect if self._faults.crash_before else None
         )
         self._feed = SlotFeed(self._data, self._parts.slots(), self._parts.decoder)
-        self._guarded(partial(self._subscribe, self.shell, journal))
+        self._guarded(self._subscribe, self.shell, journal)
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
@@ -136,16 +136,13 @@ class MemoryNode:
         self._topology = self._bus.subscribe(
             topics.topology,
             first + len(plans),
-            lambda at, value: self._guarded(partial(shell.plan_read, at, value)),
+            partial(self._guarded, shell.plan_read),
         )
         positions = dict(records[-1].edge_positions) if records else {}
         for source in self._mesh.expected:
-            handler = partial(self._release_read, shell, source)
+            handler = partial(self._guarded, shell.release_read, source)
             edge = topics.edge(source, self.name)
             self._edges.append(self._bus.subscribe(edge, positions.get(source, 0), handler))
-
-    def _release_read(self, shell: NodeShell, source: str, offset: int, value: bytes) -> None:
-        self._guarded(partial(shell.release_read, source, offset, value))
 
     def _published(self) -> list[ReleaseMessage]:
         """Return all that this node's own edges hold."""
@@ -156,10 +153,10 @@ class MemoryNode:
                     found.append(decode_release(value, self._mesh.own))
         return found
 
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _guarded(self, action: Callable[..., None], *arguments: object) -> None:
         """Do `action` in the node's process; a planted crash ends that process, and a new one starts later."""
         try:
-            action()
+            action(*arguments)
         except Crashed:
             self.stop()
             self._bus.after(self._faults.restart_after, self.start)
@@ -180,7 +177,7 @@ class MemoryNode:
 
         def close() -> None:
             if self.shell is shell:
-                self._guarded(partial(shell.slot_closed, slot))
+                self._guarded(shell.slot_closed, slot)
 
         if self._faults.slot_time:
             self._bus.after(self._faults.slot_time, close)
@@ -193,7 +190,7 @@ class MemoryNode:
         def passed() -> None:
             if shell is not None and self.shell is shell:
                 self._bus.drain(self._edges)
-                self._guarded(partial(shell.deadline_passed, started.round))
+                self._guarded(shell.deadline_passed, started.round)
 
         self._bus.after(0.0 if started.at_once else self._mesh.round_timeout or 0.0, passed)
 

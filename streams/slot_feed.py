@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from math import inf
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class SlotFeed:
     def __init__(self, log: DataLog, slots: Slots[bytes], decoder: Decoder) -> None:
         self._log, self._slots, self._decoder = log, slots, decoder
         self._at: int | None = None
-        self._clock = float("-inf")
+        self._clock = -inf
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
@@ -59,11 +60,11 @@ class SlotFeed:
         while not self._slots.ready(self._clock):
             record = self._log.read(self._at)
             if record is None:
-                self._clock = float("inf")
+                self._clock = inf
                 if self._slots.waiting and self._slots.ready(self._clock):
                     break
                 return None
-            timestamp = self._at if record.timestamp is None else record.timestamp
+            timestamp = -inf if record.timestamp is None else record.timestamp  # before every slot
             self._slots.add(Arrival(0, self._at, timestamp, record.value))
             self._clock = max(self._clock, timestamp)
             self._at += 1

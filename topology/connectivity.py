@@ -17,15 +17,13 @@ def window(schedule: Schedule, limit: int, starts: int) -> int | None:
     `limit` rounds does not.
     """
     edges = _Edges(schedule)
-    widest = width = 1
+    width = 1
     for start in range(1, starts + 1):
-        width = max(width - 1, 1)  # the window from here ends no earlier than the one before it did
         while not edges.connect(start, start + width):
             width += 1
             if width > limit:
                 return None
-        widest = max(widest, width)
-    return widest
+    return width
 
 
 class _Edges:

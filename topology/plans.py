@@ -132,9 +132,7 @@ def _routes(members: tuple[tuple[str, bool], ...], sources: bytes, targets: byte
     )
 
 
-def _check_edges(
-    sources: IntArray, targets: IntArray, weights: FloatArray, full: NDArray[np.bool_]
-) -> None:
+def _check_edges(sources: IntArray, targets: IntArray, weights: FloatArray, full: NDArray[np.bool_]) -> None:
     size = full.size
     if not sources.shape == targets.shape == weights.shape:
         raise ValueError(f"edges of shapes {sources.shape}, {targets.shape}, {weights.shape}: must be equal")

@@ -8,9 +8,8 @@ from topology.plans import Heartbeat, Member, Plan
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """How an instance came in: the plan that named it first, and the round planned before that one."""
+    """How a node came in last: the round it joined in, and the round planned before that one."""
 
-    instance: str
     round: int
     before: int
 
@@ -74,7 +73,7 @@ class Roster:
         """Take a valid plan, the next one of the run: who joins in it (in the run's first plan, everyone)."""
         for member in plan.members:
             if not member.full or plan.follows == 0:
-                self._entries[member.name] = _Entry(member.instance, plan.round, plan.follows)
+                self._entries[member.name] = _Entry(plan.round, plan.follows)
 
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within the time of silence."""
@@ -118,15 +117,14 @@ class Roster:
             return None
         beat = self._beats.get(member.name)
         entry = self._entries.get(member.name)
-        before = entry.before if entry and entry.instance == member.instance else 0
-        return max(beat.stepped if beat else 0, before)
+        return max(beat.stepped if beat else 0, entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
         """Whether its wish is still unmet: no plan above the round that it names has let it in."""
         if beat.join_after is None:
             return False
         entry = self._entries.get(beat.node)
-        return entry is None or entry.instance != beat.instance or entry.round <= beat.join_after
+        return entry is None or entry.round <= beat.join_after
 
     def _mark(self, name: str) -> None:
         self._heard[name] = self._last_heard = self._clock

@@ -1,9 +1,8 @@
 """What a mechanism is: the one step from private gradients to a public release."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from nodes.privacy.private import Private
 from nodes.values import FloatArray, IntArray, Release
@@ -29,8 +28,7 @@ class Sampler(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Privatised:
+class Privatised(NamedTuple):
     """A release, with what the owner alone may know of its making.
 
     `clipped` counts the observations that the clip changed, `broken` those that were no numbers.

@@ -81,9 +81,10 @@ def test_late_records_are_dropped_and_counted():
     slots = by_time()
     slots.open(2)
     slots.add(Arrival(0, 0, 109.0, "late"))
-    slots.add(Arrival(0, 1, 110.0, "in time"))
+    slots.add(Arrival(0, 1, float("-inf"), "no time at all"))
+    slots.add(Arrival(0, 2, 110.0, "in time"))
     closed = slots.take()
-    assert (closed.values, closed.late) == (("in time",), 1)
+    assert (closed.values, closed.late) == (("in time",), 2)
 
 
 def test_the_slots_of_skipped_rounds_are_dropped():

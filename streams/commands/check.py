@@ -1,0 +1,60 @@
+"""`mirrormesh check`: the mesh file is right, or what is wrong with it."""
+
+from dataclasses import replace
+
+import typer
+
+from streams.commands.arguments import MeshArgument
+from streams.mesh_file import MeshFile, load
+from streams.settings.errors import MeshFileError
+from streams.settings.node import FileSettings, NodeSettings
+from streams.sources.opening import held_out, open_source
+from streams.wording import headline, listed
+
+
+def check(mesh: MeshArgument) -> None:
+    """Say whether a mesh file is right, or what is wrong with it.
+
+    Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
+    sources name must be there and begin as their schemas say. Standard input is not read.
+
+    \b
+    Example:
+      mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(mesh)
+    wrong = unreadable(file)
+    if wrong:
+        raise MeshFileError(wrong)
+    typer.echo(f"{mesh}: right")
+    typer.echo(headline(file.mesh))
+    elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
+    if elsewhere:
+        typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+
+
+def unreadable(file: MeshFile) -> list[str]:
+    """Return a line for every file that a source names and that cannot be read, or holds no record."""
+    wrong: list[str] = []
+    for name, own in file.nodes.items():
+        if own.source is None or (isinstance(own.source, FileSettings) and own.source.path == "-"):
+            continue
+        opened = replace(file, nodes={name: _in_order(own)})
+        try:
+            if next(open_source(opened, name, 0).records, None) is None:
+                raise file.refuse(("nodes", name, "source"), "holds no record")
+        except MeshFileError as error:
+            wrong += error.lines
+    if file.held_out is not None and file.held_out.path != "-":
+        try:
+            held_out(file)
+        except MeshFileError as error:
+            wrong += error.lines
+    return wrong
+
+
+def _in_order(own: NodeSettings) -> NodeSettings:
+    """Return the settings without the shuffle: the first record is enough to see."""
+    if not isinstance(own.source, FileSettings):
+        return own
+    return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

@@ -1,0 +1,133 @@
+"""`mirrormesh run`: any mesh file, in one process, on the memory bus."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nodes.journal import JournalRecord
+from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
+from streams.commands.usage import UsageError, writable_folder
+from streams.interrupts import OrderlyEnd
+from streams.local_run import LocalRun, mesh_parts
+from streams.mesh_file import load
+from streams.progress import progress_bar
+from streams.report import say, say_summary
+from streams.results import ROUNDS, SUMMARY, write_results
+from streams.sources.opening import held_out
+from streams.summary import Summary, summarise
+
+INTERRUPTED = 130
+
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help=f"Write {ROUNDS} (every round of every node) and {SUMMARY} there, over those of an earlier run.",
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Keep the nodes' journals there (unless given: in memory). The same DIR again: the run goes on.",
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")]
+
+
+def run(
+    mesh: MeshArgument,
+    *,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    output: OutputOption = None,
+    state: StateOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a mesh in this process: all its nodes and its scheduler, without a broker.
+
+    Ends after the mesh file's rounds, or with the first source that ends, or with Ctrl-C: the first one ends
+    after the rounds that are planned and writes what there is, the second one stops at once.
+
+    \b
+    Examples:
+      mirrormesh run mesh.yaml
+      mirrormesh run mesh.yaml --rounds 500 --seed 1 --output results
+      zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(mesh)
+    parts = mesh_parts(file, seed=seed, rounds=rounds)
+    test_records = None if file.held_out is None else held_out(file)
+    if output is not None:
+        writable_folder(output, (ROUNDS, SUMMARY))
+    if state is not None:
+        writable_folder(state)
+    local = LocalRun(parts, state=state)
+    if state is not None:
+        refuse_torn(local, state)
+    interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
+    summary = summarise(file, local.recorder, test_records, interrupted=interrupted)
+    written = write_results(output, local.recorder, summary) if output and summary.rounds else ()
+    report(Console(highlight=False, quiet=quiet), local, summary, written)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
+    """Run until the run has ended, with a progress bar on a terminal; return whether Ctrl-C ended it."""
+    recorder = local.recorder
+    with closing(local.mesh), OrderlyEnd() as end:
+        with progress_bar(rounds, hidden=quiet) as advance:
+            while not end.asked and local.to_round(recorder.common_rounds + 1):
+                advance(recorder.common_rounds)
+        local.finish()
+    return end.asked
+
+
+def refuse_torn(local: LocalRun, state: Path) -> None:
+    """Raise UsageError where the journals stand at different rounds: what would level them is lost.
+
+    Without a broker the plans and releases under way end with the process.
+    """
+    at = {
+        name: max(map(_round, node.journal.records()), default=0) for name, node in local.mesh.nodes.items()
+    }
+    first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
+    if at[first] != at[last]:
+        local.mesh.close()
+        where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
+        raise UsageError(
+            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
+            "must be another folder"
+        )
+
+
+def _round(record: JournalRecord) -> int:
+    return record.round
+
+
+def why_nothing(local: LocalRun) -> str:
+    """Return why no round was run."""
+    if local.mesh.done:
+        return "No round was run: the run had ended before."
+    if any(node.starved for node in local.mesh.nodes.values()):
+        return "No round was run: a source has fewer records than one slot holds."
+    return "No round was run: the nodes could not go on from their journals."
+
+
+def report(console: Console, local: LocalRun, summary: Summary, written: Iterable[Path]) -> None:
+    """Print what the run came to."""
+    if summary.interrupted:
+        say(console, "Interrupted: what follows is what there is.", "bold yellow")
+    if summary.rounds:
+        say_summary(console, summary)
+    else:
+        say(console, why_nothing(local))
+    for path in written:
+        say(console, f"Wrote {path}.")

@@ -1,0 +1,90 @@
+"""What one party that runs the whole mesh in one process may keep of it: round by round, in memory."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nodes.events import Decided, Noticed, Report, Scored, Stepped
+from nodes.journal import JournalRecord
+from nodes.privacy.owner import disclosed_to_owner
+from nodes.regret import LocalRegret
+from nodes.values import Decision, FloatArray, Observations
+
+
+@dataclass(slots=True)
+class NodeHistory:
+    """The rounds of one node, in order; entry k of each list is round `rounds[k]`.
+
+    `gaps`: max_j ||q_j - q_i|| over the releases it heard; `regrets`: local first-order regret R_T.
+    """
+
+    regret: LocalRegret
+    rounds: list[int] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+    observations: list[Observations] = field(default_factory=list)
+    regrets: list[float] = field(default_factory=list)
+    records: list[JournalRecord] = field(default_factory=list)
+    broken: int = 0
+    clipped: int = 0
+
+
+class Recorder:
+    """Takes the reports of all nodes of a run. Regret is counted here, over what the recorder has seen."""
+
+    def __init__(self, regrets: dict[str, LocalRegret]) -> None:
+        self.nodes = {name: NodeHistory(regret) for name, regret in sorted(regrets.items())}
+        self.notices: Counter[str] = Counter()
+        self._pending: dict[str, Decided] = {}
+
+    def __call__(self, name: str, report: Report) -> None:
+        """Take one report."""
+        node = self.nodes[name]
+        match report:
+            case Decided():
+                self._pending[name] = report  # comes again after a crash, and counts once stepped
+            case Stepped(record=record):
+                node.records.append(record)
+            case Scored():
+                self._scored(name, node, report)
+            case Noticed(notice=notice):
+                self.notices[notice.value] += 1
+
+    @property
+    def common_rounds(self) -> int:
+        """How many rounds every node has stepped."""
+        return min(len(node.rounds) for node in self.nodes.values())
+
+    def decisions(self) -> FloatArray:
+        """Return the decisions of the common rounds, shape (T, N, d), nodes in bytes order."""
+        common = self.common_rounds
+        return np.stack([np.array(node.decisions[:common]) for node in self.nodes.values()], axis=1)
+
+    def observations(self, batch_size: int) -> Observations:
+        """Return what the nodes saw in the common rounds, over (T, N, h); what was missing is absent."""
+        common, nodes = self.common_rounds, list(self.nodes.values())
+        dimension = nodes[0].decisions[0].size
+        features = np.zeros((common, len(nodes), batch_size, dimension))
+        labels = np.zeros((common, len(nodes), batch_size))
+        present = np.zeros((common, len(nodes), batch_size), dtype=np.bool_)
+        for i, node in enumerate(nodes):
+            for t, seen in enumerate(node.observations[:common]):
+                size = seen.labels.size
+                features[t, i, :size] = seen.features
+                labels[t, i, :size] = seen.labels
+                present[t, i, :size] = seen.present
+        return Observations(features, labels, present)
+
+    def _scored(self, name: str, node: NodeHistory, scored: Scored) -> None:
+        decided = self._pending.pop(name)
+        node.rounds.append(scored.round)
+        node.decisions.append(scored.decision)
+        node.gaps.append(
+            max((float(np.sqrt(((q - decided.own) ** 2).sum())) for q in decided.heard), default=0.0)
+        )
+        node.observations.append(disclosed_to_owner(scored.observations))
+        node.regret.add(scored.gradient, scored.decision)
+        node.regrets.append(disclosed_to_owner(node.regret.value()))
+        node.broken += disclosed_to_owner(scored.broken)
+        node.clipped += disclosed_to_owner(scored.clipped)

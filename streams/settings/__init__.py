@@ -1,0 +1,1 @@
+"""The settings that a mesh file holds: frozen, checked, unknown keys refused."""

@@ -1,0 +1,99 @@
+"""Decodes records by their schema: CSV lines and JSON lines into features and a label."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import numpy as np
+
+from nodes.values import FloatArray
+from streams.settings.schema import SchemaSettings
+from streams.sources.columns import cell, labelled, number
+
+Fields = Callable[[bytes], Mapping[str, object] | None]
+"""Takes a record's bytes apart into its columns; None where they cannot be."""
+
+
+def csv_row(value: bytes) -> list[str] | None:
+    """Return the values on a CSV line; None for bytes that are none."""
+    try:
+        (row,) = csv.reader([value.decode("utf-8-sig")], strict=True)
+    except (ValueError, csv.Error):
+        return None
+    return row
+
+
+def csv_fields(columns: tuple[str, ...]) -> Fields:
+    """Return what takes a CSV line with these columns apart."""
+
+    def fields(value: bytes) -> dict[str, object] | None:
+        row = csv_row(value)
+        if row is None or len(row) != len(columns):
+            return None
+        return dict(zip(columns, row, strict=True))
+
+    return fields
+
+
+def json_fields(value: bytes) -> Mapping[str, object] | None:
+    """Take a JSON object apart."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class SchemaDecoder:
+    """The decoder of one schema. Total: whatever the bytes are, it returns an observation or None."""
+
+    def __init__(self, schema: SchemaSettings, fields: Fields) -> None:
+        self.dimension = schema.width
+        self._fields = fields
+        self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
+        self._label_column, self._label = schema.label.column, labelled(schema.label)
+        self._tail = [1.0] if schema.intercept else []
+        self._norm, self._timestamp = schema.norm, schema.timestamp
+
+    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
+        """Return (features (d,), label), both finite; None for a record without them."""
+        fields = self._fields(value)
+        if fields is None or self._label_column not in fields:
+            return None
+        label = self._label(fields[self._label_column])
+        row: list[float] = []
+        for name, features_of in self._cells:
+            features = features_of(fields[name]) if name in fields else None
+            if features is None:
+                return None
+            row += features
+        return None if label is None else (self._bounded(np.array(row + self._tail)), label)
+
+    def timestamp(self, value: bytes) -> float | None:
+        """Return the record's time in seconds since 1970; None where it has none that can be read."""
+        fields = self._fields(value) if self._timestamp is not None else None
+        found = None if fields is None else fields.get(self._timestamp or "")
+        seconds = number(found)
+        return seconds if seconds is not None or not isinstance(found, str) else _moment(found)
+
+    def _bounded(self, row: FloatArray) -> FloatArray:
+        if self._norm is None:
+            return row
+        largest = float(np.abs(row).max())
+        if largest == 0.0:
+            return row
+        # Scaled by the largest first: the square of a huge number is no number.
+        length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
+        if length <= self._norm:
+            return row
+        bounded: FloatArray = row / largest * (self._norm / (length / largest))
+        return bounded
+
+
+def _moment(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else moment.timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,49 @@
+"""Lines of a file or of standard input, lazily; gzip by the suffix."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from typing import BinaryIO, cast
+
+from streams.settings.node import TakeSettings
+from topology.keyed import generator
+
+LONGEST = 1 << 20
+"""A longer line is no record: it keeps its place, empty."""
+
+
+def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
+    """Yield each line without its end. `-`: standard input. Raises OSError, EOFError or zlib.error."""
+    if path == "-":
+        yield from _lines(stdin or sys.stdin.buffer)
+        return
+    opened = gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # noqa: SIM115, PTH123 # below
+    with closing(opened) as file:
+        yield from _lines(cast("BinaryIO", file))
+
+
+def ordered(
+    found: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
+) -> Iterator[bytes]:
+    """Yield the lines in the order of the seed, and of those the ones to take.
+
+    The order is a function of the seed and the number of lines alone, so nodes that take from one file with
+    the same `every` share it without a rest.
+    """
+    if shuffle:
+        everything = list(found)
+        order = generator("order", seed).permutation(len(everything))
+        found = (everything[k] for k in order.tolist())
+    return found if take is None else islice(found, take.offset, None, take.every)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST):
+        if line.endswith(b"\n") or len(line) < LONGEST:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            continue
+        while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
+            pass
+        yield b""

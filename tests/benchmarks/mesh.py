@@ -1,0 +1,216 @@
+"""Speed of the mesh in one process, through the real machines: `make bench`. Ratios are of this one run.
+
+A ring of six, simulated noise, journals in memory, d = 2 (localisation) and d = 55 (hinge loss, dense records):
+rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six times
+a round), and where the time goes, sampled once a millisecond. Then one round's plan for 4,096 nodes of degree 8.
+"""
+
+import platform
+import signal
+import time
+from collections import Counter
+from fractions import Fraction
+from itertools import cycle
+from types import FrameType
+
+import numpy as np
+
+from nodes.algorithms import dpdo_nc
+from nodes.constraints import L1Ball, L2Ball
+from nodes.learner import Learner
+from nodes.ledger import Ledger
+from nodes.losses import Hinge, RangeLoss
+from nodes.mirror_maps import Euclidean
+from nodes.mirror_step import mirror_step
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.private import Private
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.slots import CountSlots
+from nodes.step_sizes import InverseSqrt
+from nodes.values import Consensus, Decision, Observations
+from streams.codec import decode_plan, encode_plan
+from streams.memory_mesh import MemoryMesh, MeshParts
+from streams.memory_node import NodeParts
+from streams.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.sources.decoder import SchemaDecoder, json_fields
+from streams.sources.record import RawRecord
+from streams.topics import MeshTopics
+from topology.graphs import from_edges, ring
+from topology.keyed import generator
+from topology.plans import Member, Plan
+from topology.scheduler import SchedulerSettings
+from topology.schedules import FixedSchedule, SwitchingSchedule
+
+NODES = ("a", "b", "c", "d", "e", "f")
+ROUNDS = 3_000
+WARM_UP = 200
+
+PARTS = {
+    "nodes/privacy": "mechanism",
+    "nodes/machine nodes/rounds nodes/inbox nodes/past nodes/plan_book nodes/events": "machine",
+    "nodes/": "learning",
+    "streams/codec": "codec",
+    "streams/journal": "journal",
+    "streams/slot_feed streams/sources nodes/slots": "records",
+    "topology/": "scheduler",
+    "streams/": "bus and shell",
+}
+
+
+def learner(name: str, dimension: int) -> Learner:
+    """One node's settings."""
+    epsilon, sampler = Fraction(1), SimulatedSampler(0, name)
+    small = dimension == 2
+    constraint = L1Ball(2, 3.0) if small else L2Ball(dimension, 10.0)
+    return Learner(
+        dpdo_nc(mirror_step(Euclidean(), constraint), InverseSqrt(0.5)),
+        RangeLoss() if small else Hinge(),
+        LaplaceGradient(0.5, epsilon, 1, dimension, sampler),
+        Ledger(epsilon, 1),
+        1,
+    )
+
+
+def records(name: str, dimension: int) -> list[bytes]:
+    """A few hundred records, to go round."""
+    rng = generator("bench", name)
+    features = rng.uniform(0, 1, (256, dimension)).round(4)
+    labels = np.where(rng.random(256) < 0.5, -1.0, 1.0) if dimension > 2 else np.ones(256)
+    keys = [f"x{k}" for k in range(dimension)]
+    lines = []
+    for row, label in zip(features.tolist(), labels.tolist(), strict=True):
+        pairs = ", ".join(f'"{key}": {value}' for key, value in zip(keys, row, strict=True))
+        lines.append(f'{{{pairs}, "y": {label}}}'.encode())
+    return lines
+
+
+def parts(dimension: int, rounds: int) -> MeshParts:
+    """The mesh that is measured."""
+    schema = SchemaSettings(
+        features={f"x{k}": ColumnSettings(number=True) for k in range(dimension)},
+        label=LabelSettings(column="y"),
+    )
+    nodes = {
+        name: NodeParts(
+            learner(name, dimension),
+            lambda: CountSlots(1),
+            SchemaDecoder(schema, json_fields),
+            map(RawRecord, cycle(records(name, dimension))),
+        )
+        for name in NODES
+    }
+    scheduler = SchedulerSettings("run-1", FixedSchedule(ring(NODES)), 32, None, None, rounds)
+    return MeshParts(MeshTopics("bench", "run-1"), bytes(16), 32, scheduler, nodes)
+
+
+class Shares:
+    """Samples which part of the code runs, once a millisecond of processor time."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def __enter__(self) -> "Shares":
+        signal.signal(signal.SIGPROF, self._sample)
+        signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+    def _sample(self, _: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            part = part_of(frame.f_code.co_filename)
+            if part:
+                self.counts[part] += 1
+                return
+            frame = frame.f_back
+
+    def __str__(self) -> str:
+        total = sum(self.counts.values())
+        return ", ".join(f"{part} {100 * n / total:.0f} %" for part, n in self.counts.most_common())
+
+
+def part_of(filename: str) -> str | None:
+    """The part of the mesh that a file belongs to."""
+    for places, part in PARTS.items():
+        if any(f"/{place}" in filename for place in places.split()):
+            return part
+    return None
+
+
+def ignore(node: str, report: object) -> None:
+    """Take a report, and forget it."""
+
+
+def measure_mesh(dimension: int) -> float:
+    """Print the rounds/s of the mesh, and return the seconds a round."""
+    warm = MemoryMesh(parts(dimension, WARM_UP), ignore)
+    warm.run()
+    mesh = MemoryMesh(parts(dimension, ROUNDS), ignore)
+    started = time.process_time()
+    mesh.run()
+    seconds = (time.process_time() - started) / ROUNDS
+    assert mesh.done
+    again = MemoryMesh(parts(dimension, ROUNDS), ignore)
+    with Shares() as shares:
+        again.run()
+    bare = measure_lessons(dimension)
+    print(
+        f"ring of 6, d = {dimension}: {1 / seconds:,.0f} rounds/s; the lessons alone {1 / bare:,.0f} rounds/s, "
+        f"{bare / seconds:.2f} of the time"
+    )
+    print(f"  where the time goes: {shares}")
+    return seconds
+
+
+def measure_lessons(dimension: int) -> float:
+    """Return the seconds a round that six lessons take, without a mesh around them."""
+    decoder_rng = generator("bench", "lesson")
+    features = decoder_rng.uniform(0, 1, (1, dimension))
+    seen = Private(Observations(features, np.ones(1), np.ones(1, dtype=np.bool_)))
+    learners = [learner(name, dimension) for name in NODES]
+    point = np.zeros(dimension)
+    for _ in range(2):  # the first is the warm-up
+        started = time.process_time()
+        for round in range(1, 1001):
+            for one in learners:
+                one.learn(round, Consensus(point), Decision(point), seen, 0)
+        seconds = (time.process_time() - started) / 1000
+    return seconds
+
+
+def measure_topology() -> None:
+    """Print what one round of 4,096 nodes of degree 8 costs."""
+    size, degree = 4096, 8
+    names = tuple(f"n{k:04d}" for k in range(size))
+    pairs = [(names[k], names[(k + step) % size]) for k in range(size) for step in range(1, degree // 2 + 1)]
+    graph = from_edges(names, pairs)
+    members = tuple(Member(name, f"{k:032x}") for k, name in enumerate(names))
+    schedules = {"fixed": FixedSchedule(graph), "switching 0.5": SwitchingSchedule(graph, 0.5, 0)}
+    for kind, schedule in schedules.items():
+        schedule.weights(1, names)
+        started = time.process_time()
+        for round in range(2, 7):
+            weights = schedule.weights(round, names)
+        made = (time.process_time() - started) / 5
+        plan = Plan("run-1", 7, 6, members, weights.sources, weights.targets, weights.values)
+        started = time.process_time()
+        data = encode_plan(plan, bytes(16))
+        decode_plan(data, "run-1", bytes(16))
+        wired = time.process_time() - started
+        print(
+            f"4,096 nodes of degree 8, {kind}: weights {1e3 * made:.1f} ms a round, "
+            f"plan to bytes and back {1e3 * wired:.1f} ms, {len(data):,} bytes, {weights.values.size:,} edges on"
+        )
+
+
+def main() -> None:
+    """Measure, and print."""
+    print(f"Python {platform.python_version()}, numpy {np.__version__}, {platform.machine()}")
+    for dimension in (2, 55):
+        measure_mesh(dimension)
+    measure_topology()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+from pathlib import Path
+
+import pytest
+
+MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
+
+
+def facts(outcome):
+    assert (outcome.code, outcome.err) == (0, "")
+    found = {}
+    for line in outcome.out.splitlines():
+        name, _, fact = line.partition(":")
+        found.setdefault(name, fact.strip())
+    return found
+
+
+def change(mesh, *changes):
+    text = mesh.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    mesh.write_text(text)
+
+
+def test_a_plan_says_what_would_happen(call):
+    found = facts(call("plan", MESHES / "tracking.yaml"))
+    assert found["members"].startswith("east, north-east, ")
+    assert "6 nodes must be there" in found["members"]
+    assert found["edges"].startswith("ring, the same every round; 6 pairs")
+    assert found["connected"] == "in every round"
+    assert "at most 0.667 of" in found["mixing"]  # a ring of 6 with thirds: (1 + 2 cos 60 deg)/3
+    assert "clipped to 0.5 in l1" in found["mechanism"]
+    assert "exact noise of scale 1 " in found["mechanism"]  # 2 theta/epsilon
+    assert "1 of one record" in found["epsilon"]
+    assert "2,000 of a node's whole stream after 2,000 rounds" in found["epsilon"]
+    assert found["guarantee"].startswith("Each record of node east's stream is protected with epsilon = 1")
+    assert found["guarantee"].endswith(
+        "The same holds for north-east, north-west, west, south-west, south-east."
+    )
+    assert "WARNING" not in found
+
+
+def test_nothing_is_run(call, mesh, tmp_path):
+    call("plan", mesh)
+    assert [path.name for path in tmp_path.iterdir()] == ["mesh.yaml"]
+
+
+def test_graphs_in_turn_are_connected_over_a_window(call):
+    found = facts(call("plan", MESHES / "tracking-paper.yaml"))
+    assert found["connected"] == "over any 2 rounds in a row"
+    assert "in round 1, " in found["mechanism"]  # noise on the parameters shrinks with the step
+    assert "on the parameters" in found["mechanism"]
+
+
+def test_simulated_noise_is_said_loudly(call, mesh):
+    found = facts(call("plan", mesh))
+    assert "NOTHING IS PROTECTED" in found["WARNING"]
+    assert found["guarantee"].startswith("Nothing in node a's stream is protected")
+
+
+def test_nodes_that_never_meet_are_said_loudly(call, mesh):
+    change(mesh, ("graph: ring", "graph: {edges: [[a, b]]}"))
+    assert facts(call("plan", mesh))["connected"].startswith("NOT IN")
+
+
+def test_switching_edges_are_looked_at_over_the_rounds(call, mesh):
+    change(mesh, ("{graph: ring}", "{graph: ring, switching: 0.5}"))
+    found = facts(call("plan", mesh))
+    assert "each pair on with probability 0.5" in found["edges"]
+    assert "(looked at: rounds 1 to 40)" in found["connected"]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words", "spent"),
+    [(40, "up to round 30", "30 of a node's"), (20, "in every round: the budget of 30 pays for 30", "20 of")],
+)
+def test_a_budget_ends_the_learning(call, mesh, rounds, words, spent):
+    change(mesh, ("epsilon: 1,", "epsilon: 1, budget: 30,"))
+    found = facts(call("plan", mesh, "--rounds", rounds))
+    assert words in found["learning"]
+    assert f"event level); {spent}" in found["epsilon"]
+
+
+def test_what_happens_after_the_budget(call, mesh):
+    change(mesh, ("epsilon: 1,", "epsilon: 1, budget: 30, after_budget: leave,"))
+    assert facts(call("plan", mesh))["learning"].endswith("then it leaves the mesh")
+
+
+def test_nodes_that_do_otherwise_are_told_apart(call, mesh):
+    change(
+        mesh,
+        ("nodes: [a, b, c]", "nodes: {a: {}, b: {epsilon: 2}, c: {mechanism: none}}"),
+        ("simulated", "exact"),
+    )
+    out = call("plan", mesh).out
+    assert "a: laplace on the gradient" in out
+    assert "exact noise of scale 0.5 " in out
+    assert "c: none; " in out
+    assert out.count("guarantee: ") == 3
+    assert "Nothing in node c's stream is protected" in out
+
+
+def test_a_nodes_own_part_may_be_missing(call, mesh):
+    change(mesh, ("  b: {source: {kind: localisation}}", "  b: b.yaml"))
+    assert "b is not here" in facts(call("plan", mesh))["elsewhere"]
+
+
+def test_without_rounds_the_price_of_one_is_told(call, mesh):
+    change(mesh, ("rounds: 40", "rounds: none"), ("size: 1", "size: 4"))
+    assert "costs 4 a round (stream level)" in facts(call("plan", mesh))["epsilon"]
+
+
+def test_slots_by_time_are_explained(call, mesh):
+    change(mesh, ("{by: count, size: 1}", "{by: time, period: 2, start: 0}"))
+    found = facts(call("plan", mesh))
+    assert found["slots"] == "2 s each, the first 1 record of it; closed 0.2 s late"

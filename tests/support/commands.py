@@ -1,0 +1,51 @@
+"""Runs the command line in this process, as a user would in the folder at hand."""
+
+from typing import NamedTuple
+
+import pytest
+
+from streams.cli import main
+
+MESH = """
+mesh:
+  name: small
+  run: run-1
+  nodes: [a, b, c]
+  dimension: 2
+  algorithm:
+    name: dpdo-nc
+    constraint: {l1-ball: 3}
+    step_size: {rule: inverse-sqrt, a: 0.5}
+  loss: range
+  slots: {by: count, size: 1}
+  privacy: {mechanism: laplace, epsilon: 1, gradient_bound: 0.5, noise: simulated}
+  topology: {graph: ring}
+  rounds: 40
+nodes:
+  a: {source: {kind: localisation}}
+  b: {source: {kind: localisation}}
+  c: {source: {kind: localisation}}
+"""
+
+
+class Outcome(NamedTuple):
+    """What a command left on the screen, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Commands:
+    """`call("plan", "mesh.yaml")` is `mirrormesh plan mesh.yaml`."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> Outcome:
+        """Run it. SystemExit alone may come out of it."""
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        shown = self._capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), shown.out, shown.err)

@@ -1,0 +1,80 @@
+"""Small mesh files for whole-mesh tests, and what leaves a mesh on the memory bus."""
+
+import copy
+from pathlib import Path
+
+import yaml
+
+from streams.codec import decode_release
+from streams.memory_mesh import MemoryMesh
+from streams.mesh_file import load
+
+TRACKING = {
+    "mesh": {
+        "name": "tracking",
+        "run": "run-1",
+        "nodes": ["a", "b", "c", "d"],
+        "dimension": 2,
+        "algorithm": {
+            "name": "dpdo-nc",
+            "mirror_map": "euclidean",
+            "constraint": {"l1-ball": 3},
+            "step_size": {"rule": "inverse-sqrt", "a": 0.5},
+        },
+        "loss": "range",
+        "slots": {"by": "count", "size": 1},
+        "privacy": {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "simulated"},
+        "topology": {"graph": "ring"},
+        "horizon": 4,
+        "rounds": 12,
+    },
+    "nodes": {name: {"source": {"kind": "localisation"}} for name in "abcd"},
+}
+
+
+def changed(**mesh):
+    """The tracking mesh with other values in its shared part; nested mappings are merged."""
+    tree = copy.deepcopy(TRACKING)
+    for key, value in mesh.items():
+        if isinstance(value, dict) and isinstance(tree["mesh"].get(key), dict):
+            tree["mesh"][key] |= value
+        else:
+            tree["mesh"][key] = value
+    return tree
+
+
+def written(folder: Path, tree) -> Path:
+    """The path of a mesh file that holds `tree`."""
+    path = folder / "mesh.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def loaded(folder: Path, tree):
+    """The mesh file of `tree`."""
+    return load(written(folder, tree), {})
+
+
+def counted_ids():
+    """Ids that count up: the same in every run that asks in the same order."""
+    numbers = iter(range(1, 1 << 30))
+    return lambda: f"{next(numbers):032x}"
+
+
+def ignore(node, report):
+    """Take a report, and forget it."""
+
+
+def releases(mesh: MemoryMesh):
+    """Every value on every edge: {(source, round): {release bytes}}, and {(source, target, round): count}."""
+    values: dict[tuple[str, int], set[bytes]] = {}
+    copies: dict[tuple[str, str, int], int] = {}
+    for source in mesh.nodes:
+        expected = mesh.parts.expected(source)
+        for target in mesh.parts.neighbours(source)[1]:
+            for value in mesh.bus.read(mesh.parts.topics.edge(source, target), 0):
+                message = decode_release(value, expected)
+                values.setdefault((source, message.round), set()).add(message.release.tobytes())
+                key = (source, target, message.round)
+                copies[key] = copies.get(key, 0) + 1
+    return values, copies

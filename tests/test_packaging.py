@@ -1,0 +1,66 @@
+"""What is shipped: one distribution, three packages with types, and a wheel that works anywhere."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("nodes", "streams", "topology")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_no_other_distribution_owns_our_names():
+    owners = packages_distributions()
+    for name in PACKAGES:
+        assert set(owners.get(name, [])) <= {"mirrormesh"}, f"{name} is also in {owners[name]}"
+
+
+def test_the_wheel_holds_the_packages_their_types_and_the_example_meshes(wheel):
+    held = set(zipfile.ZipFile(wheel).namelist())
+    for name in PACKAGES:
+        assert {f"{name}/__init__.py", f"{name}/py.typed"} <= held
+    examples = {
+        f"streams/meshes/{path.relative_to(ROOT / 'deploy' / 'meshes')}"
+        for path in (ROOT / "deploy" / "meshes").rglob("*")
+        if path.is_file()
+    }
+    assert "streams/meshes/tracking.yaml" in examples
+    assert examples <= held
+    about = wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
+    assert {path.split("/")[0] for path in held} == {*PACKAGES, about}
+
+
+def test_the_wheel_holds_every_module_and_nothing_of_the_tests(wheel):
+    held = set(zipfile.ZipFile(wheel).namelist())
+    modules = {str(path.relative_to(ROOT)) for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+    assert modules <= held
+    assert not [path for path in held if path.endswith(".py") and path not in modules]
+
+
+@pytest.mark.slow
+def test_the_wheel_in_a_fresh_environment_and_an_empty_folder_passes_the_demo(wheel, tmp_path):
+    environment, folder = tmp_path / "environment", tmp_path / "empty"
+    folder.mkdir()
+    venv.create(environment, with_pip=True)
+    pip = [environment / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--constraint", ROOT / "requirements.lock", wheel], check=True)
+    command = [environment / "bin" / "mirrormesh", "demo", "--rounds", "60"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "epsilon" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert not list(folder.iterdir())  # nothing is written without --output
