@@ -16,7 +16,7 @@ def own_weight(row: Iterable[tuple[str, float]]) -> float:
 def mixed(terms: Sequence[tuple[float, FloatArray]]) -> FloatArray:
     """Return sum_k weight_k value_k, summed from the first term to the last; values (..., d).
 
-    Callers order the terms by the node's id (bytes). z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Algorithm 1).
+    Callers order the terms by the node's id (bytes). z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Alg. 1).
     """
     weight, value = terms[0]
     total: FloatArray = weight * value

@@ -19,10 +19,14 @@ def decimal(value: float | str) -> Fraction:
 
 def rounded_up(value: Fraction) -> float:
     """Return the smallest float that is at least `value`."""
-    nearest = value.numerator / value.denominator
+    return quotient_up(value.numerator, value.denominator)
+
+
+def quotient_up(numerator: int, denominator: int) -> float:
+    """Return the smallest float that is at least numerator/denominator; denominator above 0."""
+    nearest = numerator / denominator
     top, bottom = nearest.as_integer_ratio()
-    enough = top * value.denominator >= value.numerator * bottom
-    return nearest if enough else math.nextafter(nearest, math.inf)
+    return nearest if top * denominator >= numerator * bottom else math.nextafter(nearest, math.inf)
 
 
 def as_text(value: Fraction) -> str:

@@ -1,7 +1,7 @@
 """What goes into a node machine, and what comes out: frozen values, nothing else.
 
-The shell feeds events in one queue, and handles the next one only when every effect of the one before is done,
-in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
+The shell feeds events in one queue, and handles the next one only when every effect of the one before is
+done, in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
 """
 
 from enum import StrEnum
@@ -96,7 +96,7 @@ class SendHeartbeat(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """This node is done: the run is over, or it has left. The process ends with exit code 0."""
+    """The node is done: the run is over, or it has left. The process ends with exit code 0."""
 
     reason: str
 
@@ -127,7 +127,7 @@ class Noticed(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The decision of the round is fixed (public): what to act on. `heard` are the releases it was made of."""
+    """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of."""
 
     round: int
     decision: Decision

@@ -1,5 +1,7 @@
 """Gradients of a slot, totally: any record, and any loss, gives a gradient."""
 
+import math
+
 import numpy as np
 
 from nodes.losses import Loss
@@ -13,17 +15,16 @@ def slot_gradients(loss: Loss, point: FloatArray, observations: Observations) ->
     counts it as broken and takes zero instead. Nothing of the record gets into an exception.
     """
     shape = observations.features.shape[:-1] + point.shape[-1:]
-    with np.errstate(all="ignore"):
-        rows = _attempted(loss, point, observations, shape)
-        return rows if rows is not None else _row_by_row(loss, point, observations, shape)
+    rows = _attempted(loss, point, observations, shape)
+    return rows if rows is not None else _row_by_row(loss, point, observations, shape)
 
 
 def mean_gradient(gradients: FloatArray, batch_size: int) -> FloatArray:
     """Return g_t, shape (d,): the sum of the finite rows over the public batch size, before any clip."""
-    total: FloatArray = gradients.sum(-2)
-    if not np.isfinite(total).all():
+    total: FloatArray = np.add.reduce(gradients, -2)
+    if not math.isfinite(np.add.reduce(total, None)):
         finite = np.isfinite(gradients).all(-1, keepdims=True)
-        total = np.where(finite, gradients, 0.0).sum(-2)
+        total = np.add.reduce(np.where(finite, gradients, 0.0), -2)
     return total / batch_size
 
 

@@ -1,5 +1,6 @@
 """One learner: algorithm, loss, mechanism and ledger, put together into the lesson of one round."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
@@ -68,6 +69,17 @@ class Learner:
 
         q_{t+1} = update(z_t, privatise(gradients at x_t)).
         """
+        with np.errstate(all="ignore"):  # data may overflow; a warning would tell
+            return self._lesson(round, consensus, decision, observations, charged)
+
+    def _lesson(
+        self,
+        round: int,
+        consensus: Consensus,
+        decision: Decision,
+        observations: Private[Observations],
+        charged: int,
+    ) -> Lesson:
         point = self.algorithm.gradient_point(consensus, decision)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
         scored = (
@@ -89,7 +101,7 @@ class Learner:
 
     def clamped(self, release: Release) -> Release:
         """Return the release, scaled into the public bound where it is outside (post-processing)."""
-        norm = float(np.sqrt((release * release).sum(-1)))
+        norm = math.sqrt(np.add.reduce(release * release))
         if norm <= self.release_bound:
             return release
         return Release(release * (self.release_bound / norm * (1 - 1e-12)))

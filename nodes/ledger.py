@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from nodes.checks import at_least_one
-from nodes.decimals import as_text, rounded_up
+from nodes.decimals import as_text, quotient_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Ledger:
         """Return the stream-level epsilon of `charged` charged rounds; infinite where none is protected."""
         if self.epsilon is None:
             return math.inf
-        return rounded_up(charged * self.batch_size * self.epsilon)
+        numerator, denominator = self.epsilon.as_integer_ratio()
+        return quotient_up(charged * self.batch_size * numerator, denominator)
 
 
 def last_learning_round(budget: Fraction | None, epsilon: Fraction | None, batch_size: int) -> int | None:

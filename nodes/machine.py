@@ -5,8 +5,8 @@ Rules
 * Events in, effects out; a refused event changes nothing (`Misused`: the caller's mistake). What a peer does
   wrong is noticed, and ignored. Nothing that is read from data can refuse, halt or delay.
 * A full member of round t waits for its in-edges' releases, then decides; with its slot closed and the next
-  plan known it steps. Charge, clip, draw and step are one transition, ended by one `Journal`; only then is the
-  release sent, on the edges that the next plan switches on. After a restart the same bytes are sent again.
+  plan known it steps. Charge, clip, draw and step are one transition, ended by one `Journal`; only then is
+  the release sent, on the edges that the next plan switches on. A restart sends the same bytes again.
 * A release is for the next planned round. A plan acts on this node only if it names this node's instance.
 * A listener (first planned round) averages what it hears of full members, publicly and exactly.
 * A source that is silent at the deadline gives its weight to the own release; its late release is made good,
@@ -27,8 +27,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from nodes.events import (
     DeadlinePassed,
     Decided,
@@ -45,8 +43,8 @@ from nodes.events import (
     SendHeartbeat,
     SendRelease,
     SlotClosed,
-    Started,
     StartDeadline,
+    Started,
     Stepped,
 )
 from nodes.journal import DataPosition, GivenUp, JournalRecord

@@ -27,7 +27,7 @@ ENTROPY_FLOOR = 1e-12
 """Each coordinate stays at ENTROPY_FLOOR/d or above, before renormalising: one at 0 could never come back."""
 
 
-class NotOffered(ValueError):  # noqa: N818 # says what it is
+class NotOffered(ValueError):  # says what it is
     """A combination of mirror map and constraint without an exact step; the text names those offered."""
 
 

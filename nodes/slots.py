@@ -1,8 +1,8 @@
 """Which records enter which slot: never a matter of their content.
 
-`CountSlots`: the next h records by offset, one partition. `TimeSlots`: slot = floor((timestamp - start) / period)
-+ 1, the first h of its records by (timestamp, partition, offset). The shell adds records as they arrive and asks
-`ready`; a slot that is taken before it is ready (`slot_timeout`) is empty, and its records wait.
+`CountSlots`: the next h records by offset, one partition. `TimeSlots`: slot = floor((timestamp - start) /
+period) + 1, the first h of its records by (timestamp, partition, offset). The shell adds records as they
+arrive and asks `ready`; a slot by count taken before it is ready (`slot_timeout`) is empty: its records wait.
 """
 
 import math

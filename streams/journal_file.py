@@ -19,7 +19,7 @@ class JournalError(Exception):
     """The journal cannot be used, or an append is not durable: the process must end before it sends."""
 
 
-class JournalLocked(JournalError):  # noqa: N818 # the state of the journal, not a fault of it
+class JournalLocked(JournalError):  # the state of the journal, not a fault of it
     """Another process has this journal open."""
 
 

@@ -81,4 +81,3 @@ class LocalRun:
         self.mesh.scheduler.end()
         self.mesh.run()
         self.mesh.close()
-

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nodes.events import Halt, OpenSlot, Report, StartDeadline
-from nodes.journal import is_outdated
+from nodes.journal import JournalRecord, is_outdated
 from nodes.learner import Learner
 from nodes.machine import Identity, NodeMachine
 from nodes.messages import ReleaseMessage
@@ -69,6 +69,7 @@ class MemoryNode:
         self._parts, self._mesh, self._bus, self._faults = parts, surroundings, bus, faults
         self._new_id, self._report = new_id, report
         self._data = DataLog(iter(parts.records))
+        self._inherited = max((record.round for record in journal.records()), default=0)
         self._effects = 0
         self._edges: list[Subscription] = []
         self._topology: Subscription | None = None
@@ -88,7 +89,7 @@ class MemoryNode:
         return self.shell.machine
 
     def start(self) -> None:
-        """Start a process: journal, then plans, then in-edges; a journal that is old gives way to a new one."""
+        """Start a process: journal, then plans, then in-edges; a journal that is old gives way to another."""
         mesh, topics = self._mesh, self._mesh.topics
         if is_outdated(self.journal.records(), self.journal.instance, self._published()):
             self.journal.renew(self._new_id())
@@ -110,10 +111,16 @@ class MemoryNode:
             halt=self._halt,
         )
         self.shell = NodeShell(
-            machine, journal, topics, mesh.digest, mesh.expected, ports, self._before_effect if self._faults.crash_before else None
+            machine,
+            journal,
+            topics,
+            mesh.digest,
+            mesh.expected,
+            ports,
+            self._before_effect if self._faults.crash_before else None,
         )
         self._feed = SlotFeed(self._data, self._parts.slots(), self._parts.decoder)
-        self._guarded(self._subscribe, self.shell, journal)
+        self._guarded(self._subscribe, self.shell, self._records())
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
@@ -128,21 +135,26 @@ class MemoryNode:
         if shell is not None and not shell.machine.halted:
             self._guarded(shell.beat)
 
-    def _subscribe(self, shell: NodeShell, journal: Journal) -> None:
-        topics, records = self._mesh.topics, journal.records()
+    def _subscribe(self, shell: NodeShell, records: tuple[JournalRecord, ...]) -> None:
+        topics = self._mesh.topics
         first = records[-1].topology_position if records else 0
         plans = list(enumerate(self._bus.read(topics.topology, first), first))
-        shell.start(plans)
+        shell.start(records, plans)
         self._topology = self._bus.subscribe(
-            topics.topology,
-            first + len(plans),
-            partial(self._guarded, shell.plan_read),
+            topics.topology, first + len(plans), partial(self._guarded, shell.plan_read)
         )
         positions = dict(records[-1].edge_positions) if records else {}
         for source in self._mesh.expected:
             handler = partial(self._guarded, shell.release_read, source)
             edge = topics.edge(source, self.name)
             self._edges.append(self._bus.subscribe(edge, positions.get(source, 0), handler))
+
+    def _records(self) -> tuple[JournalRecord, ...]:
+        """Return the journal's records; positions on the bus of an earlier process are void."""
+        records = self.journal.records()
+        if records and records[-1].round == self._inherited:
+            records = (*records[:-1], replace(records[-1], topology_position=0, edge_positions=()))
+        return records
 
     def _published(self) -> list[ReleaseMessage]:
         """Return all that this node's own edges hold."""
@@ -154,7 +166,7 @@ class MemoryNode:
         return found
 
     def _guarded(self, action: Callable[..., None], *arguments: object) -> None:
-        """Do `action` in the node's process; a planted crash ends that process, and a new one starts later."""
+        """Do `action` in the node's process; a planted crash ends it, and a new one starts later."""
         try:
             action(*arguments)
         except Crashed:

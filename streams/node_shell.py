@@ -1,9 +1,9 @@
-"""What every shell of a node does alike: bytes in, events; effects out, in order. Time and threads are not here.
+"""What every shell of a node does alike: bytes to events, effects in order. Time and threads are not here.
 
 A broker's shell and the memory mesh differ in the `Ports` alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from nodes.events import (
@@ -22,6 +22,7 @@ from nodes.events import (
     StartDeadline,
     Started,
 )
+from nodes.journal import JournalRecord
 from nodes.machine import NodeMachine
 from streams.codec import (
     Expected,
@@ -71,10 +72,10 @@ class NodeShell:
         self._ports = ports
         self._before_effect = before_effect
 
-    def start(self, plans: list[tuple[int, bytes]]) -> None:
+    def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
         """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
         arrived = [plan for offset, value in plans if (plan := self._plan(offset, value)) is not None]
-        self._handle(Started(self._journal.records(), tuple(arrived)))
+        self._handle(Started(records, tuple(arrived)))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""

@@ -73,7 +73,7 @@ class SlotFeed:
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
-    """Return the observations in the records' bytes, in order; a record that is none keeps its place, absent."""
+    """Return the observations in the records' bytes, in order; what is none keeps its place, absent."""
     features = np.zeros((len(values), decoder.dimension))
     labels = np.zeros(len(values))
     present = np.zeros(len(values), dtype=np.bool_)

@@ -39,7 +39,7 @@ class Reason(Enum):
     MALFORMED = "malformed"
 
 
-class Refused(ValueError):  # noqa: N818 # not a mistake of ours: what happens to a peer's bad message
+class Refused(ValueError):  # not a mistake of ours: what happens to a peer's bad message
     """A peer sent bytes that are not the message expected here."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -1,8 +1,8 @@
-"""Speed of the mesh in one process, through the real machines: `make bench`. Ratios are of this one run.
+"""Speed of the mesh in one process, through the real machines: `make bench`. Ratios are of one run.
 
-A ring of six, simulated noise, journals in memory, d = 2 (localisation) and d = 55 (hinge loss, dense records):
-rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six times
-a round), and where the time goes, sampled once a millisecond. Then one round's plan for 4,096 nodes of degree 8.
+A ring of six, simulated noise, journals in memory, d = 2 (range loss) and d = 55 (hinge loss), dense records:
+rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six
+times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8.
 """
 
 import platform
@@ -12,6 +12,7 @@ from collections import Counter
 from fractions import Fraction
 from itertools import cycle
 from types import FrameType
+from typing import Self
 
 import numpy as np
 
@@ -109,7 +110,7 @@ class Shares:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
-    def __enter__(self) -> "Shares":
+    def __enter__(self) -> Self:
         signal.signal(signal.SIGPROF, self._sample)
         signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
         return self
@@ -156,8 +157,8 @@ def measure_mesh(dimension: int) -> float:
         again.run()
     bare = measure_lessons(dimension)
     print(
-        f"ring of 6, d = {dimension}: {1 / seconds:,.0f} rounds/s; the lessons alone {1 / bare:,.0f} rounds/s, "
-        f"{bare / seconds:.2f} of the time"
+        f"ring of 6, d = {dimension}: {1 / seconds:,.0f} rounds/s; "
+        f"the lessons alone {1 / bare:,.0f} rounds/s, {bare / seconds:.2f} of the time"
     )
     print(f"  where the time goes: {shares}")
     return seconds
@@ -200,7 +201,8 @@ def measure_topology() -> None:
         wired = time.process_time() - started
         print(
             f"4,096 nodes of degree 8, {kind}: weights {1e3 * made:.1f} ms a round, "
-            f"plan to bytes and back {1e3 * wired:.1f} ms, {len(data):,} bytes, {weights.values.size:,} edges on"
+            f"plan to bytes and back {1e3 * wired:.1f} ms, {len(data):,} bytes, "
+            f"{weights.values.size:,} edges on"
         )
 
 

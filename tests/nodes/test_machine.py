@@ -2,6 +2,25 @@
 
 import numpy as np
 import pytest
+
+from nodes.events import (
+    DeadlinePassed,
+    Decided,
+    Halt,
+    Journal,
+    Notice,
+    Noticed,
+    OpenSlot,
+    PlanArrived,
+    Scored,
+    SendHeartbeat,
+    SendRelease,
+    StartDeadline,
+    Started,
+    Stepped,
+)
+from nodes.machine import Misused
+from nodes.privacy.opening import opened
 from tests.support.machines import (
     HORIZON,
     INSTANCES,
@@ -17,25 +36,6 @@ from tests.support.machines import (
     slot,
     started,
 )
-
-from nodes.events import (
-    DeadlinePassed,
-    Decided,
-    Halt,
-    Journal,
-    Notice,
-    Noticed,
-    OpenSlot,
-    PlanArrived,
-    Scored,
-    SendHeartbeat,
-    SendRelease,
-    Started,
-    StartDeadline,
-    Stepped,
-)
-from nodes.machine import Misused
-from nodes.privacy.opening import opened
 
 
 def notices(effects):

@@ -61,9 +61,7 @@ def shared(file, change=lambda kept: None):
     for name, node in mesh.nodes.items():
         for record in node.journal.records():
             values[name, "journal", record.round] = record.release.tobytes()
-            by_count = (
-                file.mesh.slots.by == "count"
-            )  # else the position (private) moves
+            by_count = file.mesh.slots.by == "count"  # else the position (private) moves
             said.append(
                 (name, replace(record, release=None, data_position=by_count and record.data_position))
             )

@@ -211,7 +211,6 @@ def test_a_state_that_was_not_left_in_order_is_refused(call, mesh, tmp_path):
     assert outcome.err.startswith("state: the run in it was not ended in order (")
 
 
-@pytest.mark.xfail(reason="a new process reads the memory bus from positions of the old one", strict=True)
 def test_a_run_that_ended_in_order_goes_on(call, mesh, tmp_path):
     exact = mesh.read_text().replace("simulated", "exact")
     mesh.write_text(exact)
