@@ -13,8 +13,8 @@ from streams.commands.init import init
 from streams.commands.plan import plan
 from streams.commands.run import run
 from streams.commands.usage import UsageError
-from streams.journal import JournalError
-from streams.settings.errors import MeshFileError
+from streams.journal.journal import JournalError
+from streams.mesh_file.settings.errors import MeshFileError
 
 app = typer.Typer(
     name="mirrormesh",

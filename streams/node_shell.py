@@ -32,7 +32,7 @@ from streams.codec import (
     encode_heartbeat,
     encode_release,
 )
-from streams.journal import Journal as JournalFile
+from streams.journal.journal import Journal as JournalFile
 from streams.topics import MeshTopics
 
 

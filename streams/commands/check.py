@@ -5,11 +5,11 @@ from dataclasses import replace
 import typer
 
 from streams.commands.arguments import MeshArgument
-from streams.mesh_file import MeshFile, load
-from streams.settings.errors import MeshFileError
-from streams.settings.node import FileSettings, NodeSettings
+from streams.mesh_file.file import MeshFile, load
+from streams.mesh_file.settings.errors import MeshFileError
+from streams.mesh_file.settings.node import FileSettings, NodeSettings
 from streams.sources.opening import held_out, open_source
-from streams.wording import headline, listed
+from streams.terminal.wording import headline, listed
 
 
 def check(mesh: MeshArgument) -> None:

@@ -10,19 +10,19 @@ from rich.console import Console
 
 from nodes.decimals import as_text
 from nodes.values import FloatArray
-from streams import build
 from streams.commands.usage import writable_folder
-from streams.example_meshes import example_mesh
-from streams.live_view import Watched, shown
-from streams.local_run import LocalRun, mesh_parts
-from streams.mesh_file import MeshFile, load
-from streams.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
-from streams.report import say, table
-from streams.results import ROUNDS, write_columns, write_rounds
+from streams.local.results import ROUNDS, write_columns, write_rounds
+from streams.local.run import LocalRun, mesh_parts
+from streams.local.tracking import LAST, Tracked, tracked, verdict
+from streams.local.variants import without_neighbours, without_privacy
+from streams.mesh_file import build
+from streams.mesh_file.examples import example_mesh
+from streams.mesh_file.file import MeshFile, load
 from streams.sources.localisation import sensor, target_path
-from streams.tracking import LAST, Tracked, tracked, verdict
-from streams.variants import without_neighbours, without_privacy
-from streams.wording import counted, promises
+from streams.terminal.live_view import Watched, shown
+from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
+from streams.terminal.report import say, table
+from streams.terminal.wording import counted, promises
 
 SERIES = "series.csv"
 PRIVATE = "private, with neighbours"

@@ -20,7 +20,7 @@ def init(file: TargetArgument = Path("mesh.yaml")) -> None:
     Example:
       mirrormesh init mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    text = files("streams").joinpath("starter.yaml").read_text("utf-8")
+    text = files("streams.mesh_file").joinpath("starter.yaml").read_text("utf-8")
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)

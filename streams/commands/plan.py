@@ -3,9 +3,9 @@
 from rich.console import Console
 
 from streams.commands.arguments import MeshArgument, RoundsOption
-from streams.forecast import facts
-from streams.mesh_file import load
-from streams.report import say_facts
+from streams.mesh_file.file import load
+from streams.terminal.forecast import facts
+from streams.terminal.report import say_facts
 
 
 def plan(mesh: MeshArgument, rounds: RoundsOption = None) -> None:

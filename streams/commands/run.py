@@ -11,14 +11,14 @@ from rich.console import Console
 from nodes.journal import JournalRecord
 from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.commands.usage import UsageError, writable_folder
-from streams.interrupts import OrderlyEnd
-from streams.local_run import LocalRun, mesh_parts
-from streams.mesh_file import load
-from streams.progress import progress_bar
-from streams.report import say, say_summary
-from streams.results import ROUNDS, SUMMARY, write_results
+from streams.local.results import ROUNDS, SUMMARY, write_results
+from streams.local.run import LocalRun, mesh_parts
+from streams.local.summary import Summary, summarise
+from streams.mesh_file.file import load
 from streams.sources.opening import held_out
-from streams.summary import Summary, summarise
+from streams.terminal.interrupts import OrderlyEnd
+from streams.terminal.progress import progress_bar
+from streams.terminal.report import say, say_summary
 
 INTERRUPTED = 130
 

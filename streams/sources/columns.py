@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 
-from streams.settings.schema import ColumnSettings, LabelSettings, spelt
+from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, spelt
 
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a value that is none."""

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.settings.schema import SchemaSettings
+from streams.mesh_file.settings.schema import SchemaSettings
 from streams.sources.columns import cell, labelled, number
 
 Fields = Callable[[bytes], Mapping[str, object] | None]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh_file import MeshFile
-from streams.settings.mesh import MeshSettings
-from streams.settings.node import FileSettings, LocalisationSettings
-from streams.settings.privacy import TimeSlots
-from streams.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
+from streams.mesh_file.settings.privacy import TimeSlots
+from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
 from streams.sources.lines import lines, ordered
 from streams.sources.localisation import measurements, sensor

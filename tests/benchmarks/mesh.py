@@ -30,9 +30,9 @@ from nodes.slots import CountSlots
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Decision, Observations
 from streams.codec import decode_plan, encode_plan
-from streams.memory_mesh import MemoryMesh, MeshParts
-from streams.memory_node import NodeParts
-from streams.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.memory.mesh import MemoryMesh, MeshParts
+from streams.memory.node import NodeParts
+from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.sources.decoder import SchemaDecoder, json_fields
 from streams.sources.record import RawRecord
 from streams.topics import MeshTopics
@@ -52,7 +52,7 @@ PARTS = {
     "nodes/": "learning",
     "streams/codec": "codec",
     "streams/journal": "journal",
-    "streams/slot_feed streams/sources nodes/slots": "records",
+    "streams/sources nodes/slots": "records",
     "topology/": "scheduler",
     "streams/": "bus and shell",
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from streams.bus import TooLarge, UnknownTopic
-from streams.memory_bus import Faults, MemoryBus
+from streams.memory.bus import Faults, MemoryBus
 
 LARGEST = 64
 

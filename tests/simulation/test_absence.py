@@ -8,10 +8,10 @@ import pytest
 from nodes.events import Notice, Noticed, Stepped
 from nodes.losses import Squared
 from streams.codec import decode_release, encode_release
-from streams.journal import Journal
-from streams.local_run import mesh_parts
-from streams.memory_bus import Faults
-from streams.memory_mesh import MemoryMesh, MemoryScheduler
+from streams.journal.journal import Journal
+from streams.local.run import mesh_parts
+from streams.memory.bus import Faults
+from streams.memory.mesh import MemoryMesh, MemoryScheduler
 from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
 
 TIMES = {"round_timeout": 5.0, "silence": 10.0}

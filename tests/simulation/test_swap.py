@@ -6,8 +6,8 @@ import pytest
 
 from nodes.events import Decided, Noticed, Stepped
 from streams.codec import decode_release
-from streams.local_run import mesh_parts
-from streams.memory_mesh import MemoryMesh
+from streams.local.run import mesh_parts
+from streams.memory.mesh import MemoryMesh
 from streams.sources.record import RawRecord
 from tests.support.meshes import changed, counted_ids, loaded
 

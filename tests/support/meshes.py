@@ -6,8 +6,8 @@ from pathlib import Path
 import yaml
 
 from streams.codec import decode_release
-from streams.memory_mesh import MemoryMesh
-from streams.mesh_file import load
+from streams.memory.mesh import MemoryMesh
+from streams.mesh_file.file import load
 
 TRACKING = {
     "mesh": {

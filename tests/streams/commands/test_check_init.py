@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from streams.mesh_file import load
+from streams.mesh_file.file import load
 
 CSV = """
       kind: csv

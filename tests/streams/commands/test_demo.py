@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streams.example_meshes import example_mesh
-from streams.live_view import Watched, shown
-from streams.local_run import LocalRun, mesh_parts
-from streams.mesh_file import load
-from streams.plots import MISSING
+from streams.local.run import LocalRun, mesh_parts
+from streams.local.tracking import distances
+from streams.local.variants import without_privacy
+from streams.mesh_file.examples import example_mesh
+from streams.mesh_file.file import load
 from streams.sources.localisation import target_path
-from streams.tracking import distances
-from streams.variants import without_privacy
+from streams.terminal.live_view import Watched, shown
+from streams.terminal.plots import MISSING
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -56,7 +56,9 @@ def test_output_has_plots_and_series(call, tmp_path):
 
 def test_without_matplotlib_it_says_what_to_install(call, tmp_path, monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr("streams.plots.find_spec", lambda name: None if name == "matplotlib" else found(name))
+    monkeypatch.setattr(
+        "streams.terminal.plots.find_spec", lambda name: None if name == "matplotlib" else found(name)
+    )
     outcome = call("demo", "--rounds", 5, "--output", "out")
     assert outcome.code == 0
     assert MISSING in outcome.out

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from streams.journal import JournalError, JournalReader
+from streams.journal.journal import JournalError, JournalReader
 
 COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]
 LONG = 30.0

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from streams.journal import Journal
-from streams.mesh_file import load
+from streams.journal.journal import Journal
+from streams.mesh_file.file import load
 
 CSV_NODES = """
 nodes:

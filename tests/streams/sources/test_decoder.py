@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.settings.schema import SchemaSettings
+from streams.mesh_file.settings.schema import SchemaSettings
 from streams.sources.decoder import SchemaDecoder, csv_fields, json_fields
 
 COLUMNS = ("age", "job", "town", "pay", "at")

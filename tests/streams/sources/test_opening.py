@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 import yaml
 
-from streams.mesh_file import MeshFileError, load
+from streams.mesh_file.file import MeshFileError, load
 from streams.sources.opening import held_out, open_source
 
 SOURCE = {

@@ -1,0 +1,130 @@
+"""The file under a journal: its lock, its settings, its schema, and whose it is."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from streams.journal.rows import TABLE
+
+SCHEMA = 1
+APPLICATION = 0x6D6D7368
+"""SQLite's application id of our files: "mmsh"."""
+
+
+class JournalError(Exception):
+    """The journal cannot be used, or an append is not durable: the process must end before it sends."""
+
+
+class JournalLocked(JournalError):  # the state of the journal, not a fault of it
+    """Another process has this journal open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id."""
+
+    run: str
+    node: str
+    digest: bytes
+    horizon: int
+    instance: str
+
+
+def open_to_write(path: Path | None, life: Life, closing: ExitStack) -> sqlite3.Connection:
+    """Open the journal at `path` (None: in memory), or make it. `closing` closes it and frees its lock.
+
+    Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
+    """
+    if path is not None:
+        closing.callback(os.close, _locked(path))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path or ":memory:", isolation_level=None)
+    closing.callback(connection.close)
+    exists = _is_journal(connection)  # before anything is written to a file that may not be ours
+    if path is not None:
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
+        connection.execute("PRAGMA synchronous = FULL")
+    if not exists:
+        _create(connection, life)
+    elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise ValueError("it is broken")
+    _check_owner(read_life(connection), life)
+    return connection
+
+
+def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
+    """Open a journal read-only. `closing` closes it. Raises ValueError or sqlite3.Error with the reason."""
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    closing.callback(connection.close)
+    if not _is_journal(connection):
+        raise ValueError("it is empty")
+    return connection
+
+
+def read_life(connection: sqlite3.Connection) -> Life:
+    """Return whose journal it is. Raises ValueError where that is not said."""
+    row = connection.execute("SELECT run, node, digest, horizon, instance FROM life").fetchone()
+    if row is None or [type(value) for value in row] != [field.type for field in fields(Life)]:
+        raise ValueError("it is broken: it does not say whose it is")
+    return Life(*row)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _locked(path: Path) -> int:
+    """Return the descriptor that holds the lock: the kernel lets go of it when the process dies."""
+    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise JournalLocked(f"another process has the journal {path} open: it holds {lock}") from None
+    return descriptor
+
+
+def _is_journal(connection: sqlite3.Connection) -> bool:
+    """Return False for an empty file. Raises ValueError for what is not a journal of this version."""
+    names = ("application_id", "user_version", "schema_version")
+    application, version, changes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    if not (application or version or changes):
+        return False
+    if application != APPLICATION:
+        raise ValueError("it is a file of another program")
+    if version != SCHEMA:
+        raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
+    return True
+
+
+def _create(connection: sqlite3.Connection, life: Life) -> None:
+    with transaction(connection):
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute(f"CREATE TABLE records ({TABLE})")
+        connection.execute(
+            "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT)"
+        )
+        connection.execute("INSERT INTO life VALUES (?, ?, ?, ?, ?)", astuple(life))
+
+
+def _check_owner(found: Life, asked: Life) -> None:
+    for name in ("run", "node", "digest", "horizon"):
+        its, ours = getattr(found, name), getattr(asked, name)
+        if its != ours:
+            shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
+            raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}")

@@ -1,0 +1,141 @@
+"""The journal of one node: what it has released, durable before anybody hears of it.
+
+One SQLite file a node (WAL, `synchronous=FULL`: an append that returned is on the disk), the last H rounds
+kept. A lock file beside it turns a second process away; read-only readers get in at any time.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nodes.journal import JournalRecord
+from streams.journal.file import (
+    JournalError,
+    JournalLocked,
+    Life,
+    open_to_read,
+    open_to_write,
+    read_life,
+    transaction,
+)
+from streams.journal.rows import COLUMNS, Row, from_row, to_row
+
+__all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
+
+_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 # a constant of ours
+_LAST = f"SELECT {COLUMNS} FROM records ORDER BY round DESC LIMIT ?"  # noqa: S608 # a constant of ours
+_ONE = f"SELECT {COLUMNS} FROM records WHERE round = ?"  # noqa: S608 # a constant of ours
+_FORGET = """
+    DELETE FROM records WHERE round < (
+        SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
+"""
+
+
+class JournalReader:
+    """The records of the journal at `path`, beside the process that writes it or without one.
+
+    Raises JournalError where there is none, or it is of another version, or broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._start(path, lambda closing: open_to_read(path, closing))
+
+    @property
+    def life(self) -> Life:
+        """Whose journal it is."""
+        return self._life
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id: it names the node in plans and releases."""
+        return self._life.instance
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far."""
+        last = self.records(1)
+        return last[0].charged if last else 0
+
+    def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
+        """Return the last `limit` records (None: H), oldest first. Raises JournalError."""
+        with _explained(self._path):
+            rows = self._connection.execute(_LAST, (limit or self._life.horizon,)).fetchall()
+            return tuple(from_row(row) for row in reversed(rows))
+
+    def close(self) -> None:
+        """Close the file and let go of its lock. Twice is harmless."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, path: Path | None, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
+        self._path = path
+        with _explained(path), ExitStack() as closing:
+            self._connection = opener(closing)
+            self._life = read_life(self._connection)
+            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+            self._last, self._kept = totals.fetchone()
+            self._closing = closing.pop_all()
+
+
+class Journal(JournalReader):
+    """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
+
+    `path` None: in memory. Raises JournalLocked if another process has it open, and JournalError if it is
+    another run's, node's, digest's, horizon's or version's, or broken.
+    """
+
+    def __init__(
+        self, path: Path | None, *, run: str, node: str, digest: bytes, instance: str, horizon: int
+    ) -> None:
+        life = Life(run, node, digest, horizon, instance)
+        self._start(path, lambda closing: open_to_write(path, life, closing))
+
+    def append(self, record: JournalRecord) -> None:
+        """Keep `record`: durable when this returns. The same again is harmless.
+
+        Raises JournalError if it is another value for a round that is kept, if its round is below the last
+        and not kept any more, or if it could not be written.
+        """
+        row = to_row(record)
+        with _explained(self._path):
+            if record.round <= self._last:
+                self._check_known(row)
+                return
+            self._connection.execute(_INSERT, row)
+            self._last = record.round
+            self._kept += 1
+            if self._kept >= 2 * self._life.horizon:
+                self._kept -= self._connection.execute(_FORGET, (self._life.horizon,)).rowcount
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life without records: the old one was proven out of date. Raises JournalError."""
+        with _explained(self._path), transaction(self._connection):
+            self._connection.execute("DELETE FROM records")
+            self._connection.execute("UPDATE life SET instance = ?", (instance,))
+        self._life = replace(self._life, instance=instance)
+        self._last, self._kept = 0, 0
+
+    def _check_known(self, row: Row) -> None:
+        if self._connection.execute(_ONE, row[:1]).fetchone() != row:
+            raise ValueError(
+                f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
+            )
+
+
+@contextmanager
+def _explained(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise JournalError(f"the journal {path or 'in memory'} cannot be used: {error}") from error

@@ -1,0 +1,90 @@
+"""The files that a run leaves: each written whole under another name first, and then renamed."""
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from io import StringIO
+from pathlib import Path
+
+from nodes.values import FloatArray
+from streams.local.recorder import Recorder
+from streams.local.summary import Summary, spent
+
+ROUNDS, SUMMARY = "rounds.csv", "summary.json"
+
+
+def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[Path, Path]:
+    """Write the rounds and `summary.json` into the folder; return their paths. Raises OSError.
+
+    The rounds of a run that went on from an earlier process stand beside the earlier ones, in a file of
+    their own: `rounds-from-501.csv`.
+    """
+    rounds = ROUNDS if summary.first_round == 1 else f"rounds-from-{summary.first_round}.csv"
+    write_rounds(folder / rounds, recorder, len(summary.decision))
+    text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
+    write_whole(folder / SUMMARY, f"{text}\n".encode())
+    return folder / rounds, folder / SUMMARY
+
+
+def write_rounds(path: Path, recorder: Recorder, dimension: int) -> None:
+    """Write one row a round and node, over the rounds that every node has stepped. Raises OSError.
+
+    `regret` is local R_T, `gap` max_j ||q_j - q_i|| over what the node heard, `epsilon_spent` stream-level.
+    """
+    common = recorder.common_rounds
+    spends = {name: spent(node, common) for name, node in recorder.nodes.items()}
+    coordinates = [f"decision_{k + 1}" for k in range(dimension)]
+    rows = (
+        [
+            node.rounds[t],
+            name,
+            *node.decisions[t].tolist(),
+            node.regrets[t],
+            node.gaps[t],
+            spends[name][t],
+        ]
+        for t in range(common)
+        for name, node in recorder.nodes.items()
+    )
+    write_csv(path, ["round", "node", *coordinates, "regret", "gap", "epsilon_spent"], rows)
+
+
+def write_columns(path: Path, columns: dict[str, FloatArray]) -> None:
+    """Write arrays of shape (T,) as columns. Raises OSError."""
+    write_csv(path, list(columns), zip(*(values.tolist() for values in columns.values()), strict=True))
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table; floats with all their digits. Raises OSError."""
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the file, or leave what was there as it was. Raises OSError."""
+    save_whole(path, lambda unfinished: unfinished.write_bytes(content))
+
+
+def save_whole(path: Path, save: Callable[[Path], object]) -> None:
+    """Have `save` write the file under another name, then rename it. Raises what `save` raises, OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(descriptor)
+    unfinished = Path(name)
+    try:
+        save(unfinished)
+        unfinished.chmod(0o666 & ~_umask())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,83 @@
+"""A mesh file's whole mesh in one process, recorded: what `run`, `demo` and a notebook use."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from nodes.regret import LocalRegret
+from streams.local.recorder import Recorder
+from streams.memory.bus import Faults
+from streams.memory.mesh import MemoryMesh, MeshParts
+from streams.memory.node import NodeParts
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+from streams.sources.opening import open_source
+from streams.topics import MeshTopics
+from topology.scheduler import SchedulerSettings
+
+
+def mesh_parts(
+    file: MeshFile,
+    *,
+    seed: int | None = None,
+    rounds: int | None = None,
+    round_timeout: float | None = None,
+    silence: float | None = None,
+) -> MeshParts:
+    """Return the parts of the file's mesh, for one process. Raises MeshFileError where a source is missing.
+
+    `seed` and `rounds` stand in for the file's. Nobody is silent in one process, so nodes wait for ever, and
+    are live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, say otherwise.
+    """
+    mesh = file.mesh
+    seed = mesh.seed if seed is None else seed
+    nodes = {}
+    for name in mesh.nodes:
+        source = open_source(file, name, seed)
+        nodes[name] = NodeParts(
+            build.learner(mesh, name, build.sampler(mesh, name, seed)),
+            lambda: build.slots(mesh),
+            source.decoder,
+            source.records,
+        )
+    scheduler = SchedulerSettings(
+        mesh.run,
+        build.schedule(mesh, seed),
+        mesh.horizon,
+        silence,
+        mesh.min_members,
+        mesh.rounds if rounds is None else rounds,
+    )
+    topics = MeshTopics(mesh.name, mesh.run)
+    return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout)
+
+
+class LocalRun:
+    """One run of a mesh in this process. `recorder` has what happened so far."""
+
+    def __init__(
+        self,
+        parts: MeshParts,
+        *,
+        state: Path | None = None,
+        faults: Faults | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        self.parts = parts
+        self.recorder = Recorder(
+            {name: LocalRegret(node.learner.algorithm.constraint) for name, node in parts.nodes.items()}
+        )
+        ids = {} if new_id is None else {"new_id": new_id}
+        self.mesh = MemoryMesh(parts, self.recorder, state=state, faults=faults, **ids)
+
+    def to_round(self, round: int) -> bool:
+        """Go on until every node has stepped `round` rounds. Return False where the run ended before."""
+        while self.recorder.common_rounds < round:
+            if not self.mesh.advance():
+                return False
+        return True
+
+    def finish(self) -> None:
+        """End the run after the last round that is planned, and close it."""
+        self.mesh.scheduler.end()
+        self.mesh.run()
+        self.mesh.close()

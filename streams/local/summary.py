@@ -1,0 +1,112 @@
+"""What a run in one process came to: the values that its table and its `summary.json` show."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from nodes.decimals import as_text
+from nodes.privacy.guarantee import Guarantee
+from nodes.values import FloatArray
+from streams.local.recorder import NodeHistory, Recorder
+from streams.local.scoring import Score, score
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    """One node over the common rounds.
+
+    `regret` is R_T/T, local and first-order; `stream_epsilon` is of the node's whole stream (stream level),
+    None where nothing is protected; `malformed` counts the records that could not be decoded. Regret and
+    malformed counts are private figures.
+    """
+
+    name: str
+    regret: float
+    stream_epsilon: float | None
+    malformed: int
+    guarantee: Guarantee
+
+    @property
+    def epsilon(self) -> str | None:
+        """Of one record, for its whole stream (event level); None where nothing is protected."""
+        claimed = self.guarantee.epsilon
+        return as_text(claimed) if self.guarantee.protects and claimed is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run. `rounds` is how many every node has stepped here: from `first_round` to `last_round`.
+
+    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is of that decision.
+    """
+
+    mesh: str
+    run: str
+    interrupted: bool
+    rounds: int
+    first_round: int
+    last_round: int
+    decision: tuple[float, ...]
+    nodes: tuple[NodeSummary, ...]
+    score: Score | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        nodes = [
+            {
+                "name": node.name,
+                "regret_per_round": node.regret,
+                "epsilon_of_a_record": None if node.epsilon is None else float(node.guarantee.epsilon or 0),
+                "epsilon_of_the_stream": node.stream_epsilon,
+                "malformed": node.malformed,
+                "guarantee": node.guarantee.sentence(node.name),
+            }
+            for node in self.nodes
+        ]
+        return asdict(replace(self, nodes=())) | {"nodes": nodes}
+
+
+def summarise(
+    file: MeshFile,
+    recorder: Recorder,
+    held_out: tuple[FloatArray, FloatArray] | None,
+    *,
+    interrupted: bool = False,
+) -> Summary:
+    """Return what is recorded of the rounds that all nodes have stepped."""
+    mesh, rounds = file.mesh, recorder.common_rounds
+    nodes = tuple(_node(file, name, history, rounds) for name, history in recorder.nodes.items())
+    if rounds == 0:
+        return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
+    decision = recorder.decisions()[-1].mean(0)
+    numbers = next(iter(recorder.nodes.values())).rounds
+    return Summary(
+        mesh.name,
+        mesh.run,
+        interrupted,
+        rounds,
+        numbers[0],
+        numbers[rounds - 1],
+        tuple(decision.tolist()),
+        nodes,
+        None if held_out is None else score(decision, *held_out),
+    )
+
+
+def spent(history: NodeHistory, rounds: int) -> list[float]:
+    """Return the stream-level epsilon spent by the end of each of the first `rounds` rounds."""
+    by_round = {record.stepped: record.epsilon_spent for record in history.records}
+    return [by_round[number] for number in history.rounds[:rounds]]
+
+
+def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int) -> NodeSummary:
+    guarantee = build.guarantee(file.mesh, name, trusted_broker=file.own(name).trusted_broker)
+    total = spent(history, rounds)[-1] if rounds else 0.0
+    return NodeSummary(
+        name,
+        history.regrets[rounds - 1] / rounds if rounds else 0.0,
+        total if guarantee.protects else None,
+        sum(int((~seen.present).sum()) for seen in history.observations[:rounds]),
+        guarantee,
+    )

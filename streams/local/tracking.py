@@ -1,0 +1,64 @@
+"""How well a mesh tracks the target: what the demo shows of its runs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nodes.regret import network_regret
+from nodes.values import FloatArray
+from streams.local.run import LocalRun
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+
+LAST = 100
+"""The final error is a mean over so many rounds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tracked:
+    """One run: decisions (T, N, 2), errors ||x_t - target_t|| (T, N), and max over nodes of R_t/t (T,)."""
+
+    name: str
+    decisions: FloatArray
+    errors: FloatArray
+    regret: FloatArray
+
+    @property
+    def final_error(self) -> float:
+        """The mean error of all nodes over the last rounds."""
+        return float(self.errors[-LAST:].mean())
+
+    @property
+    def final_regret(self) -> float:
+        """The largest network regret, a round."""
+        return float(self.regret[-1])
+
+
+def distances(decisions: FloatArray, target: FloatArray) -> FloatArray:
+    """Return the distances of decisions (..., N, 2) from the target (..., 2), shape (..., N)."""
+    offsets = decisions - target[..., None, :]
+    found: FloatArray = np.sqrt((offsets * offsets).sum(-1))
+    return found
+
+
+def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> Tracked:
+    """Return how well the run did; `target` (T, 2) is where the target was in each round."""
+    mesh, recorder = file.mesh, local.recorder
+    decisions = recorder.decisions()
+    observations = recorder.observations(mesh.slots.size)
+    regret = network_regret(build.loss(mesh), build.constraint(mesh), decisions, observations)
+    rounds = np.arange(1, len(decisions) + 1)
+    return Tracked(name, decisions, distances(decisions, target[: len(decisions)]), regret.max(1) / rounds)
+
+
+def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> str:
+    """Say in one sentence what privacy cost and what neighbours brought."""
+    worse = private.final_error > open_.final_error
+    price = "Privacy costs accuracy" if worse else "Privacy costs no accuracy here"
+    ratio = alone.final_error / private.final_error
+    gain = (
+        f"without neighbours the same private sensors are {ratio:.1f} times as far off"
+        if ratio > 1
+        else "neighbours bring nothing here"
+    )
+    return f"{price} (an error of {private.final_error:.3f}, not {open_.final_error:.3f}); {gain}."

@@ -1,0 +1,1 @@
+"""The mesh file: its settings, its checks, and what it builds."""

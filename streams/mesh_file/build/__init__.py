@@ -1,0 +1,24 @@
+"""From the shared part of a mesh file to the pure objects it describes.
+
+Each function raises ValueError where the settings, each right by itself, do not go together.
+"""
+
+from streams.mesh_file.build.algorithm import algorithm, constraint, mirror_map, step_size
+from streams.mesh_file.build.learner import learner, loss, slots
+from streams.mesh_file.build.privacy import guarantee, ledger, mechanism, sampler
+from streams.mesh_file.build.schedule import schedule
+
+__all__ = [
+    "algorithm",
+    "constraint",
+    "guarantee",
+    "learner",
+    "ledger",
+    "loss",
+    "mechanism",
+    "mirror_map",
+    "sampler",
+    "schedule",
+    "slots",
+    "step_size",
+]

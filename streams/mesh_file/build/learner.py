@@ -1,0 +1,45 @@
+"""One node's learner, and the slots that its records come in."""
+
+from collections.abc import Callable
+
+from nodes.learner import Learner
+from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
+from nodes.privacy.mechanism import Sampler
+from nodes.slots import CountSlots, Slots, TimeSlots
+from streams.mesh_file.build.algorithm import algorithm
+from streams.mesh_file.build.privacy import ledger, mechanism
+from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh_file.settings.privacy import TimeSlots as TimeSlotSettings
+
+_LOSSES: dict[str, Callable[[], Loss]] = {
+    "range": RangeLoss,
+    "hinge": Hinge,
+    "logistic": Logistic,
+    "squared": Squared,
+}
+
+
+def loss(mesh: MeshSettings) -> Loss:
+    """Return the loss of one record."""
+    return _LOSSES[mesh.loss]()
+
+
+def learner(mesh: MeshSettings, node: str, sampler: Sampler, charged_before: int = 0) -> Learner:
+    """Return a node's algorithm, loss, mechanism and account, put together."""
+    return Learner(
+        algorithm(mesh),
+        loss(mesh),
+        mechanism(mesh, node, sampler),
+        ledger(mesh, node),
+        mesh.slots.size,
+        mesh.privacy.after_budget,
+        charged_before,
+    )
+
+
+def slots(mesh: MeshSettings) -> Slots[bytes]:
+    """Return empty slots for one node."""
+    settings = mesh.slots
+    if isinstance(settings, TimeSlotSettings):
+        return TimeSlots(settings.size, settings.start, settings.period, settings.grace)
+    return CountSlots(settings.size)

@@ -1,0 +1,95 @@
+"""What the mesh computes: mirror map, constraint, step size. All nodes agree on it."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from streams.mesh_file.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+
+
+def _rows(value: object) -> object:
+    """Read the diagonal of a matrix as a matrix of one row."""
+    if not isinstance(value, list) or len({isinstance(row, list) for row in value}) != 1:
+        raise refusal("must be a list of rows, or a list of the numbers on the diagonal")
+    if isinstance(value[0], list):
+        return value
+    if not all(isinstance(number, int | float) for number in value):
+        raise refusal("must be a list of rows, or a list of the numbers on the diagonal")
+    return [value]
+
+
+def _one_or_more(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+Corner = Annotated[Vector, BeforeValidator(_one_or_more)]
+"""One number for all coordinates, or a list with one for each."""
+
+
+class MirrorMapSettings(Choice):
+    """Phi, the geometry of a step. `mahalanobis` has its matrix Q, or the diagonal of it alone."""
+
+    words: ClassVar[tuple[str, ...]] = ("euclidean", "entropy")
+
+    euclidean: bool = False
+    entropy: bool = False
+    mahalanobis: Annotated[Matrix | None, BeforeValidator(_rows)] = None
+
+
+class BoxSettings(Settings):
+    """`lower` <= x <= `upper`."""
+
+    lower: Corner
+    upper: Corner
+
+
+class ConstraintSettings(Choice):
+    """Omega, the set in which every decision lives. Balls are around 0 and have their radius."""
+
+    words: ClassVar[tuple[str, ...]] = ("simplex",)
+
+    l1_ball: Positive | None = Field(None, alias="l1-ball")
+    l2_ball: Positive | None = Field(None, alias="l2-ball")
+    linf_ball: Positive | None = Field(None, alias="linf-ball")
+    box: BoxSettings | None = None
+    simplex: bool = False
+
+
+class StepSizeSettings(Settings):
+    """alpha_t: a, a/sqrt(t), a/t or a/(b + t)."""
+
+    rule: Literal["constant", "inverse-sqrt", "inverse", "shifted-inverse"]
+    a: Positive
+    b: float | None = Field(None, ge=0)
+
+    @model_validator(mode="after")
+    def _b_where_it_is_used(self) -> Self:
+        if self.rule == "shifted-inverse" and self.b is None:
+            raise refusal("missing: shifted-inverse is a/(b + t)", "b")
+        if self.rule != "shifted-inverse" and self.b is not None:
+            raise refusal("only the rule shifted-inverse has b", "b")
+        return self
+
+
+def _public_point(value: object) -> object:
+    if value == "private":
+        raise refusal(
+            "not on a mesh: the gradient at the un-noised x_t breaks the epsilon of the stream "
+            "(experiments only); must be decision or consensus"
+        )
+    return value
+
+
+class AlgorithmSettings(Settings):
+    """One mirror step a round. `x_1`: the point of the constraint where the mirror map is least unless given.
+
+    `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given.
+    """
+
+    name: Literal["dpdo-nc", "dola"]
+    mirror_map: MirrorMapSettings = MirrorMapSettings(euclidean=True)
+    constraint: ConstraintSettings
+    step_size: StepSizeSettings
+    regulariser: float = Field(0.0, ge=0)
+    gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
+    x_1: Vector | None = None

@@ -1,0 +1,133 @@
+"""One party's own part of a mesh file: where its records come from, and its brokers. Nobody else sees it."""
+
+import os.path
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, ValidationInfo, model_validator
+
+from streams.mesh_file.settings.base import Count, Settings, refusal, tagged
+from streams.mesh_file.settings.schema import SchemaSettings
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _resolved(value: object, info: ValidationInfo) -> object:
+    """Read a path, relative to the file it is written in."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise refusal("must be a path, or - for standard input")
+    folder: Path = info.context["folder"] if info.context else Path()
+    return value if value == "-" else os.path.normpath(folder / value)
+
+
+def _from_environment(value: object, info: ValidationInfo) -> object:
+    """Put the variables of the environment in place of `${NAME}`."""
+    if not isinstance(value, str):
+        return value
+    environment: Mapping[str, str] = info.context["environment"] if info.context else {}
+    missing = [name for name in _VARIABLE.findall(value) if name not in environment]
+    if missing:
+        raise refusal(f"the environment has no variable {missing[0]}: set it, or write the value here")
+    return _VARIABLE.sub(lambda match: environment[match[1]], value)
+
+
+FromEnvironment = Annotated[str, Field(min_length=1), BeforeValidator(_from_environment)]
+
+
+class TakeSettings(Settings):
+    """Every `every`-th record, from the one at `offset` on: splits one file over nodes."""
+
+    every: Count
+    offset: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.offset >= self.every:
+            raise refusal(f"must be below {self.every}, the value of every", "offset")
+        return self
+
+
+class FileSettings(Settings):
+    """Records in a file, one a line, gzip by its suffix `.gz`; or, with `-`, on standard input.
+
+    `shuffle`: in an order that the mesh's seed gives, before `take`. CSV starts with a header row.
+    """
+
+    kind: Literal["csv", "json-lines"]
+    path: Annotated[str, BeforeValidator(_resolved)]
+    record: SchemaSettings = Field(alias="schema")
+    take: TakeSettings | None = None
+    shuffle: bool = False
+
+    @model_validator(mode="after")
+    def _shuffled_from_a_file(self) -> Self:
+        if self.shuffle and self.path == "-":
+            raise refusal("standard input cannot be shuffled: must be false", "shuffle")
+        return self
+
+
+class LocalisationSettings(Settings):
+    """A sensor that measures its distance to a moving target, made up from the mesh's seed.
+
+    `position`: where it stands; unless given, sensors stand evenly on a circle of radius 1.5 around 0.
+    """
+
+    kind: Literal["localisation"]
+    position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
+
+
+SourceSettings = Annotated[
+    Annotated[FileSettings | LocalisationSettings, Field(discriminator="kind")],
+    tagged("kind", "csv", "json-lines", "localisation"),
+]
+
+
+class BrokerSettings(Settings):
+    """How to reach a broker. `${NAME}` is taken from the environment."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    servers: FromEnvironment
+    username: FromEnvironment | None = None
+    password: Annotated[SecretStr, Field(strict=False), BeforeValidator(_from_environment)] | None = None
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            raise refusal("must have both username and password, or neither")
+        return self
+
+
+class BrokersSettings(Settings):
+    """`data`: the party's own broker. `mesh`: the one that all share. The same only with `trust_broker`."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    data: BrokerSettings
+    mesh: BrokerSettings
+    trust_broker: bool = False
+
+    @model_validator(mode="after")
+    def _apart_unless_trusted(self) -> Self:
+        shared = _servers(self.data) & _servers(self.mesh)
+        if shared and not self.trust_broker:
+            raise refusal("data and mesh are the same broker: must be true, or two brokers", "trust_broker")
+        return self
+
+
+def _servers(broker: BrokerSettings) -> set[str]:
+    return {server.strip() for server in broker.servers.split(",")}
+
+
+class NodeSettings(Settings):
+    """One party's own part."""
+
+    source: SourceSettings | None = None
+    brokers: BrokersSettings | None = None
+
+    @property
+    def trusted_broker(self) -> bool:
+        """Whether the mesh broker also carries the data, and is trusted."""
+        return self.brokers is not None and self.brokers.trust_broker

@@ -1,0 +1,33 @@
+"""Ctrl-C, twice: the first asks for an orderly end, the second stops at once."""
+
+import signal
+from types import FrameType, TracebackType
+from typing import Self
+
+
+class OrderlyEnd:
+    """A context in which the first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, there and at the end.
+
+    At the end too, as Python drops what is raised inside a finalizer.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._stopped = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        if self._stopped and kind is None:
+            raise KeyboardInterrupt
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
+        if self.asked:
+            self._stopped = True
+            raise KeyboardInterrupt
+        self.asked = True

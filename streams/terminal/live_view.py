@@ -1,0 +1,151 @@
+"""The demo while it runs: a picture that is drawn again and again on a terminal, lines anywhere else."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from nodes.values import FloatArray
+from streams.local.run import LocalRun
+from streams.local.tracking import distances
+from streams.terminal.report import say, table
+
+_PERIOD = 0.1
+_LINES = 10
+_TICKS = "▁▂▃▄▅▆▇█"
+
+
+class View(Protocol):
+    """Shows a run. To be called after every round, with how many are done."""
+
+    def __call__(self, done: int) -> None:
+        """Show it, where there is anything new to show."""
+
+
+class Watched:
+    """A run as it stands: what both views show. `epsilon` is the event-level one, in words."""
+
+    def __init__(self, local: LocalRun, target: FloatArray, epsilon: str) -> None:
+        self.recorder, self.target, self.epsilon = local.recorder, target, epsilon
+        self.rounds = len(target)
+        self._began = time.monotonic()
+
+    @property
+    def rate(self) -> float:
+        """Rounds a second so far."""
+        return self.recorder.common_rounds / max(time.monotonic() - self._began, 1e-9)
+
+    def decisions(self, done: int) -> FloatArray:
+        """Return the decisions of round `done`, shape (N, 2)."""
+        return np.array([node.decisions[done - 1] for node in self.recorder.nodes.values()])
+
+    def errors(self, done: int) -> FloatArray:
+        """Return each node's distance from the target in round `done`, shape (N,)."""
+        return distances(self.decisions(done), self.target[done - 1])
+
+    def regrets(self, done: int) -> list[float]:
+        """Return each node's local R_t/t."""
+        return [node.regrets[done - 1] / done for node in self.recorder.nodes.values()]
+
+
+@contextmanager
+def shown(console: Console, watched: Watched, title: str, *, plain: bool) -> Iterator[View]:
+    """Give the view that fits the console."""
+    if plain or not console.is_terminal:
+        yield Lines(console, watched)
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        picture = Picture(live, watched, title)
+        yield picture
+        picture.draw(watched.recorder.common_rounds)
+
+
+class Lines:
+    """About ten lines in all."""
+
+    def __init__(self, console: Console, watched: Watched) -> None:
+        self._console, self._watched = console, watched
+        self._every = max(1, watched.rounds // _LINES)
+
+    def __call__(self, done: int) -> None:
+        """Print a line, now and then."""
+        if done % self._every:
+            return
+        watched = self._watched
+        error, regret = float(watched.errors(done).mean()), float(np.mean(watched.regrets(done)))
+        say(
+            self._console,
+            f"round {done:,} of {watched.rounds:,}: error {error:.3f}, local regret/T {regret:.4f} (means "
+            f"over the nodes), epsilon {watched.epsilon}, {watched.rate:,.0f} rounds/s",
+        )
+
+
+class Picture:
+    """A table of the nodes, and the error over the rounds so far."""
+
+    def __init__(self, live: Live, watched: Watched, title: str) -> None:
+        self._live, self._watched, self._title = live, watched, title
+        self._parts = min(60, watched.rounds)
+        self._sums, self._counts = np.zeros(self._parts), np.zeros(self._parts)
+        self._drawn = float("-inf")
+
+    def __call__(self, done: int) -> None:
+        """Take the round in, and draw if it is time to."""
+        part = (done - 1) * self._parts // self._watched.rounds
+        self._sums[part] += self._watched.errors(done).mean()
+        self._counts[part] += 1
+        if time.monotonic() - self._drawn >= _PERIOD:
+            self.draw(done)
+
+    def draw(self, done: int) -> None:
+        """Draw the run as it stands."""
+        if done:
+            self._live.update(
+                Group(Text(self._title, "bold"), self._head(done), self._nodes(done), self._history()),
+                refresh=True,
+            )
+        self._drawn = time.monotonic()
+
+    def _head(self, done: int) -> Table:
+        watched = self._watched
+        x, y = watched.target[done - 1]
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text(f"round {done:>6,} of {watched.rounds:,}", "bold"),
+            ProgressBar(watched.rounds, done, width=24),
+            Text(f"{watched.rate:,.0f} rounds/s"),
+            Text(f"target at ({x:.3f}, {y:.3f})", "cyan"),
+        )
+        return head
+
+    def _nodes(self, done: int) -> Table:
+        watched = self._watched
+        decisions, errors, regrets = watched.decisions(done), watched.errors(done), watched.regrets(done)
+        rows = [
+            (
+                name,
+                f"({decision[0]:6.3f}, {decision[1]:6.3f})",
+                f"{error:.3f}",
+                f"{regret:.4f}",
+                watched.epsilon,
+            )
+            for name, decision, error, regret in zip(
+                watched.recorder.nodes, decisions.tolist(), errors.tolist(), regrets, strict=True
+            )
+        ]
+        rows.append(("mean", "", f"{errors.mean():.3f}", f"{np.mean(regrets):.4f}", ""))
+        return table(("node", "decision", "error", "local regret/T", "epsilon"), rows)
+
+    def _history(self) -> Text:
+        seen = self._counts > 0
+        means = self._sums[seen] / self._counts[seen]
+        levels = (means / max(float(means.max()), 1e-12) * (len(_TICKS) - 1)).round().astype(int)
+        line = "".join(_TICKS[level] for level in levels.tolist())
+        return Text(f"mean error  {line}  from {means[0]:.2f} to {means[-1]:.3f}", "green")

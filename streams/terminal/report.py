@@ -1,0 +1,71 @@
+"""Tables and sentences for people: the same words on a terminal and in a file."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from streams.local.summary import Summary
+from streams.terminal.wording import counted, promises
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence: wrapped on a terminal, in one line anywhere else."""
+    console.print(Text(text, style), soft_wrap=not console.is_terminal)
+
+
+def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """Print what is known by name: aligned on a terminal, a line each anywhere else."""
+    if not console.is_terminal:
+        for name, fact in facts:
+            say(console, f"{name + ':':<12} {fact}")
+        return
+    grid = Table.grid(padding=(0, 2))
+    for name, fact in facts:
+        grid.add_row(Text(name, "bold"), Text(fact, "bold red" if fact.isupper() else ""))
+    console.print(grid)
+
+
+def table(headings: Iterable[str], rows: Iterable[tuple[str, ...]], title: str = "") -> Table:
+    """Return a table: words on the left, numbers on the right."""
+    made = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    for k, heading in enumerate(headings):
+        made.add_column(heading, justify="right" if k else "left", no_wrap=k == 0)
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def say_summary(console: Console, summary: Summary) -> None:
+    """Print what a run of at least one round came to."""
+    rows = [
+        (
+            node.name,
+            f"{summary.rounds:,}",
+            f"{node.regret:.4g}",
+            node.epsilon or "none",
+            "none" if node.stream_epsilon is None else f"{node.stream_epsilon:,.6g}",
+            f"{node.malformed:,}",
+        )
+        for node in summary.nodes
+    ]
+    headings = ("node", "rounds", "regret/T", "epsilon\nof a record", "epsilon\nof the stream", "malformed")
+    span = f"rounds {summary.first_round:,} to {summary.last_round:,}"
+    console.print(table(headings, rows, f"{summary.mesh}, run {summary.run}: {span}"))
+    say(
+        console,
+        "Regret and malformed counts are each node's own secret: they stand here because one party runs all.",
+        "dim",
+    )
+    for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
+        say(console, sentence)
+    score = summary.score
+    if score is not None:
+        auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
+        say(
+            console,
+            f"Held-out, {counted(score.records, 'record')}, mean of the nodes' last decisions: "
+            f"accuracy {score.accuracy:.4f}, AUC {auc}.",
+            "bold",
+        )

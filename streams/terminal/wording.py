@@ -1,0 +1,56 @@
+"""How a mesh is put in words, the same in every command."""
+
+from collections.abc import Mapping, Sequence
+
+from nodes.decimals import as_text
+from nodes.privacy.guarantee import Guarantee
+from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh_file.settings.privacy import PrivacySettings
+
+_SHOWN = 12
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names, the first few where they are many."""
+    if len(names) <= _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1:,} more"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return 1 node, 2,000 nodes."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def headline(mesh: MeshSettings) -> str:
+    """Return what the mesh is, in one line."""
+    rounds = "until stopped" if mesh.rounds is None else counted(mesh.rounds, "round")
+    size = counted(mesh.slots.size, "record")
+    return (
+        f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}, "
+        f"{mesh.loss} loss, {rounds} of {size} a node ({mesh.slots.by} slots), {_privacy(mesh)}"
+    )
+
+
+def protection(privacy: PrivacySettings) -> str:
+    """Return the mechanism and its epsilon."""
+    if privacy.mechanism == "none" or privacy.epsilon is None:
+        return "no privacy"
+    noise = ", simulated noise" if privacy.noise == "simulated" else ""
+    return f"{privacy.mechanism} on the {privacy.on}{noise}, epsilon {as_text(privacy.epsilon)} a record"
+
+
+def promises(guarantees: Mapping[str, Guarantee]) -> list[str]:
+    """Return the guarantees of the nodes in sentences; nodes that have the same share one."""
+    alike: dict[Guarantee, list[str]] = {}
+    for name, guarantee in guarantees.items():
+        alike.setdefault(guarantee, []).append(name)
+    return [
+        f"{guarantee.sentence(first)}{f' The same holds for {listed(others)}.' if others else ''}"
+        for guarantee, (first, *others) in alike.items()
+    ]
+
+
+def _privacy(mesh: MeshSettings) -> str:
+    kinds = list(dict.fromkeys(protection(mesh.privacy_of(name)) for name in mesh.nodes))
+    return kinds[0] if len(kinds) == 1 else f"{len(kinds)} kinds of privacy"

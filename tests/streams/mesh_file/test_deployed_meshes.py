@@ -1,0 +1,69 @@
+"""The example meshes: they load, say what they mean, and their data are there."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streams.mesh_file import build
+from streams.mesh_file.file import load
+from streams.sources.opening import held_out, open_source
+
+MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
+NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
+
+
+def test_there_are_three():
+    assert NAMES == ["income", "tracking", "tracking-paper"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_loads_and_every_node_learns_with_real_noise(name):
+    file = load(MESHES / f"{name}.yaml", {})
+    mesh = file.mesh
+    assert mesh.name == name
+    assert set(file.nodes) == set(mesh.nodes)
+    schedule = build.schedule(mesh, mesh.seed)
+    members = tuple(sorted(mesh.nodes))
+    np.testing.assert_allclose(schedule.weights(1, members).dense().sum(0), 1, atol=1e-9)
+    for node in mesh.nodes:
+        assert build.guarantee(mesh, node).protects
+        assert build.learner(mesh, node, build.sampler(mesh, node, 0)).algorithm.dimension == mesh.dimension
+        source = open_source(file, node, mesh.seed)
+        records = list(islice(source.records, 20))
+        assert all(source.decoder.decode(record.value) is not None for record in records)
+
+
+def test_the_papers_example_is_as_printed():
+    mesh = load(MESHES / "tracking-paper.yaml").mesh
+    algorithm, schedule = build.algorithm(mesh), build.schedule(mesh, 0)
+    assert [algorithm.step_size(t) for t in (1, 4)] == [1 / 6, 1 / 12]
+    assert algorithm.start.tolist() == [0, 0]
+    assert (mesh.rounds, mesh.privacy.on, mesh.privacy.epsilon) == (500, "parameters", 1)
+    eye, there = np.eye(6), tuple(mesh.nodes)
+    dense = [schedule.weights(t, there).dense() for t in (1, 2, 3, 4)]
+    np.testing.assert_allclose(dense[0], (eye + np.roll(eye, 1, 0)) / 2, atol=1e-15)
+    np.testing.assert_allclose(dense[1], (1 - eye) / 5, atol=1e-15)
+    np.testing.assert_allclose(dense[2], np.kron(np.ones((3, 3)), np.eye(2)) / 3, atol=1e-15)
+    np.testing.assert_array_equal(dense[3], dense[0])
+
+
+def test_the_four_banks_share_the_training_rows_in_one_pass():
+    file = load(MESHES / "income.yaml", {})
+    mesh = file.mesh
+    parts = []
+    for node in mesh.nodes:
+        source = open_source(file, node, mesh.seed)
+        parts.append([record.value for record in source.records])
+    assert sum(map(len, parts)) == 32_561
+    assert mesh.rounds * mesh.slots.size == min(map(len, parts))
+    labels = [source.decoder.decode(value)[1] for value in parts[-1]]
+    assert 0.2 < np.mean(np.array(labels) > 0) < 0.28  # 24.1 % of all: a shuffle, so every bank has its share
+
+
+def test_every_held_out_row_is_decoded():
+    features, labels = held_out(load(MESHES / "income.yaml", {}))
+    assert features.shape == (16_281, 48)
+    assert (labels > 0).sum() == 3_846
+    assert np.sqrt((features**2).sum(-1)).max() <= 1 + 1e-12
