@@ -6,7 +6,7 @@ from typing import Self
 
 
 class OrderlyEnd:
-    """A context in which the first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, there and at the end.
+    """The first Ctrl-C sets `asked`; the next one raises KeyboardInterrupt, there and at the end of the context.
 
     At the end too, as Python drops what is raised inside a finalizer.
     """
