@@ -5,6 +5,7 @@ A broker's shell and the memory mesh differ in the `Ports` alone.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from nodes.events import (
     DeadlinePassed,
@@ -32,8 +33,31 @@ from streams.codec import (
     encode_heartbeat,
     encode_release,
 )
-from streams.journal.journal import Journal as JournalFile
 from streams.topics import MeshTopics
+
+
+class NodeJournal(Protocol):
+    """What a node's process needs of a journal."""
+
+    @property
+    def instance(self) -> str:
+        """The journal's life."""
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far."""
+
+    def records(self) -> tuple[JournalRecord, ...]:
+        """Return the last rounds, oldest first."""
+
+    def append(self, record: JournalRecord) -> None:
+        """Keep `record`; durable when this returns."""
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life, without records."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +81,7 @@ class NodeShell:
     def __init__(
         self,
         machine: NodeMachine,
-        journal: JournalFile,
+        journal: NodeJournal,
         topics: MeshTopics,
         digest: bytes,
         expected: Mapping[str, Expected],

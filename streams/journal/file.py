@@ -34,21 +34,19 @@ class Life:
     instance: str
 
 
-def open_to_write(path: Path | None, life: Life, closing: ExitStack) -> sqlite3.Connection:
-    """Open the journal at `path` (None: in memory), or make it. `closing` closes it and frees its lock.
+def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connection:
+    """Open the journal at `path`, or make it. `closing` closes it and frees its lock.
 
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
-    if path is not None:
-        closing.callback(os.close, _locked(path))
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path or ":memory:", isolation_level=None)
+    closing.callback(os.close, _locked(path))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None)
     closing.callback(connection.close)
     exists = _is_journal(connection)  # before anything is written to a file that may not be ours
-    if path is not None:
-        if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
-        connection.execute("PRAGMA synchronous = FULL")
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
+    connection.execute("PRAGMA synchronous = FULL")
     if not exists:
         _create(connection, life)
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):

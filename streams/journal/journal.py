@@ -78,7 +78,7 @@ class JournalReader:
     ) -> None:
         self.close()
 
-    def _start(self, path: Path | None, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
+    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
         self._path = path
         with _explained(path), ExitStack() as closing:
             self._connection = opener(closing)
@@ -91,12 +91,12 @@ class JournalReader:
 class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
-    `path` None: in memory. Raises JournalLocked if another process has it open, and JournalError if it is
+    Raises JournalLocked if another process has it open, and JournalError if it is
     another run's, node's, digest's, horizon's or version's, or broken.
     """
 
     def __init__(
-        self, path: Path | None, *, run: str, node: str, digest: bytes, instance: str, horizon: int
+        self, path: Path, *, run: str, node: str, digest: bytes, instance: str, horizon: int
     ) -> None:
         life = Life(run, node, digest, horizon, instance)
         self._start(path, lambda closing: open_to_write(path, life, closing))
@@ -134,8 +134,8 @@ class Journal(JournalReader):
 
 
 @contextmanager
-def _explained(path: Path | None) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, ValueError) as error:
-        raise JournalError(f"the journal {path or 'in memory'} cannot be used: {error}") from error
+        raise JournalError(f"the journal {path} cannot be used: {error}") from error

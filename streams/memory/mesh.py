@@ -11,8 +11,10 @@ from pathlib import Path
 from nodes.events import Report
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, encode_plan
 from streams.journal.journal import Journal
+from streams.journal.memory import MemoryJournal
 from streams.memory.bus import Faults, MemoryBus
 from streams.memory.node import MemoryNode, NodeParts, Surroundings
+from streams.node_shell import NodeJournal
 from streams.topics import MeshTopics
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import (
@@ -196,9 +198,11 @@ class MemoryScheduler:
             return None
 
 
-def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> Journal:
+def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> NodeJournal:
+    if state is None:
+        return MemoryJournal(instance, parts.horizon)
     return Journal(
-        state / f"{name}.journal" if state else None,
+        state / f"{name}.journal",
         run=parts.topics.run,
         node=name,
         digest=parts.digest,

@@ -12,9 +12,8 @@ from nodes.machine import Identity, NodeMachine
 from nodes.messages import ReleaseMessage
 from nodes.slots import Slots
 from streams.codec import Expected, Refused, decode_release
-from streams.journal.journal import Journal
 from streams.memory.bus import Faults, MemoryBus, Subscription
-from streams.node_shell import NodeShell, Ports
+from streams.node_shell import NodeJournal, NodeShell, Ports
 from streams.sources.record import Decoder, RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 from streams.topics import MeshTopics
@@ -59,7 +58,7 @@ class MemoryNode:
         faults: Faults,
         *,
         new_id: Callable[[], str],
-        journal: Journal,
+        journal: NodeJournal,
         report: Callable[[str, Report], None],
     ) -> None:
         self.name = name

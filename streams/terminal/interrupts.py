@@ -6,9 +6,8 @@ from typing import Self
 
 
 class OrderlyEnd:
-    """The first Ctrl-C sets `asked`; the next one raises KeyboardInterrupt, there and at the end of the context.
-
-    At the end too, as Python drops what is raised inside a finalizer.
+    """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, there and at the end of the context:
+    Python drops what is raised inside a finalizer.
     """
 
     def __init__(self) -> None:

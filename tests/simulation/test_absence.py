@@ -8,7 +8,7 @@ import pytest
 from nodes.events import Notice, Noticed, Stepped
 from nodes.losses import Squared
 from streams.codec import decode_release, encode_release
-from streams.journal.journal import Journal
+from streams.journal.memory import MemoryJournal
 from streams.local.run import mesh_parts
 from streams.memory.bus import Faults
 from streams.memory.mesh import MemoryMesh, MemoryScheduler
@@ -160,10 +160,7 @@ def test_an_old_journal_is_found_out_and_joins_as_a_new_instance(file):
 
 def restored(mesh, instance, records):
     """A journal as a back-up would bring it back."""
-    parts = mesh.parts
-    journal = Journal(
-        None, run=parts.topics.run, node="b", digest=parts.digest, instance=instance, horizon=parts.horizon
-    )
+    journal = MemoryJournal(instance, mesh.parts.horizon)
     for record in records:
         journal.append(record)
     return journal

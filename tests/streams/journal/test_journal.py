@@ -1,6 +1,9 @@
 import sqlite3
 import stat
+from contextlib import closing
 from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 
 from nodes.journal import GivenUp, JournalRecord
 from streams.journal.journal import Journal, JournalError, JournalLocked, JournalReader
+from streams.journal.memory import MemoryJournal
 
 DIGEST = bytes(range(16))
 OWNER = {"run": "run-1", "node": "east", "digest": DIGEST, "instance": "aa" * 16, "horizon": 4}
@@ -40,6 +44,11 @@ def same(one, other):
 
 def opened(path, **changes):
     return Journal(path, **(OWNER | changes))
+
+
+def of_kind(kind, folder):
+    """A journal in a file, or one in memory."""
+    return opened(folder / "j") if kind == "file" else closing(MemoryJournal("aa" * 16, 4))
 
 
 def rounds(journal):
@@ -82,16 +91,15 @@ reals = st.floats(allow_nan=False, allow_infinity=False)
     )
 )
 def test_any_record_comes_back(kept):
-    with opened(None) as journal:
+    with TemporaryDirectory() as folder, opened(Path(folder) / "j") as journal:
         journal.append(kept)
         assert same(journal.records()[0], kept)
         journal.append(kept)
         assert len(journal.records()) == 1
 
 
-@pytest.mark.parametrize("name", ["j", None])
-def test_the_last_rounds_are_kept(tmp_path, name):
-    with opened(tmp_path / name if name else None) as journal:
+def test_the_last_rounds_are_kept(tmp_path):
+    with opened(tmp_path / "j") as journal:
         for number in range(1, 30):
             journal.append(record(number))
             assert rounds(journal) == list(range(max(1, number - 3), number + 1))
@@ -106,8 +114,9 @@ def test_old_rounds_are_forgotten_after_a_reopening_too(tmp_path):
             assert journal._connection.execute("SELECT count(*) FROM records").fetchone()[0] < 8
 
 
-def test_the_same_again_is_harmless_and_another_value_is_not():
-    with opened(None) as journal:
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_the_same_again_is_harmless_and_another_value_is_not(tmp_path, kind):
+    with of_kind(kind, tmp_path) as journal:
         for number in (1, 2, 4):
             journal.append(record(number))
         journal.append(record(4))
@@ -128,8 +137,9 @@ def test_the_same_again_is_harmless_and_another_value_is_not():
         assert same(journal.records()[-1], record(4))
 
 
-def test_a_forgotten_round_cannot_be_written_again():
-    with opened(None) as journal:
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_forgotten_round_cannot_be_written_again(tmp_path, kind):
+    with of_kind(kind, tmp_path) as journal:
         for number in range(1, 20):
             journal.append(record(number))
         with pytest.raises(JournalError, match="round 1 "):
@@ -267,8 +277,8 @@ def test_a_broken_file_is_an_error_and_nothing_else(tmp_path):
         "UPDATE records SET positions = '[1,2,3,4,5]'",
     ],
 )
-def test_a_record_that_cannot_be_read_is_an_error(change):
-    with opened(None) as journal:
+def test_a_record_that_cannot_be_read_is_an_error(tmp_path, change):
+    with opened(tmp_path / "j") as journal:
         journal.append(record(1))
         journal._connection.execute(change)
         with pytest.raises(JournalError, match="a record cannot be read"):
@@ -295,9 +305,22 @@ def test_an_append_that_fails_says_so_and_changes_nothing(tmp_path):
         assert rounds(journal) == [1, 2]
 
 
-def test_a_closed_journal_takes_nothing():
-    journal = opened(None)
+def test_a_closed_journal_takes_nothing(tmp_path):
+    journal = opened(tmp_path / "j")
     journal.close()
     journal.close()
     with pytest.raises(JournalError, match="closed"):
         journal.append(record(1))
+
+
+def test_a_journal_in_memory_keeps_h_rounds_and_begins_anew():
+    journal = MemoryJournal("aa" * 16, 4)
+    assert (journal.records(), journal.charged) == ((), 0)
+    for number in range(1, 10):
+        journal.append(record(number))
+    assert rounds(journal) == [6, 7, 8, 9]
+    assert journal.charged == 9
+    journal.renew("bb" * 16)
+    assert (journal.instance, journal.records()) == ("bb" * 16, ())
+    journal.append(record(2))
+    assert rounds(journal) == [2]

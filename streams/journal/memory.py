@@ -1,0 +1,40 @@
+"""A journal without a file: for a mesh in one process whose state nobody asked to keep."""
+
+from collections import deque
+
+from nodes.journal import JournalRecord
+from streams.journal.file import JournalError
+from streams.journal.rows import to_row
+
+
+class MemoryJournal:
+    """The last `horizon` rounds of one node's life, in memory: as `Journal`, and gone with the process."""
+
+    def __init__(self, instance: str, horizon: int) -> None:
+        self.instance = instance
+        self._records: deque[JournalRecord] = deque(maxlen=horizon)
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far."""
+        return self._records[-1].charged if self._records else 0
+
+    def records(self) -> tuple[JournalRecord, ...]:
+        """Return the records, oldest first."""
+        return tuple(self._records)
+
+    def append(self, record: JournalRecord) -> None:
+        """Keep `record`; the same again is harmless. Raises JournalError for another value of a round."""
+        if self._records and record.round <= self._records[-1].round:
+            if to_row(record) not in map(to_row, self._records):
+                raise JournalError(f"round {record.round} is neither a new round, nor the same again")
+            return
+        self._records.append(record)
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life, without records."""
+        self.instance = instance
+        self._records.clear()
+
+    def close(self) -> None:
+        """Nothing to close."""
