@@ -1,7 +1,6 @@
 """What one transition of a node leaves behind: durable before anybody hears of the release. Pure values."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from nodes.messages import ReleaseMessage
@@ -19,8 +18,7 @@ class GivenUp(NamedTuple):
     weight: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JournalRecord:
+class JournalRecord(NamedTuple):
     """The public state after one step: all that a restart needs, and nothing un-noised.
 
     Attributes

@@ -31,8 +31,9 @@ class OpenRound:
 
     def hear(self, source: str, instance: str) -> None:
         """Take note that a release of this round has come from that instance of the source."""
-        if (source, instance) in ((known, its) for known, _, its in self.row):
-            self._awaited.discard(source)
+        for known, _, its in self.row:
+            if known == source and its == instance:
+                self._awaited.discard(source)
 
     def missing(self) -> list[str]:
         """Return the sources that are neither heard, nor distrusted, nor given up."""

@@ -5,7 +5,7 @@ A broker's shell and the memory mesh differ in the `Ports` alone.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from nodes.events import (
     DeadlinePassed,
@@ -95,6 +95,14 @@ class NodeShell:
         self._expected = expected
         self._ports = ports
         self._before_effect = before_effect
+        self._effects: dict[type, Callable[[Any], None]] = {  # the rest are reports
+            Journal: self._append,
+            SendRelease: self._send_release,
+            OpenSlot: ports.open_slot,
+            StartDeadline: ports.start_deadline,
+            SendHeartbeat: self._send_heartbeat,
+            Halt: ports.halt,
+        }
 
     def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
         """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
@@ -145,21 +153,17 @@ class NodeShell:
             self._do(effect)
 
     def _do(self, effect: Effect) -> None:
-        match effect:
-            case Journal(record):
-                self._journal.append(record)
-            case SendRelease(targets, message):
-                value = encode_release(message, self._digest)
-                for target in targets:
-                    self._ports.send(self._topics.edge(message.source, target), value)
-            case OpenSlot():
-                self._ports.open_slot(effect)
-            case StartDeadline():
-                self._ports.start_deadline(effect)
-            case SendHeartbeat(heartbeat):
-                value = encode_heartbeat(heartbeat, self._digest)
-                self._ports.send(self._topics.progress(heartbeat.node), value)
-            case Halt():
-                self._ports.halt(effect)
-            case _:
-                self._ports.report(effect)
+        done = self._effects.get(type(effect), self._ports.report)
+        done(effect)
+
+    def _append(self, effect: Journal) -> None:
+        self._journal.append(effect.record)
+
+    def _send_release(self, effect: SendRelease) -> None:
+        value = encode_release(effect.message, self._digest)
+        for target in effect.targets:
+            self._ports.send(self._topics.edge(effect.message.source, target), value)
+
+    def _send_heartbeat(self, effect: SendHeartbeat) -> None:
+        value = encode_heartbeat(effect.heartbeat, self._digest)
+        self._ports.send(self._topics.progress(effect.heartbeat.node), value)

@@ -81,7 +81,7 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     counts_by_name = dict(zip([names[place] for place in counted.tolist()], counts.tolist(), strict=True))
     if len(counts_by_name) != named or max(counts_by_name.values(), default=0) > LAST_ROUND:
         raise Refused(Reason.MALFORMED, "the counts of earlier plans")
-    members = _members([names[place] for place in places.tolist()], instances.tobytes().hex(), full.tolist())
+    members = _members(tuple(names[place] for place in places.tolist()), instances.tobytes(), full.tobytes())
     edge_arrays = (_fixed(sources, np.int64), _fixed(targets, np.int64), _fixed(weights, np.float64))
     try:
         return Plan(run, round_, follows, members, *edge_arrays, named=tuple(counts_by_name.items()))
@@ -89,19 +89,21 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
         raise Refused(Reason.MALFORMED, str(error)) from error
 
 
-def _names(table: bytes) -> list[str]:
+@lru_cache(maxsize=16)
+def _names(table: bytes) -> tuple[str, ...]:
     if not table:
-        return []
+        return ()
     if _TABLE.fullmatch(table) is None:
         raise Refused(Reason.MALFORMED, "a name that is none")
-    return table.decode("ascii").split(",")
+    return tuple(table.decode("ascii").split(","))
 
 
-def _members(names: list[str], instances: str, full: list[int]) -> tuple[Member, ...]:
+@lru_cache(maxsize=16)  # most plans have the members of the one before
+def _members(names: tuple[str, ...], instances: bytes, full: bytes) -> tuple[Member, ...]:
     if max(full, default=0) > 1:
         raise Refused(Reason.FLAGS, "a member is full (1) or a listener (0)")
-    rows = enumerate(zip(names, full, strict=True))
-    return tuple(Member(name, instances[32 * k : 32 * k + 32], bool(mark)) for k, (name, mark) in rows)
+    digits, rows = instances.hex(), enumerate(zip(names, full, strict=True))
+    return tuple(Member(name, digits[32 * k : 32 * k + 32], bool(mark)) for k, (name, mark) in rows)
 
 
 def _arrays(data: bytes, at: int, layout: tuple[tuple[str, int], ...]) -> Iterator[NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from nodes.events import Halt, OpenSlot, Report, StartDeadline
@@ -152,7 +152,7 @@ class MemoryNode:
         """Return the journal's records; positions on the bus of an earlier process are void."""
         records = self.journal.records()
         if records and records[-1].round == self._inherited:
-            records = (*records[:-1], replace(records[-1], topology_position=0, edge_positions=()))
+            records = (*records[:-1], records[-1]._replace(topology_position=0, edge_positions=()))
         return records
 
     def _published(self) -> list[ReleaseMessage]:

@@ -53,9 +53,10 @@ class SlotFeed:
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
+        first = _offset(opened.position, self._log.end)
         if self._at is None:
-            self._at = _offset(opened.position, self._log.end)
-        self._log.trim(_offset(opened.position, self._log.end))
+            self._at = first
+        self._log.trim(first)
         self._slots.open(opened.round)
         while not self._slots.ready(self._clock):
             record = self._log.read(self._at)

@@ -63,7 +63,7 @@ def shared(file, change=lambda kept: None):
             values[name, "journal", record.round] = record.release.tobytes()
             by_count = file.mesh.slots.by == "count"  # else the position (private) moves
             said.append(
-                (name, replace(record, release=None, data_position=by_count and record.data_position))
+                (name, record._replace(release=None, data_position=by_count and record.data_position))
             )
     refused = {name: node.refused for name, node in mesh.nodes.items()}
     return (events, [repr(item) for item in said], refused), values

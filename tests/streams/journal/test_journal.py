@@ -1,7 +1,6 @@
 import sqlite3
 import stat
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,7 +35,7 @@ def record(number, **changes):
 
 
 def same(one, other):
-    names = [field.name for field in fields(JournalRecord) if field.name != "release"]
+    names = [name for name in JournalRecord._fields if name != "release"]
     return one.release.tobytes() == other.release.tobytes() and all(
         getattr(one, name) == getattr(other, name) for name in names
     )
