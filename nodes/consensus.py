@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from nodes.values import FloatArray
 
 
-def own_weight(row: Iterable[tuple[str, float]]) -> float:
-    """Return a_ii = 1 - the sum of the row's other weights, summed in the row's order; at least 0."""
+def own_weight(others: Iterable[float]) -> float:
+    """Return a_ii = 1 - the sum of the row's other weights, summed in their order; at least 0."""
     rest = 0.0
-    for _, weight in row:
+    for weight in others:
         rest += weight
     return max(0.0, 1.0 - rest)
 

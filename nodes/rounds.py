@@ -1,6 +1,7 @@
 """One round of a full member or a listener: which releases it waits for, and the consensus they make."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 
 from nodes.consensus import mixed, own_weight
 from nodes.inbox import Edge
@@ -64,14 +65,12 @@ class OpenRound:
 
     def consensus(self, own: Release, heard: list[tuple[str, float, Release]]) -> FloatArray:
         """Return sum_j a_ij q_j, shape (d,); the weights of sources not heard go to the own release."""
-        present = {source for source, _, _ in heard}
-        weight_of_own = own_weight((source, weight) for source, weight, _ in self.row)
-        for source, weight, _ in self.row:
-            if source not in present:
-                weight_of_own += weight
-        terms = [(source, weight, release) for source, weight, release in heard]
-        terms.append((self.name, weight_of_own, own))
-        terms.sort(key=lambda term: term[0])
+        weight_of_own = own_weight([weight for _, weight, _ in self.row])
+        if len(heard) < len(self.row):
+            present = {source for source, _, _ in heard}
+            for source, weight, _ in self.row:
+                weight_of_own += 0.0 if source in present else weight
+        terms = sorted([*heard, (self.name, weight_of_own, own)], key=itemgetter(0))
         return mixed([(weight, release) for _, weight, release in terms])
 
     def average(self, heard: list[tuple[str, float, Release]]) -> FloatArray:
