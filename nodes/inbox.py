@@ -39,7 +39,7 @@ class Edge:
                 return Notice.DUPLICATE
             self._distrusted.add(message.instance)
             return Notice.EVIDENCE
-        if len(self._kept) >= most:
+        if len(self._kept) >= most and not self._make_room(message.round, oldest):
             return Notice.OVERFULL
         self._kept[key] = (message.release, offset)
         return None
@@ -56,9 +56,28 @@ class Edge:
         return instance in self._distrusted
 
     def drop_before(self, round: int) -> None:
-        """Forget the values of rounds below `round`."""
+        """Forget the values of rounds below `round`.
+
+        Sources send their rounds in order: a value that came before one for a lower round waits behind it,
+        so that a round far ahead keeps neither the others nor the position.
+        """
         while self._kept:
             first = next(iter(self._kept))
-            if first[0] >= round:
+            if first[0] < round:
+                del self._kept[first]
+            elif first[0] > next(reversed(self._kept))[0]:
+                self._kept[first] = self._kept.pop(first)
+            else:
                 return
-            del self._kept[first]
+
+    def _make_room(self, round: int, oldest: int) -> bool:
+        """Forget a value that matters less than one for `round`: too old, or for the furthest round above."""
+        count = len(self._kept)
+        self._kept = {key: value for key, value in self._kept.items() if key[0] >= oldest}
+        if len(self._kept) < count:
+            return True
+        furthest = max(self._kept)
+        if furthest[0] <= round:
+            return False
+        del self._kept[furthest]
+        return True

@@ -137,13 +137,7 @@ class NodeMachine:
         if not self._book.add(event.plan, event.offset):
             self._notice(Notice.PLAN_IGNORED, self.identity.name, event.plan.round)
             return
-        record = self._past.record
-        reached = self._open.round if self._open else record.round if record else None
-        if (
-            reached is not None
-            and self._join_after is None
-            and self._book.count_after(reached) > self._horizon
-        ):
+        if self._join_after is None and self._is_behind():
             self._ask_to_join()
 
     def _receive(self, event: ReleaseArrived) -> None:
@@ -182,7 +176,8 @@ class NodeMachine:
             return False
         match event:
             case ReleaseArrived(message):
-                return message.round != self._open.round or self._settled is not None
+                distrusted = self._past.edges[message.source].distrusts(message.instance)
+                return self._settled is not None or (message.round != self._open.round and not distrusted)
             case SlotClosed():
                 return self._settled is None
             case PlanArrived():
@@ -214,14 +209,18 @@ class NodeMachine:
                     return False
             elif not member.full:
                 if self._join_after is None or plan.round > self._join_after:
+                    self._past.join_from(plan.round)
                     self._open_round(plan)
                     return True
-            elif self._can_act_in(plan):
+            elif self._can_act_in(plan) and not self._is_behind():
                 self._open_round(plan)
                 self._take_part(plan)
                 return True
             elif self._join_after is None:
                 self._ask_to_join()
+        if self._past.record is None or self._join_after is not None:  # it joins in a later plan
+            self._past.join_from(self._book.last_round + 1)
+            self._book.drop_before(self._book.last_round + 1)
         return False
 
     def _can_act_in(self, plan: Plan) -> bool:
@@ -240,9 +239,9 @@ class NodeMachine:
     def _take_part(self, plan: Plan) -> None:
         if self._past.record is None:
             start = Release(self.learner.algorithm.start)
-            self._write(plan, stepped=0, release=start, exact=True, charged=0)
+            self._write(plan, stepped=0, release=start, exact=True, charged=self._charged_by_plan(plan))
         record = self._known_record()
-        targets = plan.outgoing(self.identity.name)
+        targets = tuple(filter(self._past.edges.__contains__, plan.outgoing(self.identity.name)))
         if targets:
             self._out.append(SendRelease(targets, self._message(record)))
         self._out.append(OpenSlot(plan.round, record.data_position))
@@ -313,7 +312,7 @@ class NodeMachine:
             release=lesson.release,
             exact=lesson.exact,
             charged=lesson.charged,
-            position=slot.position,
+            position=_moved_on(before.data_position, slot.position),
             given_up=opened.given_up,
             corrected=settled.corrected,
         )
@@ -402,6 +401,11 @@ class NodeMachine:
     def _halt(self, reason: str) -> None:
         self.halted = True
         self._out.append(Halt(reason))
+
+
+def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
+    """Return the position after a slot: a partition that it does not mention was not read from."""
+    return tuple(sorted((dict(before or ()) | dict(after)).items())) if after else before
 
 
 class _Settled(NamedTuple):

@@ -15,6 +15,7 @@ class Past:
         self.record: JournalRecord | None = None  # the newest: the release that is out, or will be
         self._own: dict[int, Release] = {}
         self._stepped: deque[int] = deque(maxlen=horizon)
+        self._first = 1  # while none is stepped: the first round that matters
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
         for record in records:
             self.remember(record)
@@ -25,7 +26,7 @@ class Past:
     @property
     def oldest(self) -> int:
         """The first round whose releases still matter: H steps back."""
-        return self._stepped[0] if self._stepped else 1
+        return self._stepped[0] if self._stepped else self._first
 
     @property
     def stepped(self) -> int:
@@ -59,8 +60,18 @@ class Past:
             edge.drop_before(oldest)
         return tuple((source, edge.position) for source, edge in self.edges.items())
 
+    def join_from(self, round: int) -> None:
+        """Forget what is below `round`: the node joins in that round or later, from what others say."""
+        if round > self._first or self._stepped:
+            self._forget_rounds()
+            self._first = round
+            for edge in self.edges.values():
+                edge.drop_before(round)
+
     def remember(self, record: JournalRecord) -> None:
         """Take the record of one transition; forget what is more than H rounds old."""
+        if self.record is not None and record.stepped != self.record.round:
+            self._forget_rounds()  # the node was away, and has joined again
         self.record = record
         self._own[record.round] = record.release
         if record.stepped:
@@ -73,3 +84,7 @@ class Past:
             del self._own[first]
         for lost in [lost for lost in self._lost if lost[0] < oldest]:
             del self._lost[lost]
+
+    def _forget_rounds(self) -> None:
+        self._stepped.clear()
+        self._lost.clear()

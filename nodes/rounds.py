@@ -25,7 +25,9 @@ class OpenRound:
         self._edges = edges
         self.given_up: tuple[GivenUp, ...] = ()
         self._awaited = {
-            source for source, _, instance in self.row if edges[source].release(plan.round, instance) is None
+            source
+            for source, _, instance in self.row
+            if source in edges and edges[source].release(plan.round, instance) is None
         }
         self.deadline_started = False
         self.asked_at_once = False
@@ -58,7 +60,8 @@ class OpenRound:
         given_up = {lost.source for lost in self.given_up}
         found = []
         for source, weight, instance in self.row:
-            release = self._edges[source].release(self.round, instance)
+            edge = self._edges.get(source)  # none: not provisioned, so never heard
+            release = edge.release(self.round, instance) if edge else None
             if release is not None and source not in given_up:
                 found.append((source, weight, release))
         return found

@@ -103,8 +103,9 @@ class TimeSlots(Generic[T]):
         self._late = 0
 
     def round_of(self, timestamp: float) -> int:
-        """Return the slot of that timestamp; 0: before the start."""
-        return math.floor((timestamp - self._start) / self._period) + 1 if timestamp >= self._start else 0
+        """Return the slot of that timestamp; 0: before the start, or further away than there are numbers."""
+        periods = (timestamp - self._start) / self._period
+        return math.floor(periods) + 1 if 0 <= periods < math.inf else 0
 
     def open(self, round: int) -> None:
         """Start the slot of that round; records of earlier ones are dropped."""

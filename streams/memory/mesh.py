@@ -141,6 +141,7 @@ class MemoryScheduler:
         self._parts, self._bus = parts, bus
         self._machine = SchedulerMachine(parts.scheduler)
         topics = parts.topics
+        first = bus.end(topics.topology)  # what it publishes at its start, it reads
         plans = [plan for value in bus.read(topics.topology, 0) if (plan := self._plan(value)) is not None]
         heartbeats = [
             beat
@@ -149,7 +150,7 @@ class MemoryScheduler:
             if (beat := self._heartbeat(name, value)) is not None
         ]
         self.handle(Started(tuple(plans), tuple(heartbeats)))
-        self._subscriptions = [bus.subscribe(topics.topology, bus.end(topics.topology), self._plan_read)]
+        self._subscriptions = [bus.subscribe(topics.topology, first, self._plan_read)]
         for name in sorted(parts.nodes):
             topic = topics.progress(name)
             handler = self._heartbeat_reader(name)

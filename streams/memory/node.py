@@ -118,7 +118,7 @@ class MemoryNode:
             ports,
             self._before_effect if self._faults.crash_before else None,
         )
-        self._feed = SlotFeed(self._data, self._parts.slots(), self._parts.decoder)
+        self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
         self._guarded(self._subscribe, self.shell, self._records())
 
     def stop(self) -> None:
@@ -201,6 +201,7 @@ class MemoryNode:
         def passed() -> None:
             if shell is not None and self.shell is shell:
                 self._bus.drain(self._edges)
+            if shell is not None and self.shell is shell:  # it may have died in what it read
                 self._guarded(shell.deadline_passed, started.round)
 
         self._bus.after(0.0 if started.at_once else self._mesh.round_timeout or 0.0, passed)

@@ -1,7 +1,7 @@
 """A node's records in one process: from its source into slots, and from slots into observations."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 
@@ -36,33 +36,37 @@ class DataLog:
         return self._kept[offset - self._first] if offset < self.end else None
 
     def trim(self, offset: int) -> None:
-        """Forget the records below `offset`."""
+        """Forget the records below `offset`; pass over those that were not read yet."""
         while self._kept and self._first < offset:
             self._kept.popleft()
             self._first += 1
-        self._first = max(self._first, offset) if not self._kept else self._first
+        if self._first < offset:
+            deque(islice(self._records, offset - self._first), maxlen=0)
+            self._first = offset
 
 
 class SlotFeed:
     """Closes the slots of one process's life of a node; the clock is the data's own timestamps."""
 
-    def __init__(self, log: DataLog, slots: Slots[bytes], decoder: Decoder) -> None:
-        self._log, self._slots, self._decoder = log, slots, decoder
+    def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
+        self._log, self._new_slots, self._decoder = log, slots, decoder
+        self._slots = slots()
         self._at: int | None = None
         self._clock = -inf
+        self._position: DataPosition | None = None  # after the last slot closed
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
         first = _offset(opened.position, self._log.end)
-        if self._at is None:
+        if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
+            self._slots, self._clock = self._new_slots(), -inf
             self._at = first
         self._log.trim(first)
         self._slots.open(opened.round)
         while not self._slots.ready(self._clock):
             record = self._log.read(self._at)
             if record is None:
-                self._clock = inf
-                if self._slots.waiting and self._slots.ready(self._clock):
+                if self._slots.waiting and self._slots.ready(inf):
                     break
                 return None
             timestamp = -inf if record.timestamp is None else record.timestamp  # before every slot
@@ -70,6 +74,7 @@ class SlotFeed:
             self._clock = max(self._clock, timestamp)
             self._at += 1
         closed = self._slots.take()
+        self._position = closed.position
         return SlotClosed(closed.round, Private(observed(closed.values, self._decoder)), closed.position)
 
 

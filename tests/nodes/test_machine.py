@@ -1,5 +1,7 @@
 """The node machine, event by event: the rules at the top of nodes/machine.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -194,11 +196,17 @@ def test_a_release_later_than_h_rounds_is_stale():
     np.testing.assert_array_equal(of(effects, Decided)[0].decision, [0.0, 0.0])
 
 
-def test_a_correction_that_leaves_the_set_is_projected_onto_it():
-    node = lose_c_in_round_1(1)
+def test_a_correction_that_leaves_the_set_is_projected_onto_it_before_anything_else():
+    parts = learner()
+    parts = replace(parts, algorithm=replace(parts.algorithm, regulariser=1.0))
+    node = machine(parts, deadlines=True)
+    started(node, *plans(1, 3))
+    far = slot(1, features=(0.0, 1.0), label=1e6)  # carries the own release to the edge of the set
+    feed(node, release("b", 1, (0.0, 0.0)), DeadlinePassed(1), far)
     feed(node, release("c", 1, (0.0, 99.0), offset=98))
-    effects = feed(node, *neighbours(2, (0.0, 99.0), (0.0, 99.0)))
-    assert np.linalg.norm(of(effects, Decided)[0].decision) <= 100.0 * (1 + 1e-12)
+    effects = feed(node, *neighbours(2, (0.0, 100.0), (0.0, 100.0)), slot(2))
+    np.testing.assert_allclose(of(effects, Decided)[0].decision, [0.0, 100.0])  # 133 without
+    np.testing.assert_allclose(of(effects, Journal)[0].record.release, [0.0, 50.0])  # 67 without
 
 
 def listener(node, heard=(), *, last=HORIZON):

@@ -127,3 +127,12 @@ def test_every_record_is_in_one_slot_or_counted(timestamps):
     assert len(set(seen)) == len(seen)
     assert len(seen) + dropped == len(timestamps)
     assert slots.waiting == 0
+
+
+@pytest.mark.parametrize("timestamp", [float("inf"), 1e308, float("nan"), -1e308])
+def test_a_timestamp_that_no_slot_has_is_dropped(timestamp):
+    slots = TimeSlots(1, start=0.0, period=1e-3, grace=0.0)
+    slots.open(1)
+    slots.add(Arrival(0, 0, timestamp, "never"))
+    closed = slots.take()
+    assert (closed.values, closed.late) == ((), 1)

@@ -1,5 +1,6 @@
 """Nodes and schedulers that are slow, silent, gone, or back under another life."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -143,6 +144,20 @@ def test_a_lost_journal_joins_as_a_new_instance_and_no_round_has_two_values(file
     assert node.journal.records()[-1].charged >= named + 60 - 30
 
 
+@pytest.mark.parametrize("round", [5, 20, 40])
+def test_who_joins_under_a_new_journal_starts_from_what_the_others_released(file, round):
+    watched = Watched(file, **TIMES)
+    watched.until_round(round)
+    node = watched.mesh.nodes["b"]
+    node.stop()
+    node.journal.renew("9" * 32)
+    node.start()
+    watched.until(lambda: watched.count(Notice.LISTENED, "b"))
+    assert watched.count(Notice.OVERFULL) == 0
+    assert not [item for item in watched.noticed if item[:2] == ("b", Notice.GIVEN_UP)]
+    watched.finish()
+
+
 def test_an_old_journal_is_found_out_and_joins_as_a_new_instance(file):
     watched = Watched(file, **TIMES)
     watched.until_round(10)
@@ -193,6 +208,20 @@ def test_any_number_of_schedulers_may_run_and_be_killed(file):
         extra.append(MemoryScheduler(mesh.parts, mesh.bus))
         if round == 20:
             mesh.scheduler.stop()
+    assert watched.finish() == expected
+
+
+def test_the_only_scheduler_may_be_killed_at_any_time_and_another_goes_on(file):
+    expected = Watched(file).finish()
+    watched = Watched(file)
+    mesh = watched.mesh
+    for n in itertools.count(1):
+        if mesh.done:
+            break
+        assert mesh.advance(), "the mesh stands still"
+        if n % 29 == 0:
+            mesh.scheduler.stop()
+            mesh.scheduler = MemoryScheduler(mesh.parts, mesh.bus)
     assert watched.finish() == expected
 
 

@@ -1,0 +1,66 @@
+"""The records of one process's slots: none twice, none lost, whatever process reads them."""
+
+import numpy as np
+
+from nodes.events import OpenSlot
+from nodes.privacy.opening import opened
+from nodes.slots import CountSlots, TimeSlots
+from streams.sources.record import RawRecord
+from streams.sources.slot_feed import DataLog, SlotFeed
+
+
+class Digits:
+    """Record 7 is the number 7."""
+
+    dimension = 1
+
+    def decode(self, value):
+        return np.array([float(value)]), 0.0
+
+
+def feed(log, slots=lambda: CountSlots(2)):
+    return SlotFeed(log, slots, Digits())
+
+
+def records(count=20):
+    return DataLog(RawRecord(str(k).encode(), float(k)) for k in range(count))
+
+
+def read(feed, round, position):
+    closed = feed.close(OpenSlot(round, position))
+    return opened(closed.observations).features.ravel().tolist(), closed.position
+
+
+def test_a_new_log_goes_on_at_the_journals_position():
+    assert read(feed(records()), 7, ((0, 12),)) == ([12.0, 13.0], ((0, 14),))
+
+
+def test_a_slot_that_nothing_was_learnt_from_is_read_again():
+    slots = feed(records())
+    _, position = read(slots, 1, ())
+    read(slots, 2, position)
+    assert read(slots, 9, position) == ([2.0, 3.0], ((0, 4),))  # it asked to join, and is back
+
+
+def test_slots_by_time_are_read_again_too():
+    slots = feed(records(), lambda: TimeSlots(9, 0.0, 2.0, 0.0))
+    _, position = read(slots, 1, ())
+    assert position == ((0, 2),)
+    read(slots, 2, position)
+    values, _ = read(slots, 3, position)
+    assert values == [4.0, 5.0]  # of slot 2 nothing is left to learn
+
+
+def test_who_reads_from_the_end_reads_nothing_that_was_read():
+    log = records()
+    read(feed(log), 1, ())
+    assert read(feed(log), 2, None) == ([2.0, 3.0], ((0, 4),))
+
+
+def test_slots_by_time_end_with_the_last_record():
+    slots = feed(records(5), lambda: TimeSlots(9, 0.0, 2.0, 0.0))
+    position = ()
+    for round, values in enumerate(([0.0, 1.0], [2.0, 3.0], [4.0]), start=1):
+        seen, position = read(slots, round, position)
+        assert seen == values
+    assert slots.close(OpenSlot(4, position)) is None
