@@ -126,6 +126,13 @@ class Noticed(NamedTuple):
     round: int
 
 
+class Evidence(NamedTuple):
+    """A peer has sent two values for one round: `message`, and the value that came `first`. To be kept."""
+
+    message: ReleaseMessage
+    first: Release
+
+
 class Decided(NamedTuple):
     """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of."""
 
@@ -157,5 +164,5 @@ class Scored(NamedTuple):
     broken: Private[int]
 
 
-Report = Noticed | Decided | Stepped | Scored
+Report = Noticed | Evidence | Decided | Stepped | Scored
 Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

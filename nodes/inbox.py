@@ -16,7 +16,7 @@ class Edge:
     def __init__(self, source: str, position: int = 0) -> None:
         self.source = source
         self._kept: dict[tuple[int, str], tuple[Release, int]] = {}  # in the order of the log
-        self._distrusted: set[str] = set()  # instances with a second value for some round
+        self.distrusted: set[str] = set()  # instances with a second value for some round
         self._next = position
 
     @property
@@ -37,7 +37,7 @@ class Edge:
         if known is not None:
             if known[0].tobytes() == message.release.tobytes():
                 return Notice.DUPLICATE
-            self._distrusted.add(message.instance)
+            self.distrusted.add(message.instance)
             return Notice.EVIDENCE
         if len(self._kept) >= most and not self._make_room(message.round, oldest):
             return Notice.OVERFULL
@@ -46,14 +46,18 @@ class Edge:
 
     def release(self, round: int, instance: str) -> Release | None:
         """Return the source's release for that round, if it came and its instance is trusted."""
-        if instance in self._distrusted:
+        if instance in self.distrusted:
             return None
         found = self._kept.get((round, instance))
         return found[0] if found else None
 
+    def first(self, round: int, instance: str) -> Release:
+        """Return the first value for that round, trusted or not. Raises KeyError where none is kept."""
+        return self._kept[round, instance][0]
+
     def distrusts(self, instance: str) -> bool:
         """Whether that instance has sent two values for one round: it is silent until it joins anew."""
-        return instance in self._distrusted
+        return instance in self.distrusted
 
     def drop_before(self, round: int) -> None:
         """Forget the values of rounds below `round`.

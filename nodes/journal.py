@@ -45,6 +45,8 @@ class JournalRecord(NamedTuple):
         Sources not heard in `stepped`.
     corrected : tuple of (round, source)
         Late releases that were added to the consensus of `stepped`.
+    distrusted : tuple of (source, instance)
+        Those who have sent two values for a round.
     """
 
     round: int
@@ -58,6 +60,7 @@ class JournalRecord(NamedTuple):
     edge_positions: tuple[tuple[str, int], ...]
     given_up: tuple[GivenUp, ...]
     corrected: tuple[tuple[int, str], ...]
+    distrusted: tuple[tuple[str, str], ...] = ()
 
 
 def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:

@@ -24,7 +24,7 @@ Rules
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from nodes.events import (
@@ -32,6 +32,7 @@ from nodes.events import (
     Decided,
     Effect,
     Event,
+    Evidence,
     Halt,
     Journal,
     Notice,
@@ -49,6 +50,7 @@ from nodes.events import (
 )
 from nodes.journal import DataPosition, GivenUp, JournalRecord
 from nodes.learner import Learner
+from nodes.membership import Choice, Identity, Membership
 from nodes.messages import ReleaseMessage
 from nodes.past import Past
 from nodes.plan_book import PlanBook
@@ -59,16 +61,6 @@ from topology.plans import Heartbeat, Plan
 
 class Misused(Exception):
     """The caller broke the machine's protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this machine is: the node's name, the run, the journal's life, the process's start."""
-
-    name: str
-    run: str
-    instance: str
-    boot: str
 
 
 class NodeMachine:
@@ -84,8 +76,8 @@ class NodeMachine:
         self._deadlines = deadlines
         self._past = Past(in_edges, horizon)
         self._book = PlanBook()
+        self._membership = Membership(identity, self._book, horizon, learner.leave_from)
         self._silent: set[str] = set()
-        self._join_after: int | None = None
         self._started = False
         self._open: OpenRound | None = None
         self._settled: _Settled | None = None  # consensus and decision of the open round
@@ -96,7 +88,7 @@ class NodeMachine:
     @property
     def heartbeat(self) -> Heartbeat:
         """What the node says of itself now; the shell sends it each period."""
-        who, wish = self.identity, self._join_after
+        who, wish = self.identity, self._membership.join_after
         return Heartbeat(
             who.run, who.name, who.instance, who.boot, self._past.stepped, wish, self.learner.leave_from
         )
@@ -137,7 +129,9 @@ class NodeMachine:
         if not self._book.add(event.plan, event.offset):
             self._notice(Notice.PLAN_IGNORED, self.identity.name, event.plan.round)
             return
-        if self._join_after is None and self._is_behind():
+        record = self._past.record
+        reached = self._open.round if self._open else record.round if record else None
+        if reached is not None and self._membership.is_behind(reached):
             self._ask_to_join()
 
     def _receive(self, event: ReleaseArrived) -> None:
@@ -150,8 +144,10 @@ class NodeMachine:
             self._silent.discard(message.source)
             if self._open is not None and message.round == self._open.round:
                 self._open.hear(message.source, message.instance)
-        else:
-            self._notice(notice, message.source, message.round)
+            return
+        self._notice(notice, message.source, message.round)
+        if notice is Notice.EVIDENCE:
+            self._out.append(Evidence(message, edge.first(message.round, message.instance)))
 
     def _close_slot(self, event: SlotClosed) -> None:
         current = self._open.round if self._open and not self._open.listening else None
@@ -198,37 +194,30 @@ class NodeMachine:
 
     def _enter(self) -> bool:
         """Enter the first plan that this instance can act on."""
-        for plan in self._book.after(self._past.stepped):
-            if plan.ended:
+        chosen = self._membership.choose(self._past.record)
+        if chosen is None:
+            if self._past.record is None or self._membership.join_after is not None:
+                self._past.join_from(self._book.last_round + 1)  # in a later plan, if at all
+                self._book.drop_before(self._book.last_round + 1)
+            return False
+        choice, plan = chosen
+        match choice:
+            case Choice.OVER:
                 self._halt("the run is over")
-                return False
-            member = plan.member(self.identity.name)
-            if member is None or member.instance != self.identity.instance:
-                if self.learner.leave_from is not None and plan.round >= self.learner.leave_from:
-                    self._halt("the budget is spent, and the node has left")
-                    return False
-            elif not member.full:
-                if self._join_after is None or plan.round > self._join_after:
-                    self._past.join_from(plan.round)
-                    self._open_round(plan)
-                    return True
-            elif self._can_act_in(plan) and not self._is_behind():
+            case Choice.LEFT:
+                self._halt("the budget is spent, and the node has left")
+            case Choice.JOIN:
+                self._ask_to_join()
+                return True
+            case Choice.LISTEN:
+                self._past.join_from(plan.round)
+                self._open_round(plan)
+                return True
+            case Choice.TAKE_PART:
                 self._open_round(plan)
                 self._take_part(plan)
                 return True
-            elif self._join_after is None:
-                self._ask_to_join()
-        if self._past.record is None or self._join_after is not None:  # it joins in a later plan
-            self._past.join_from(self._book.last_round + 1)
-            self._book.drop_before(self._book.last_round + 1)
         return False
-
-    def _can_act_in(self, plan: Plan) -> bool:
-        """Whether this node, a full member of the plan, has the release for it."""
-        if self._join_after is not None:
-            return False
-        record = self._past.record
-        return plan.follows == 0 if record is None else record.round == plan.round
 
     def _open_round(self, plan: Plan) -> None:
         self._open = OpenRound(self.identity.name, plan, self._past.edges)
@@ -249,7 +238,7 @@ class NodeMachine:
             self._out.append(StartDeadline(plan.round))
 
     def _listen(self, opened: OpenRound) -> bool:
-        if self._deadlines and not opened.deadline_started and self._mesh_has_come(opened.round):
+        if self._deadlines and not opened.deadline_started and self._membership.mesh_has_come(opened.round):
             opened.deadline_started = True
             self._out.append(StartDeadline(opened.round))
         following = self._book.first_after(opened.round)
@@ -263,7 +252,7 @@ class NodeMachine:
             release = record.release if record else Release(self.learner.algorithm.start)
         charged = record.charged if record else self._charged_by_plan(opened.plan)
         position = record.data_position if record else None
-        self._join_after = None
+        self._membership.join_after = None
         self._notice(Notice.LISTENED, self.identity.name, opened.round)
         self._write(
             following, stepped=opened.round, release=release, exact=True, charged=charged, position=position
@@ -355,6 +344,7 @@ class NodeMachine:
             edge_positions=self._past.edge_positions(),
             given_up=given_up,
             corrected=corrected,
+            distrusted=self._past.distrusted(),
         )
         self._past.remember(record)
         self._out.append(Journal(record))
@@ -379,20 +369,10 @@ class NodeMachine:
     def _charged_by_plan(self, plan: Plan) -> int:
         return max(dict(plan.named).get(self.identity.name, 0), self.learner.charged_before)
 
-    def _is_behind(self) -> bool:
-        """Whether more than H plans are known above the round that this node is in, or has a release for."""
-        record = self._past.record
-        reached = self._open.round if self._open else record.round if record else None
-        return reached is not None and self._book.count_after(reached) > self._horizon
-
-    def _mesh_has_come(self, round: int) -> bool:
-        """Whether every live member has stepped the round before `round`: plan round + H - 1 is known."""
-        return self._book.ended or self._book.count_after(round) >= self._horizon - 1
-
     def _ask_to_join(self) -> None:
         self._open = None
-        self._join_after = self._book.last_round
-        self._notice(Notice.JOINING, self.identity.name, self._join_after)
+        wish = self._membership.ask_to_join()
+        self._notice(Notice.JOINING, self.identity.name, wish)
         self._out.append(SendHeartbeat(self.heartbeat))
 
     def _notice(self, notice: Notice, source: str, round: int) -> None:

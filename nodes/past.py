@@ -22,6 +22,9 @@ class Past:
         newest: JournalRecord | None = self.record
         positions = dict(newest.edge_positions) if newest else {}
         self.edges = {source: Edge(source, positions.get(source, 0)) for source in sorted(sources)}
+        for source, instance in newest.distrusted if newest else ():
+            if source in self.edges:
+                self.edges[source].distrusted.add(instance)
 
     @property
     def oldest(self) -> int:
@@ -59,6 +62,12 @@ class Past:
         for edge in self.edges.values():
             edge.drop_before(oldest)
         return tuple((source, edge.position) for source, edge in self.edges.items())
+
+    def distrusted(self) -> tuple[tuple[str, str], ...]:
+        """Return (source, instance) of those who have sent two values for a round."""
+        return tuple(
+            (source, instance) for source, edge in self.edges.items() for instance in sorted(edge.distrusted)
+        )
 
     def join_from(self, round: int) -> None:
         """Forget what is below `round`: the node joins in that round or later, from what others say."""

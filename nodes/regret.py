@@ -1,7 +1,5 @@
 """First-order regret: sum <g_t, x_t - x> against the best fixed x of the constraint."""
 
-import math
-
 import numpy as np
 
 from nodes.constraints import Constraint
@@ -10,13 +8,14 @@ from nodes.losses import Loss
 from nodes.privacy.private import Private
 from nodes.values import Decision, FloatArray, Observations
 
+_LARGEST = 1e100
 _CHUNK = 1 << 20  # gradient entries held at a time
 
 
 class LocalRegret:
     """R_T = sum <g_t, x_t> + support(-sum g_t) of one node, exact, in O(d) memory; private, never stored.
 
-    Counted since this object was made. A g_t that is not finite counts as 0.
+    Counted since this object was made. A g_t that is not finite, or beyond 1e100 in L1, counts as 0.
     """
 
     __slots__ = ("_constraint", "_sums")
@@ -29,9 +28,9 @@ class LocalRegret:
         """Count a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
 
         def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
-            linear = sums[0] + float(np.add.reduce(gradient * decision))
-            total = sums[1] + gradient
-            return (linear, total) if math.isfinite(linear + float(np.add.reduce(total))) else sums
+            if not np.add.reduce(np.abs(gradient)) <= _LARGEST:
+                return sums
+            return sums[0] + float(np.add.reduce(gradient * decision)), sums[1] + gradient
 
         with np.errstate(all="ignore"):
             self._sums = self._sums.with_(gradient_mean, added)

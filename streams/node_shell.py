@@ -11,6 +11,7 @@ from nodes.events import (
     DeadlinePassed,
     Effect,
     Event,
+    Evidence,
     Halt,
     Journal,
     OpenSlot,
@@ -27,6 +28,7 @@ from nodes.journal import JournalRecord
 from nodes.machine import NodeMachine
 from streams.codec import (
     Expected,
+    Reason,
     Refused,
     decode_plan,
     decode_release,
@@ -102,6 +104,7 @@ class NodeShell:
             StartDeadline: ports.start_deadline,
             SendHeartbeat: self._send_heartbeat,
             Halt: ports.halt,
+            Evidence: self._keep_evidence,
         }
 
     def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
@@ -155,6 +158,11 @@ class NodeShell:
     def _do(self, effect: Effect) -> None:
         done = self._effects.get(type(effect), self._ports.report)
         done(effect)
+
+    def _keep_evidence(self, effect: Evidence) -> None:
+        edge = self._topics.edge(effect.message.source, self.machine.identity.name)
+        for value in (effect.message._replace(release=effect.first), effect.message):
+            self._ports.refused(edge, encode_release(value, self._digest), Refused(Reason.SECOND_VALUE))
 
     def _append(self, effect: Journal) -> None:
         self._journal.append(effect.record)

@@ -70,6 +70,10 @@ class Plan:
         """Refuse a plan that no mesh could follow. Raises ValueError with the reason."""
         if not 0 <= self.follows < self.round:
             raise ValueError(f"plan {self.round} follows {self.follows}: must be from 0 to {self.round - 1}")
+        if not all(0 <= count <= self.follows for _, count in self.named):
+            raise ValueError(
+                f"a node was named in {max(n for _, n in self.named)} plans up to {self.follows}"
+            )
         names = [member.name for member in self.members]
         if sorted(set(names)) != names:
             raise ValueError(f"members {names}: must be distinct and in bytes order")

@@ -4,6 +4,7 @@ Each message begins with a version, a kind and the digest of the shared settings
 raises `Refused` with a `Reason`, whatever the bytes.
 """
 
+from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter
 from streams.codec.fields import Reason, Refused
 from streams.codec.heartbeat import decode_heartbeat, encode_heartbeat
 from streams.codec.plan import decode_plan, encode_plan
@@ -13,9 +14,11 @@ __all__ = [
     "Expected",
     "Reason",
     "Refused",
+    "decode_dead_letter",
     "decode_heartbeat",
     "decode_plan",
     "decode_release",
+    "encode_dead_letter",
     "encode_heartbeat",
     "encode_plan",
     "encode_release",

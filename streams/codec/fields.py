@@ -37,6 +37,7 @@ class Reason(Enum):
     NOT_FINITE = "not-finite"
     OUT_OF_BOUND = "out-of-bound"
     MALFORMED = "malformed"
+    SECOND_VALUE = "second-value"
 
 
 class Refused(ValueError):  # not a mistake of ours: what happens to a peer's bad message

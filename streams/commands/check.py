@@ -1,6 +1,7 @@
 """`mirrormesh check`: the mesh file is right, or what is wrong with it."""
 
 from dataclasses import replace
+from itertools import islice
 
 import typer
 
@@ -9,14 +10,17 @@ from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.errors import MeshFileError
 from streams.mesh_file.settings.node import FileSettings, NodeSettings
 from streams.sources.opening import held_out, open_source
-from streams.terminal.wording import headline, listed
+from streams.terminal.wording import counted, headline, listed
+
+_LOOKED_AT = 100
+"""How many records of a source are looked at."""
 
 
 def check(mesh: MeshArgument) -> None:
     """Say whether a mesh file is right, or what is wrong with it.
 
     Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
-    sources name must be there and begin as their schemas say. Standard input is not read.
+    sources name must be there and begin with records that their schemas fit. Standard input is not read.
 
     \b
     Example:
@@ -41,8 +45,7 @@ def unreadable(file: MeshFile) -> list[str]:
             continue
         opened = replace(file, nodes={name: _in_order(own)})
         try:
-            if next(open_source(opened, name, 0).records, None) is None:
-                raise file.refuse(("nodes", name, "source"), "holds no record")
+            _look_at(opened, name)
         except MeshFileError as error:
             wrong += error.lines
     if file.held_out is not None and file.held_out.path != "-":
@@ -53,8 +56,22 @@ def unreadable(file: MeshFile) -> list[str]:
     return wrong
 
 
+def _look_at(file: MeshFile, name: str) -> None:
+    """Raise MeshFileError unless one of the source's first records can be decoded."""
+    source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
+    first = list(islice(source.records, _LOOKED_AT))
+    if not first:
+        raise file.refuse(("nodes", name, "source"), "holds no record")
+    if all(source.decoder.decode(record.value) is None for record in first):
+        allowed = f"fits none of the first {counted(len(first), 'record')}"
+        raise file.refuse(("nodes", name, "source", "schema"), allowed)
+    if timed and all(record.timestamp is None for record in first):
+        allowed = f"reads no time in the first {counted(len(first), 'record')}"
+        raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
+
+
 def _in_order(own: NodeSettings) -> NodeSettings:
-    """Return the settings without the shuffle: the first record is enough to see."""
+    """Return the settings without the shuffle: the first records are enough to see."""
     if not isinstance(own.source, FileSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

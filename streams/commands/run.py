@@ -117,7 +117,7 @@ def why_nothing(local: LocalRun) -> str:
     if local.mesh.done:
         return "No round was run: the run had ended before."
     if any(node.starved for node in local.mesh.nodes.values()):
-        return "No round was run: a source has fewer records than one slot holds."
+        return "No round was run: a source has fewer records left than one slot holds."
     return "No round was run: the nodes could not go on from their journals."
 
 

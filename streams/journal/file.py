@@ -125,4 +125,5 @@ def _check_owner(found: Life, asked: Life) -> None:
         its, ours = getattr(found, name), getattr(asked, name)
         if its != ours:
             shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
-            raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}")
+            reason = ": other settings of the mesh need a new run" if name == "digest" else ""
+            raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")

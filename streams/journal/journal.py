@@ -63,7 +63,7 @@ class JournalReader:
     def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
         """Return the last `limit` records (None: H), oldest first. Raises JournalError."""
         with _explained(self._path):
-            rows = self._connection.execute(_LAST, (limit or self._life.horizon,)).fetchall()
+            rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
             return tuple(from_row(row) for row in reversed(rows))
 
     def close(self) -> None:
@@ -115,8 +115,8 @@ class Journal(JournalReader):
             self._connection.execute(_INSERT, row)
             self._last = record.round
             self._kept += 1
-            if self._kept >= 2 * self._life.horizon:
-                self._kept -= self._connection.execute(_FORGET, (self._life.horizon,)).rowcount
+            if self._kept > 2 * self._life.horizon:
+                self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
 
     def renew(self, instance: str) -> None:
         """Begin a new life without records: the old one was proven out of date. Raises JournalError."""

@@ -8,11 +8,11 @@ from streams.journal.rows import to_row
 
 
 class MemoryJournal:
-    """The last `horizon` rounds of one node's life, in memory: as `Journal`, and gone with the process."""
+    """The last H + 1 rounds of one node's life, in memory: as `Journal`, and gone with the process."""
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
-        self._records: deque[JournalRecord] = deque(maxlen=horizon)
+        self._records: deque[JournalRecord] = deque(maxlen=horizon + 1)
 
     @property
     def charged(self) -> int:

@@ -27,6 +27,7 @@ def to_row(record: JournalRecord) -> Row:
         record.edge_positions,
         record.given_up,
         record.corrected,
+        record.distrusted,
     )
     return (
         record.round,
@@ -49,7 +50,7 @@ def from_row(row: Row) -> JournalRecord:
 
 def _from_row(row: Row) -> JournalRecord:
     round_, stepped, exact, charged, epsilon_spent, blob, text = row
-    data, topology, edges, given_up, corrected = json.loads(text)
+    data, topology, edges, given_up, corrected, distrusted = json.loads(text)
     release = np.frombuffer(blob, "<f8").astype(np.float64)
     release.setflags(write=False)
     return JournalRecord(
@@ -64,6 +65,7 @@ def _from_row(row: Row) -> JournalRecord:
         edge_positions=_pairs(edges),
         given_up=tuple(GivenUp(*row) for row in given_up),
         corrected=_pairs(corrected),
+        distrusted=_pairs(distrusted),
     )
 
 

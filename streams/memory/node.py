@@ -8,10 +8,11 @@ from functools import partial
 from nodes.events import Halt, OpenSlot, Report, StartDeadline
 from nodes.journal import JournalRecord, is_outdated
 from nodes.learner import Learner
-from nodes.machine import Identity, NodeMachine
+from nodes.machine import NodeMachine
+from nodes.membership import Identity
 from nodes.messages import ReleaseMessage
 from nodes.slots import Slots
-from streams.codec import Expected, Refused, decode_release
+from streams.codec import Expected, Refused, decode_release, encode_dead_letter
 from streams.memory.bus import Faults, MemoryBus, Subscription
 from streams.node_shell import NodeJournal, NodeShell, Ports
 from streams.sources.record import Decoder, RawRecord
@@ -208,7 +209,8 @@ class MemoryNode:
 
     def _refuse(self, topic: str, value: bytes, refused: Refused) -> None:
         self.refused.append((topic, refused))
-        self._bus.send(self._mesh.topics.dead_letters(self.name), value)
+        letter = encode_dead_letter(topic, value, refused)
+        self._bus.send(self._mesh.topics.dead_letters(self.name), letter)
 
     def _halt(self, halt: Halt) -> None:
         """Keep the process: its machine is done, and takes nothing more."""

@@ -1,5 +1,6 @@
 """Opens what the mesh file names: a node's records with their decoder, and the held-out records."""
 
+import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -86,10 +87,11 @@ def _opened(
     columns = None if header is None else csv_row(header)
     if columns is None:
         raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
-    missing = [name for name in settings.record.columns if name not in columns]
-    if missing:
-        allowed = f"not in the header of {settings.path}: must be one of {', '.join(columns)}"
-        raise file.refuse((*path, "schema"), allowed, missing[0])
+    for name in settings.record.columns:
+        if columns.count(name) != 1:
+            what = "twice" if name in columns else "not"
+            allowed = f"{what} in the header of {settings.path}, which is {json.dumps(columns)[1:-1]}"
+            raise file.refuse((*path, "schema"), allowed, name)
     return found, SchemaDecoder(settings.record, csv_fields(tuple(columns)))
 
 

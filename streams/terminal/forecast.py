@@ -18,6 +18,7 @@ Fact = tuple[str, str]
 _LOOKED_AT = 1_000
 _WIDEST = 100
 _DRAWS = 4_000_000
+_NOTHING = 1e-12  # what rounding leaves of a rate of 0
 
 
 def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
@@ -60,7 +61,8 @@ def _topology(mesh: MeshSettings, rounds: int | None) -> Iterator[Fact]:
     yield "connected", f"{'in every round' if found == 1 else f'over any {width} in a row'}{where}"
     rate = mixing_rate(schedule, found)
     if rate is not None:
-        yield "mixing", f"after {width} at most {rate:.3g} of the disagreement between nodes is left"
+        left = f"at most {rate:.3g}" if rate > _NOTHING else "nothing"
+        yield "mixing", f"after {width} {left} of the disagreement between nodes is left"
 
 
 def _looked_at(schedule: Schedule, rounds: int | None) -> tuple[int, int]:

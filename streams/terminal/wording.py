@@ -24,11 +24,11 @@ def counted(number: int, thing: str) -> str:
 
 def headline(mesh: MeshSettings) -> str:
     """Return what the mesh is, in one line."""
-    rounds = "until stopped" if mesh.rounds is None else counted(mesh.rounds, "round")
+    rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")
     size = counted(mesh.slots.size, "record")
     return (
         f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}, "
-        f"{mesh.loss} loss, {rounds} of {size} a node ({mesh.slots.by} slots), {_privacy(mesh)}"
+        f"{mesh.loss} loss, {rounds}, {size} a round and node ({mesh.slots.by} slots), {_privacy(mesh)}"
     )
 
 

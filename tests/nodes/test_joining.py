@@ -227,3 +227,29 @@ def test_simulated_noise_says_so_and_an_exact_release_does_not():
         (True, False),
         (False, True),
     ]
+
+
+def test_a_source_with_two_values_stays_silent_over_a_restart():
+    node = machine()
+    effects = started(node, *plans(1, 2))
+    effects += feed(node, *from_both(1), release("b", 1, (9.0, 9.0), offset=7), slot(1))
+    records = [effect.record for effect in of(effects, Journal)]
+    assert records[-1].distrusted == (("b", INSTANCES["b"]),)
+    again = machine()
+    started(again, *plans(2, 3), records=records[-1:])
+    effects = feed(again, release("b", 2, (9.0, 9.0)), release("c", 2, (0.0, 0.0)))
+    np.testing.assert_array_equal(of(effects, Decided)[0].decision, [0.0, 0.0])
+
+
+def test_a_release_exactly_h_rounds_late_is_made_good_after_a_restart_too():
+    node = machine(deadlines=True)
+    effects = started(node, *plans(1, 3))
+    effects += feed(node, release("b", 1, (0.0, 0.0)), DeadlinePassed(1), slot(1))
+    for t in range(2, HORIZON + 1):
+        effects += feed(node, *plans(t + 2, t + 2), *from_both(t), slot(t))
+    records = [effect.record for effect in of(effects, Journal)][-(HORIZON + 1) :]
+    assert records[-1].round == HORIZON + 1
+    again = machine(deadlines=True)
+    started(again, *plans(HORIZON + 1, HORIZON + 2), records=records)
+    effects = feed(again, release("c", 1, (0.0, 6.0), offset=99), *from_both(HORIZON + 1))
+    np.testing.assert_array_equal(of(effects, Decided)[0].decision, [0.0, 2.0])

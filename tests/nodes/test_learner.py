@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from nodes.privacy.mechanism import Privatised
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, Observations, Release
@@ -59,3 +60,29 @@ def test_a_release_is_held_within_the_public_bound():
     np.testing.assert_allclose(held, [60.0, -80.0], rtol=1e-8)
     inside = Release(np.array([60.0, -80.0]))
     assert parts.clamped(inside) is inside
+
+
+def test_the_release_of_a_lesson_is_held_within_the_public_bound():
+    parts = learner()
+    parts = replace(parts, mechanism=Overflowing())
+    made = lesson(parts, [(1.0, 1.0)], [9.0])
+    assert np.linalg.norm(made.release) <= parts.release_bound
+    np.testing.assert_allclose(made.release / np.linalg.norm(made.release), [0.6, 0.8])
+
+
+class Overflowing:
+    """A mechanism whose release is outside every bound."""
+
+    epsilon = None
+    simulated = False
+    release_slack = 0.0
+
+    def privatise(self, round, gradients, update):
+        return Privatised(Release(np.array([600.0, 800.0])), Private(0), Private(0))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_record_that_overflows_everything_is_a_zero_gradient_without_a_word():
+    made = lesson(learner(private=True), [(1e308, 1e308)], [-1e308])
+    assert opened(made.broken) == 1
+    assert np.isfinite(made.release).all()

@@ -8,6 +8,7 @@ import pytest
 from nodes.events import (
     DeadlinePassed,
     Decided,
+    Evidence,
     Halt,
     Journal,
     Notice,
@@ -128,6 +129,8 @@ def test_a_second_value_is_evidence_and_silences_its_source_until_a_new_instance
     started(node, *plans(1, 4))
     effects = feed(node, *neighbours(1), release("b", 1, (9.0, 9.0)), slot(1))
     assert (Notice.EVIDENCE, "b", 1) in notices(effects)
+    (kept,) = of(effects, Evidence)
+    assert (kept.first.tolist(), kept.message.release.tolist()) == ([3.0, 0.0], [9.0, 9.0])
     effects = feed(node, *neighbours(2), slot(2))  # b is not waited for, nor heard: its weight is ours
     own = of(effects, Decided)[0]
     np.testing.assert_allclose(own.decision, own.own * (2 * THIRD) + np.array([0.0, 6.0]) * THIRD)

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.events import Notice, Noticed, Stepped
 from nodes.losses import Squared
-from streams.codec import decode_release, encode_release
+from streams.codec import decode_dead_letter, decode_release, encode_release
 from streams.journal.memory import MemoryJournal
 from streams.local.run import mesh_parts
 from streams.memory.bus import Faults
@@ -246,7 +246,7 @@ def test_garbage_on_the_mesh_is_counted_and_changes_nothing(file, kind):
         assert len(mesh.scheduler.refused) == len(GARBAGE)
     else:
         assert len(letters) == len(refused) == len(GARBAGE)
-        assert all(garbage in letter for garbage, letter in zip(GARBAGE, letters, strict=True))
+        assert [decode_dead_letter(letter)[:2] for letter in letters] == [(topic, g) for g in GARBAGE]
     for name in "abcd":
         mine = [record.release.tobytes() for record in mesh.nodes[name].journal.records()][:-1]
         rounds = [record.round for record in mesh.nodes[name].journal.records()][:-1]

@@ -10,7 +10,8 @@ from nodes.events import PlanArrived, ReleaseArrived, SlotClosed, Started
 from nodes.learner import Learner
 from nodes.ledger import Ledger
 from nodes.losses import Squared
-from nodes.machine import Identity, NodeMachine
+from nodes.machine import NodeMachine
+from nodes.membership import Identity
 from nodes.messages import ReleaseMessage
 from nodes.mirror_maps import Euclidean
 from nodes.mirror_step import mirror_step

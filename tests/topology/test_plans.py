@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,7 @@ def test_a_plan_follows_the_last_one_and_any_may_be_the_first():
         (lambda: plan(ABC, [(2, 0, 0.5)]), "a listener is the source"),
         (lambda: plan(AB, [(1, 0, 0.5), (0, 1, 0.25)]), "not doubly stochastic"),
         (lambda: plan(ABC, [(0, 2, 0.75), (1, 2, 0.75)]), "not doubly stochastic"),
+        (lambda: replace(plan(AB, []), named=(("a", 2),)), "named in 2 plans up to 1"),
         (lambda: Plan("r", 1, 0, AB, *[np.zeros(1, int)] * 2, np.zeros(2)), "must be equal"),
     ],
 )

@@ -42,13 +42,13 @@ class MeshSettings(Settings):
     nodes: Annotated[
         dict[Name, PrivacyOverrides], Field(min_length=1, max_length=4096), BeforeValidator(_members)
     ]
-    dimension: Count
+    dimension: int = Field(ge=1, le=1 << 24)
     algorithm: AlgorithmSettings
     loss: Literal["range", "hinge", "logistic", "squared"]
     slots: SlotSettings
     privacy: PrivacySettings
     topology: TopologySettings
-    horizon: int = Field(32, ge=4)
+    horizon: int = Field(32, ge=4, le=4096)
     round_timeout: Seconds = 5.0
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     min_members: Count | None = None

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.base import Choice, Count, Positive, Settings, listed, refusal
 
@@ -27,7 +27,6 @@ def _text(value: object) -> str:
     return text
 
 
-Word = Annotated[str, PlainValidator(_text)]
 Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_text)]
 
 

@@ -22,7 +22,7 @@ GOLDEN = bytes.fromhex(
     "01 00"
     "00000000 01000000 000000000000e03f"  # east -> w, 0.5
     "00000000 01000000"
-    "0800000000000000 0300000000000000"
+    "0700000000000000 0300000000000000"
 )
 TABLE = 52
 PLACES, FULL = TABLE + 10, TABLE + 10 + 8 + 32
@@ -38,7 +38,7 @@ def plan(**changes):
         "members": (Member("east", A), Member("w", B, full=False)),
     }
     values |= {"sources": np.array([0]), "targets": np.array([1]), "weights": np.array([0.5])}
-    return Plan(**(values | {"named": (("east", 8), ("old", 3))} | changes))
+    return Plan(**(values | {"named": (("east", 7), ("old", 3))} | changes))
 
 
 def same(one, other):
@@ -69,7 +69,7 @@ def test_readers_of_one_process_share_a_plan_that_nobody_can_change():
 
 def test_the_plan_that_ends_a_run_comes_back():
     none = np.array([], dtype=np.int64)
-    end = Plan("r", 9, 7, (), none, none, np.array([]), (("east", 9),))
+    end = Plan("r", 9, 7, (), none, none, np.array([]), (("east", 7),))
     assert same(decode_plan(encode_plan(end, DIGEST), "r", DIGEST), end)
     bare = Plan("r", 9, 7, (), none, none, np.array([]))
     assert same(decode_plan(encode_plan(bare, DIGEST), "r", DIGEST), bare)
@@ -85,8 +85,8 @@ def plans(draw):
     on = [pair for pair in pairs if draw(st.booleans())]
     edges = sorted({(j, i) for i, j in on} | set(on))
     weights = np.full(len(edges), draw(st.floats(1e-6, 1.0)) / len(names))
-    follows, gap = draw(st.integers(0, 2**62)), draw(st.integers(1, 2**62))
-    named = draw(st.dictionaries(ids, st.integers(0, 2**63 - 1), max_size=8))
+    follows, gap = draw(st.integers(0, 2**62)), draw(st.integers(1, 2**62 - 1))
+    named = draw(st.dictionaries(ids, st.integers(0, follows), max_size=8))
     targets, sources = (np.array([edge[side] for edge in edges], dtype=np.int64) for side in (0, 1))
     return Plan("r", follows + gap, follows, members, sources, targets, weights, tuple(named.items()))
 
@@ -111,6 +111,7 @@ BROKEN = {
     "half a header": (GOLDEN[:30], Reason.LENGTH),
     "no run": (GOLDEN[:50], Reason.LENGTH),
     "cut": (GOLDEN[:-1], Reason.LENGTH),
+    "more plans than there were": (changed(NAMED + 8, b"\x08"), Reason.MALFORMED),
     "one byte more": (GOLDEN + b"\0", Reason.LENGTH),
     "four thousand million members": (changed(38, u32(2**32 - 1)), Reason.LENGTH),
     "more edges than there are": (changed(42, u32(2)), Reason.LENGTH),

@@ -50,6 +50,7 @@ def test_a_part_that_is_elsewhere_is_no_mistake(call, mesh):
         (b"", "header"),
         (b"x,y\n1,2\n", "distance"),
         (b"x,y,distance\n", "holds no record"),
+        (b"x,y,distance\n1,2,?\n3;4;5\n", "schema: fits none of the first 2 records"),
     ],
 )
 def test_a_source_that_cannot_be_used_is_named(call, mesh, tmp_path, content, words):
@@ -61,6 +62,19 @@ def test_a_source_that_cannot_be_used_is_named(call, mesh, tmp_path, content, wo
     assert len(outcome.err.splitlines()) == 1
     assert "nodes.a.source" in outcome.err
     assert words in outcome.err
+
+
+def test_a_source_without_a_time_that_can_be_read_is_named(call, mesh, tmp_path):
+    with_csv(mesh, "records.csv")
+    text = mesh.read_text().replace("{column: distance}", "{column: distance}\n        timestamp: at")
+    mesh.write_text(text.replace("{by: count, size: 1}", "{by: time, period: 1, start: 0}"))
+    assert "by: time" in mesh.read_text()
+    (tmp_path / "records.csv").write_text("x,y,distance,at\n1,2,3,yesterday\n")
+    outcome = call("check", mesh)
+    assert outcome.code == 2
+    assert "nodes.a.source.schema.timestamp: reads no time in the first 1 record\n" in outcome.err
+    (tmp_path / "records.csv").write_text("x,y,distance,at\n1,2,3,yesterday\n1,2,3,7\n")
+    assert call("check", mesh).code == 0
 
 
 def test_a_damaged_archive_is_named(call, mesh, tmp_path):

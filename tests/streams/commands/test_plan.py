@@ -29,6 +29,7 @@ def test_a_plan_says_what_would_happen(call):
     assert found["edges"].startswith("ring, the same every round; 6 pairs")
     assert found["connected"] == "in every round"
     assert "at most 0.667 of" in found["mixing"]  # a ring of 6 with thirds: (1 + 2 cos 60 deg)/3
+    assert "2,000 rounds, 1 record a round and node (count slots)" in found["mesh"]
     assert "clipped to 0.5 in l1" in found["mechanism"]
     assert "exact noise of scale 1 " in found["mechanism"]  # 2 theta/epsilon
     assert "1 of one record" in found["epsilon"]
@@ -38,6 +39,11 @@ def test_a_plan_says_what_would_happen(call):
         "The same holds for north-east, north-west, west, south-west, south-east."
     )
     assert "WARNING" not in found
+
+
+def test_a_complete_graph_leaves_nothing_to_disagree_on(call, mesh):
+    change(mesh, ("graph: ring", "graph: complete"))
+    assert "after 1 round nothing of the disagreement" in facts(call("plan", mesh))["mixing"]
 
 
 def test_nothing_is_run(call, mesh, tmp_path):

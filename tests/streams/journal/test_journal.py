@@ -87,6 +87,7 @@ reals = st.floats(allow_nan=False, allow_infinity=False)
         edge_positions=st.lists(st.tuples(names, counts)).map(tuple),
         given_up=st.lists(st.builds(GivenUp, names, names, reals)).map(tuple),
         corrected=st.lists(st.tuples(counts, names)).map(tuple),
+        distrusted=st.lists(st.tuples(names, names)).map(tuple),
     )
 )
 def test_any_record_comes_back(kept):
@@ -101,16 +102,16 @@ def test_the_last_rounds_are_kept(tmp_path):
     with opened(tmp_path / "j") as journal:
         for number in range(1, 30):
             journal.append(record(number))
-            assert rounds(journal) == list(range(max(1, number - 3), number + 1))
+            assert rounds(journal) == list(range(max(1, number - 4), number + 1))  # H + 1
             count = journal._connection.execute("SELECT count(*) FROM records").fetchone()[0]
-            assert count == (number if number < 8 else 4 + number % 4)
+            assert count == (number if number < 9 else 5 + (number - 9) % 4)
 
 
 def test_old_rounds_are_forgotten_after_a_reopening_too(tmp_path):
     for number in range(1, 30):
         with opened(tmp_path / "j") as journal:
             journal.append(record(number))
-            assert journal._connection.execute("SELECT count(*) FROM records").fetchone()[0] < 8
+            assert journal._connection.execute("SELECT count(*) FROM records").fetchone()[0] < 9
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
@@ -273,7 +274,7 @@ def test_a_broken_file_is_an_error_and_nothing_else(tmp_path):
         "UPDATE records SET release = x'010203'",
         "UPDATE records SET positions = '{'",
         "UPDATE records SET positions = '[1]'",
-        "UPDATE records SET positions = '[1,2,3,4,5]'",
+        "UPDATE records SET positions = '[1,2,3,4,5,6]'",
     ],
 )
 def test_a_record_that_cannot_be_read_is_an_error(tmp_path, change):
@@ -317,7 +318,7 @@ def test_a_journal_in_memory_keeps_h_rounds_and_begins_anew():
     assert (journal.records(), journal.charged) == ((), 0)
     for number in range(1, 10):
         journal.append(record(number))
-    assert rounds(journal) == [6, 7, 8, 9]
+    assert rounds(journal) == [5, 6, 7, 8, 9]
     assert journal.charged == 9
     journal.renew("bb" * 16)
     assert (journal.instance, journal.records()) == ("bb" * 16, ())

@@ -67,6 +67,6 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path):
             assert acknowledged <= last.round <= acknowledged + 1
         with opened(tmp_path / "j") as journal:
             kept = journal.records()
-            assert [one.round for one in kept] == list(range(max(1, last.round - 3), last.round + 1))
+            assert [one.round for one in kept] == list(range(max(1, last.round - 4), last.round + 1))
             assert all(np.array_equal(one.release, [one.round, 0.5]) for one in kept)
             assert journal.charged == last.round

@@ -91,7 +91,9 @@ def test_held_out_records_are_decoded_at_once(tmp_path):
         (None, "nodes.a.source.path: {path}: cannot be read: No such file or directory"),
         (b"", "nodes.a.source.path: {path}: must be a file that starts with a header row"),
         (b"\xff\n1\n", "nodes.a.source.path: {path}: must be a file that starts with a header row"),
-        (b"x,z,label,at\n", 'nodes.a.source.schema: "y": not in the header of '),
+        (b"x,z,label,at\n", 'nodes.a.source.schema: "y": not in the header of {path}, which is '),
+        (b"x, y\n", 'nodes.a.source.schema: "y": not in the header of {path}, which is "x", " y"'),
+        (b"x,y,label,at,x\n", 'nodes.a.source.schema: "x": twice in the header of {path}, which is '),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told(tmp_path, content, expected):
