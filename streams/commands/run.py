@@ -53,7 +53,8 @@ def run(
     """Run a mesh in this process: all its nodes and its scheduler, without a broker.
 
     Ends after the mesh file's rounds, or with the first source that ends, or with Ctrl-C: the first one ends
-    after the rounds that are planned and writes what there is, the second one stops at once.
+    after the rounds that are planned and writes what there is, the second one stops at once and writes what
+    there is.
 
     \b
     Examples:
@@ -68,6 +69,7 @@ def run(
         writable_folder(output, (ROUNDS, SUMMARY))
     if state is not None:
         writable_folder(state)
+        refuse_another_order(state, file.mesh.seed if seed is None else seed)
     local = LocalRun(parts, state=state)
     if state is not None:
         refuse_torn(local, state)
@@ -82,12 +84,32 @@ def run(
 def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     """Run until the run has ended, with a progress bar on a terminal; return whether Ctrl-C ended it."""
     recorder = local.recorder
-    with closing(local.mesh), OrderlyEnd() as end:
-        with progress_bar(rounds, hidden=quiet) as advance:
-            while not end.asked and local.to_round(recorder.common_rounds + 1):
-                advance(recorder.common_rounds)
-        local.finish()
+    try:
+        with closing(local.mesh), OrderlyEnd() as end:
+            with progress_bar(rounds, hidden=quiet) as advance:
+                while not end.asked and local.to_round(recorder.common_rounds + 1):
+                    advance(recorder.common_rounds)
+            local.finish()
+    except KeyboardInterrupt:  # the second one: what every node has stepped is whole
+        return True
     return end.asked
+
+
+def refuse_another_order(state: Path, seed: int) -> None:
+    """Keep the seed of the data's order beside the journals; raise UsageError where it was another.
+
+    Positions count records in that order: in another one, some would be learnt from twice.
+    """
+    kept = state / "seed"
+    if not kept.exists():
+        kept.write_text(f"{seed}\n")
+        return
+    begun = kept.read_text().strip()
+    if begun != str(seed):
+        raise UsageError(
+            f"--seed is {seed}: must be {begun}, as when {state} was begun; in another order of the data some "
+            "records would be learnt from twice"
+        )
 
 
 def refuse_torn(local: LocalRun, state: Path) -> None:

@@ -223,3 +223,11 @@ def test_a_run_that_ended_in_order_goes_on(call, mesh, tmp_path):
     assert len(read_rounds(tmp_path / "out" / "rounds.csv")) == 30
     assert len(read_rounds(tmp_path / "out" / "rounds-from-11.csv")) == 45
     assert "had ended before" in call("run", mesh, "--rounds", 25, "--state", "state").out
+
+
+def test_a_state_goes_on_in_the_order_it_was_begun_in(call, mesh):
+    call("run", mesh, "--rounds", 5, "--seed", 1, "--state", "state")
+    outcome = call("run", mesh, "--rounds", 9, "--state", "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("--seed is 0: must be 1, as when state was begun")
+    assert call("run", mesh, "--rounds", 9, "--seed", 1, "--state", "state").code == 0
