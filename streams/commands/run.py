@@ -52,9 +52,8 @@ def run(
 ) -> None:
     """Run a mesh in this process: all its nodes and its scheduler, without a broker.
 
-    Ends after the mesh file's rounds, or with the first source that ends, or with Ctrl-C: the first one ends
-    after the rounds that are planned and writes what there is, the second one stops at once and writes what
-    there is.
+    Ends after the mesh file's rounds, or with the first source that ends, or with Ctrl-C: the first one lets
+    the rounds that are planned end, the second one does not. Either way, what there is is written.
 
     \b
     Examples:
@@ -107,8 +106,8 @@ def refuse_another_order(state: Path, seed: int) -> None:
     begun = kept.read_text().strip()
     if begun != str(seed):
         raise UsageError(
-            f"--seed is {seed}: must be {begun}, as when {state} was begun; in another order of the data some "
-            "records would be learnt from twice"
+            f"--seed is {seed}: must be {begun}, as when {state} was begun; in another order of the data "
+            "some records would be learnt from twice"
         )
 
 

@@ -1,11 +1,10 @@
 """What one party that runs the whole mesh in one process may keep of it: round by round, in memory."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nodes.events import Decided, Noticed, Report, Scored, Stepped
+from nodes.events import Decided, Report, Scored, Stepped
 from nodes.journal import JournalRecord
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.regret import LocalRegret
@@ -26,8 +25,6 @@ class NodeHistory:
     observations: list[Observations] = field(default_factory=list)
     regrets: list[float] = field(default_factory=list)
     records: list[JournalRecord] = field(default_factory=list)
-    broken: int = 0
-    clipped: int = 0
 
 
 class Recorder:
@@ -35,7 +32,6 @@ class Recorder:
 
     def __init__(self, regrets: dict[str, LocalRegret]) -> None:
         self.nodes = {name: NodeHistory(regret) for name, regret in sorted(regrets.items())}
-        self.notices: Counter[str] = Counter()
         self._pending: dict[str, Decided] = {}
 
     def __call__(self, name: str, report: Report) -> None:
@@ -48,8 +44,6 @@ class Recorder:
                 node.records.append(record)
             case Scored():
                 self._scored(name, node, report)
-            case Noticed(notice=notice):
-                self.notices[notice.value] += 1
 
     @property
     def common_rounds(self) -> int:
@@ -86,5 +80,3 @@ class Recorder:
         node.observations.append(disclosed_to_owner(scored.observations))
         node.regret.add(scored.gradient, scored.decision)
         node.regrets.append(disclosed_to_owner(node.regret.value()))
-        node.broken += disclosed_to_owner(scored.broken)
-        node.clipped += disclosed_to_owner(scored.clipped)
