@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from streams.commands.broker import app as broker
 from streams.commands.check import check
 from streams.commands.demo import demo
 from streams.commands.init import init
 from streams.commands.plan import plan
+from streams.commands.provision import provision
 from streams.commands.run import run
 from streams.commands.usage import UsageError
 from streams.journal.journal import JournalError
@@ -52,13 +54,15 @@ def _mirrormesh(
       mirrormesh check mesh.yaml      is it right?
       mirrormesh plan mesh.yaml       what would happen, and what is promised?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
+      mirrormesh broker start         a Kafka broker for development, on this machine
 
     Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init):
+for command in (demo, run, plan, check, init, provision):
     app.command()(command)
+app.add_typer(broker, name="broker")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

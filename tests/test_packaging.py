@@ -40,6 +40,9 @@ def test_the_wheel_holds_the_packages_their_types_and_the_example_meshes(wheel):
     }
     assert "streams/meshes/tracking.yaml" in examples
     assert examples <= held
+    broker = {path.name for path in (ROOT / "deploy" / "broker").iterdir()}
+    assert "pom.xml" in broker
+    assert {f"streams/deploy_broker/{name}" for name in broker} <= held
     about = wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
     assert {path.split("/")[0] for path in held} == {*PACKAGES, about}
 

@@ -1,0 +1,95 @@
+"""Starts the broker's process: looks at the ports, formats the folder once, leaves Java running by itself."""
+
+import base64
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from streams.broker.errors import BrokerError, Misused
+from streams.broker.folder import ADMIN, Folder, Identity, write_secret
+from streams.broker.java import kafka_command
+
+CONTROLLER = 1_000
+_SHELL = (
+    '"$@" >>broker.log 2>&1 & echo $!'  # sh ends at once: Java is nobody's child, and nobody waits for it
+)
+
+
+def launch(folder: Folder, identity: Identity, java: str, jars: Path, lock: int) -> None:
+    """Start Java in its own session; it inherits `lock`. Raises Misused (ports), BrokerError (formatting).
+
+    The broker is not ready yet when this returns.
+    """
+    for port in (identity.port, identity.port + CONTROLLER):
+        _refuse_used(port)
+    folder.put_log_away()
+    _format_once(folder, identity, java, jars)
+    folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
+    folder.write_identity(identity)
+    started = subprocess.run(  # noqa: S603 # arguments of our own
+        ["/bin/sh", "-c", _SHELL, "sh", *kafka_command(java, jars, "kafka.Kafka", folder.settings.name)],
+        cwd=folder.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        pass_fds=(lock,),
+        start_new_session=True,
+        check=True,
+    )
+    folder.write_pid(int(started.stdout))
+
+
+def last_lines(log: Path) -> str:
+    """Return the last lines of a log that say what was wrong, else the last ones."""
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    wrong = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "rror:"))]
+    return "\n".join((wrong or lines)[-5:])
+
+
+def _refuse_used(port: int) -> None:
+    """Raise Misused where the broker could not listen on that port."""
+    with socket.socket() as looking:
+        looking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            looking.bind(("127.0.0.1", port))
+        except OSError as error:
+            taken = f"a broker takes its port and, for its controller, the one {CONTROLLER:,} above"
+            raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({taken})") from None
+
+
+def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
+    """Let Kafka lay out the data, where no start before this one came that far."""
+    if folder.identity() is not None:
+        return
+    shutil.rmtree(folder.data, ignore_errors=True)
+    if identity.secure:
+        write_secret(folder.password_file, secrets.token_urlsafe(24) + "\n")
+    folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
+    arguments = ["format", "--standalone", "--cluster-id", _random_id(), "--config", folder.settings.name]
+    users = folder.path / "users.arguments"  # in a file: a command line is for everyone to see
+    if identity.secure:
+        write_secret(users, f"--add-scram\nSCRAM-SHA-512=[name={ADMIN},password={folder.password()}]\n")
+        arguments.append(f"@{users.name}")
+    with folder.log.open("w") as said:
+        done = subprocess.run(  # noqa: S603 # arguments of our own
+            kafka_command(java, jars, "kafka.tools.StorageTool", *arguments),
+            cwd=folder.path,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    users.unlink(missing_ok=True)
+    if done.returncode != 0:
+        raise BrokerError(
+            f"the broker's folder could not be formatted; {folder.log}:\n{last_lines(folder.log)}"
+        )
+
+
+def _random_id() -> str:
+    """Return 16 random bytes as Kafka writes them; like Kafka's own, none that looks like an option."""
+    while (made := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
+        pass
+    return made

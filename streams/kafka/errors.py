@@ -1,0 +1,49 @@
+"""What a broker may answer, in the words of the bus."""
+
+from confluent_kafka import KafkaError
+
+from streams.bus import BusError, TooLarge, UnknownTopic
+
+
+class OffsetOutOfRange(BusError):
+    """A position is not inside its log: what stood there is gone, or the topic was made anew."""
+
+    def __init__(self, topic: str, text: str) -> None:
+        super().__init__(f"{topic}: {text}")
+        self.topic = topic
+
+
+class Denied(BusError):
+    """The broker refuses these credentials, or what they ask for."""
+
+
+class Unreachable(BusError):
+    """No answer from the broker; the same again may succeed."""
+
+
+_KINDS: dict[int, type[BusError]] = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: UnknownTopic,
+    KafkaError._UNKNOWN_TOPIC: UnknownTopic,  # noqa: SLF001 # librdkafka's local errors are named so
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: Denied,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: Denied,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: Denied,
+    KafkaError.SASL_AUTHENTICATION_FAILED: Denied,
+    KafkaError._AUTHENTICATION: Denied,  # noqa: SLF001 # as above
+    KafkaError.MSG_SIZE_TOO_LARGE: TooLarge,
+    KafkaError._TRANSPORT: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._ALL_BROKERS_DOWN: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._TIMED_OUT: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._RESOLVE: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._UNKNOWN_PARTITION: Unreachable,  # noqa: SLF001 # not known here: so it is while a broker is away
+}
+
+
+def bus_error(error: KafkaError, subject: str) -> BusError:
+    """Return the error in the bus's words; `subject` is the topic, or the servers, that it concerns."""
+    code = error.code()
+    if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
+        return OffsetOutOfRange(subject, "the position is not inside the log")
+    kind = _KINDS.get(code) or (Unreachable if error.retriable() else BusError)
+    if kind is UnknownTopic:
+        return UnknownTopic(f"no topic {subject}")
+    return kind(f"{subject}: {error.str()}")

@@ -1,0 +1,127 @@
+"""Makes the topics of a mesh file, or finds that they are as they must be. Twice is harmless.
+
+Everything is compared before anything is made. A topic that differs is never altered: that is its owner's.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from streams.kafka.admin import Admin, Topic
+from streams.kafka.differences import differences
+from streams.kafka.topic_specs import TopicSpec, data_specs, mesh_specs
+from streams.mesh_file.file import MeshFile, MeshFileError
+from streams.mesh_file.settings.node import BrokerSettings, BrokersSettings
+
+
+class Differs(Exception):
+    """What is on the brokers is not what the mesh file asks for: `lines`, one a difference."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """What was done on one broker: topics made (with `dry_run`: that would be), and topics found right."""
+
+    label: str
+    servers: str
+    made: tuple[TopicSpec, ...]
+    found: tuple[TopicSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The topics of one party, or of all, on one broker."""
+
+    label: str
+    admin: Admin
+    specs: tuple[TopicSpec, ...]
+    there: Mapping[str, Topic]
+
+    @property
+    def missing(self) -> tuple[TopicSpec, ...]:
+        return tuple(spec for spec in self.specs if spec.name not in self.there)
+
+    def differences(self, *, by_time: bool) -> list[str]:
+        found = [
+            (spec.name, text)
+            for spec in self.specs
+            if spec.name in self.there
+            for text in differences(spec, self.there[spec.name], by_time=by_time)
+        ]
+        return [f"{self.label} {self.admin.servers}: topic {name}: {text}" for name, text in found]
+
+
+def provision(file: MeshFile, *, dry_run: bool = False) -> tuple[Provisioned, ...]:
+    """Make what is missing on the mesh broker, and on the data brokers of the nodes whose own part is here.
+
+    Raises MeshFileError where a node's brokers are not given, Differs, BusError where a broker refuses.
+    """
+    brokers = _brokers(file)
+    with ExitStack() as stack:
+        admins: dict[BrokerSettings, Admin] = {}
+        for broker in [side for own in brokers.values() for side in (own.mesh, own.data)]:
+            if broker not in admins:
+                admins[broker] = stack.enter_context(Admin(broker))
+        _check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
+        sides = list(_sides(file, brokers, admins))
+        wrong = [line for side in sides for line in side.differences(by_time=file.mesh.slots.by == "time")]
+        if wrong:
+            raise Differs(wrong)
+        return tuple(_done(side, dry_run=dry_run) for side in sides)
+
+
+def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
+    found: dict[str, BrokersSettings] = {}
+    lines: list[str] = []
+    for name, own in file.nodes.items():
+        if own.brokers is None:
+            lines += file.refuse(("nodes", name, "brokers"), "missing: must be given to use a broker").lines
+        else:
+            found[name] = own.brokers
+    if lines or not found:
+        raise MeshFileError(
+            lines or file.refuse(("nodes",), "must have the own part of a node, with its brokers").lines
+        )
+    return found
+
+
+def _check_clusters(
+    file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
+) -> None:
+    """Refuse what the addresses in the mesh file do not show. Raises MeshFileError."""
+    lines: list[str] = []
+    first = next(iter(brokers))
+    for name, own in brokers.items():
+        path = ("nodes", name, "brokers")
+        if clusters[own.mesh] != clusters[brokers[first].mesh]:
+            lines += file.refuse(
+                (*path, "mesh"), f"another cluster than that of {first}: must be the same"
+            ).lines
+        if clusters[own.mesh] == clusters[own.data] and not own.trust_broker:
+            words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
+            lines += file.refuse((*path, "trust_broker"), words).lines
+    if lines:
+        raise MeshFileError(lines)
+
+
+def _sides(
+    file: MeshFile, brokers: Mapping[str, BrokersSettings], admins: Mapping[BrokerSettings, Admin]
+) -> Iterable[_Side]:
+    wanted = [("mesh broker", next(iter(brokers.values())).mesh, mesh_specs(file.mesh))]
+    wanted += [
+        (f"data broker of {name}", own.data, data_specs(file.mesh, name)) for name, own in brokers.items()
+    ]
+    for label, broker, specs in wanted:
+        admin = admins[broker]
+        yield _Side(label, admin, specs, admin.topics(spec.name for spec in specs))
+
+
+def _done(side: _Side, *, dry_run: bool) -> Provisioned:
+    missing = side.missing
+    made = missing if dry_run or not missing else tuple(side.admin.create(missing))
+    found = tuple(spec for spec in side.specs if spec not in made)
+    return Provisioned(side.label, side.admin.servers, made, found)

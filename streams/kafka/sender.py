@@ -1,0 +1,113 @@
+"""Sends records until they are acknowledged.
+
+A send is taken at once and never waits for the broker. What the broker refuses is sent again, the same bytes:
+a failed delivery report does not prove that the record is not in the log, and receivers drop duplicates.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streams.bus import BusError
+from streams.kafka.connection import producer_settings
+from streams.kafka.errors import bus_error
+from streams.kafka.quiet import LOGGER
+from streams.mesh_file.settings.node import BrokerSettings
+
+AGAIN = 1.0
+"""Seconds from a refusal to the next attempt."""
+_SLICE = 0.1  # seconds that `flush` waits for reports before it looks at what is to be sent again
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    number: int  # of the send
+    topic: str
+    value: bytes
+    acknowledged: Callable[[], None] | None
+
+
+class Sender:
+    """One producer. `send` from any thread; reports come where `serve` or `flush` is called."""
+
+    def __init__(self, broker: BrokerSettings, largest: int) -> None:
+        settings = producer_settings(broker, largest) | {"error_cb": self._note}
+        self._servers = broker.servers
+        self._producer = Producer(settings, logger=LOGGER)
+        self._lock = Lock()
+        self._sent = 0
+        self._refused: list[tuple[float, _Record]] = []  # with when to send it again
+        self._broken: BusError | None = None
+        self._closed = False
+
+    def send(self, topic: str, value: bytes, acknowledged: Callable[[], None] | None) -> None:
+        """Take a record. Raises BusError where the producer takes nothing more."""
+        with self._lock:
+            self._sent += 1
+            number = self._sent
+        self._produce(_Record(number, topic, value, acknowledged))
+
+    @property
+    def waiting(self) -> int:
+        """Records that are not acknowledged yet."""
+        return len(self._producer) + len(self._refused)
+
+    def serve(self, seconds: float = 0.0) -> None:
+        """Take the reports that are there, waiting up to `seconds` for one; send again what is due."""
+        self._producer.poll(seconds)
+        if self._refused:
+            self._send_again()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait up to `seconds` until all is acknowledged, and return whether it is."""
+        until = time.monotonic() + seconds
+        while self.waiting:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self.serve(min(left, _SLICE))
+        return True
+
+    def close(self) -> None:
+        """Drop what is not acknowledged, and let go of the broker."""
+        self._closed = True
+        self._refused.clear()
+        self._producer.purge()
+        self._producer.close()
+
+    def _produce(self, record: _Record) -> None:
+        if self._broken is not None:
+            raise self._broken
+        delivered = partial(self._delivered, record)
+        try:
+            self._producer.produce(record.topic, record.value, partition=0, on_delivery=delivered)
+        except BufferError:
+            raise BusError(f"{record.topic}: {self.waiting} records wait for the broker already") from None
+        except KafkaException as error:
+            raise bus_error(error.args[0], record.topic) from None
+
+    def _delivered(self, record: _Record, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            if record.acknowledged is not None:
+                record.acknowledged()
+        elif not self._closed:
+            LOGGER.warning("%s to %s: %s; it is sent again", error.name(), record.topic, error.str())
+            with self._lock:
+                self._refused.append((time.monotonic() + AGAIN, record))
+
+    def _send_again(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [record for at, record in self._refused if at <= now]
+            self._refused = [entry for entry in self._refused if entry[0] > now]
+        for record in sorted(due, key=lambda record: record.number):
+            self._produce(record)
+
+    def _note(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._broken = BusError(f"the producer has failed: {error.str()}")
+        LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())

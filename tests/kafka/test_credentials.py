@@ -1,0 +1,101 @@
+"""A process with credentials of its own, on a broker that allows only what it was told to."""
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from pydantic import SecretStr
+
+from streams.kafka.access import Access
+from streams.kafka.admin import Admin, AdminError
+from streams.kafka.errors import Denied
+from streams.kafka.preflight import PreflightFailed, preflight
+from streams.kafka.reach import reach
+from streams.kafka.topic_specs import MIB, TopicSpec
+from streams.mesh_file.settings.node import BrokerSettings
+from tests.support.brokers import Client
+from tests.support.kafka import PATIENCE, bus_of, fresh_topics, until
+
+pytestmark = pytest.mark.kafka
+
+
+def user(broker, name, password):
+    return BrokerSettings(servers=broker.address, username=name, password=SecretStr(password))
+
+
+def allow(client, topic, operation):
+    place = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
+    rule = AclBinding(*place, "User:ann", "*", operation, AclPermissionType.ALLOW)
+    client.create_acls([rule])[rule].result(PATIENCE)
+
+
+def test_what_is_not_allowed_is_said_never_silence(new_broker, monkeypatch):
+    monkeypatch.setattr("streams.kafka.reach.PATIENCE", 1.0)
+    broker = new_broker(secure=True)
+    password = broker.password_file.read_text().strip()
+    root, ann = user(broker, "admin", password), user(broker, "ann", "hers")
+    admin = Client(broker, "admin", password).admin
+    made = UserScramCredentialUpsertion(
+        "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"hers"
+    )
+    admin.alter_user_scram_credentials([made])["ann"].result(PATIENCE)
+    mine, written, secret = fresh_topics(root, "mine", "written", "secret")
+    allow(admin, mine, AclOperation.READ)
+    allow(admin, written, AclOperation.WRITE)
+    until(lambda: preflighted(ann, Access((mine,), (written,))))
+
+    with pytest.raises(PreflightFailed) as failed:
+        preflight(ann, Access((mine, written, secret), (mine, written), "ann-group"), {})
+    assert [line.partition(": ")[2] for line in failed.value.lines] == [
+        f"{mine}: these credentials may not write",
+        f"{written}: these credentials may not read",
+        f"{secret}: Broker: Topic authorization failed",
+        "group ann-group: Broker: Group authorization failed",
+    ]
+    with pytest.raises(Denied, match=secret):
+        bus_of(ann, mine, secret)
+    with Admin(ann) as refused:
+        with pytest.raises(AdminError, match=f"topic {secret}: TopicAuthorizationFailed"):
+            refused.topics([secret])
+        with pytest.raises(AdminError, match="topic hers: Authorization failed"):
+            refused.create([TopicSpec("hers", "hers", MIB)])
+    for wrong in (user(broker, "ann", "not hers"), user(broker, "nobody", "hers")):
+        with pytest.raises(Denied, match="invalid credentials") as denied:
+            reach(wrong)
+        assert "hers" not in str(denied.value)
+    reads_and_writes_what_it_may(ann, root, mine, written)
+
+
+def preflighted(at, access):
+    try:
+        return preflight(at, access, {}) == ()
+    except PreflightFailed:
+        return False  # the broker has not heard of the rules yet
+
+
+def reads_and_writes_what_it_may(ann, root, mine, written):
+    bus, other = bus_of(ann, mine, written), bus_of(root, mine, written)
+    bus.send(written, b"from ann")
+    other.send(mine, b"for ann")
+    assert bus.flush(PATIENCE)
+    assert other.flush(PATIENCE)
+    assert list(other.read(written, 0)) == [b"from ann"]
+    seen, failures = [], []
+    reader = bus.subscribe(
+        {mine: 0, written: 0}, lambda *record: seen.append(record), lambda *failure: failures.append(failure)
+    )
+    until(lambda: seen and failures)
+    assert seen == [(mine, 0, b"for ann")]
+    assert [(topic, type(error)) for topic, error in failures] == [(written, Denied)]
+    with pytest.raises(Denied, match=written):
+        bus.read(written, 0)
+    reader.close()
+    bus.close()
+    other.close()

@@ -1,0 +1,206 @@
+import uuid
+from dataclasses import replace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streams.codec import Reason, Refused, encode_dead_letter
+from streams.commands.provision import provision as command
+from streams.kafka.admin import Admin
+from streams.kafka.bus import KafkaBus
+from streams.kafka.errors import Unreachable
+from streams.kafka.provision import Differs, provision
+from streams.kafka.topic_specs import MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
+from streams.mesh_file.file import MeshFileError, load
+from streams.topics import DataTopics
+from tests.support.kafka import PATIENCE, connection
+from tests.support.meshes import changed, written
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def at(broker):
+    return connection(broker.address)
+
+
+@pytest.fixture
+def tree(broker):
+    """A mesh whose topics no other test knows: a ring of three, all on one broker."""
+    mark = uuid.uuid4().hex[:8]
+    names = [f"{letter}-{mark}" for letter in "abc"]
+    made = changed(run=f"run-{mark}", nodes=names)
+    brokers = {side: {"servers": broker.address} for side in ("data", "mesh")} | {"trust_broker": True}
+    made["nodes"] = {name: {"brokers": brokers} for name in names}
+    return made
+
+
+def saved(tmp_path, tree):
+    return load(written(tmp_path, tree), {})
+
+
+def there(at, file):
+    """Every topic of the mesh file that the broker has."""
+    return found(at, [spec.name for spec in specs(file)])
+
+
+def found(at, names):
+    with Admin(at) as admin:
+        return admin.topics(names)
+
+
+def specs(file):
+    return [*mesh_specs(file.mesh), *(spec for name in file.nodes for spec in data_specs(file.mesh, name))]
+
+
+def test_every_topic_is_made_as_it_is_wanted_and_twice_is_harmless(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    done = provision(file)
+    assert [side.label.split()[0] for side in done] == ["mesh", "data", "data", "data"]
+    assert [len(side.made) for side in done] == [2 + 3 + 3 + 6, 4, 4, 4]
+    topics = there(at, file)
+    for spec in specs(file):
+        assert topics[spec.name].partitions == 1
+        assert spec.configs.items() <= topics[spec.name].configs.items()
+    again = provision(file)
+    assert [len(side.made) for side in again] == [0, 0, 0, 0]
+    assert [len(side.found) for side in again] == [14, 4, 4, 4]
+
+
+def test_a_dry_run_makes_nothing(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    assert sum(len(side.made) for side in provision(file, dry_run=True)) == 26
+    assert there(at, file) == {}
+
+
+def test_what_a_mesh_sends_fits_its_topics(tmp_path, tree, at):
+    tree["mesh"]["dimension"] = 200_000  # a release of 1.6 MB: more than Kafka takes unless told
+    tree["mesh"]["loss"] = "squared"
+    file = saved(tmp_path, tree)
+    provision(file)
+    largest = {spec.name: spec.largest for spec in mesh_specs(file.mesh)}
+    edge, letters = (next(name for name in largest if kind in name) for kind in (".edge.", ".deadletter."))
+    assert largest[edge] >= sizes(file.mesh).release > 1_600_000
+    bus = KafkaBus(at, largest)
+    letter = encode_dead_letter(edge, bytes(largest[edge] + OVERHEAD), Refused(Reason.OUT_OF_BOUND))
+    for topic, value in ((edge, bytes(largest[edge])), (letters, letter), (letters, bytes(largest[letters]))):
+        bus.send(topic, value)
+        assert bus.flush(PATIENCE)
+        assert bus.read(topic, bus.end(topic) - 1) == [value]
+    bus.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"retention_bytes": MIB - 1}, f"retention.bytes is {MIB - 1}: must be at least {MIB}, or -1"),
+        ({"max_message_bytes": 2000}, "max.message.bytes is 2000: must be at least 1049600"),
+    ],
+)
+def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tree, at, changes, words):
+    file = saved(tmp_path, tree)
+    progress = next(spec for spec in mesh_specs(file.mesh) if spec.kind == "progress")
+    with Admin(at) as admin:
+        admin.create([replace(progress, **changes)])
+    with pytest.raises(Differs) as differs:
+        provision(file)
+    assert differs.value.lines == (f"mesh broker {at.servers}: topic {progress.name}: {words}",)
+    assert set(there(at, file)) == {progress.name}
+
+
+def raw(at, name, partitions=1, **configs):
+    """Make a topic as its owner likes it."""
+    with Admin(at) as admin:
+        settings = {key.replace("_", "."): value for key, value in configs.items()}
+        admin._client.create_topics(
+            {name: {"num_partitions": partitions, "configs": settings}}, wait_for_metadata=True
+        )
+
+
+def test_a_data_topic_keeps_its_owners_limits_but_must_be_one_log(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    first, second, third = (DataTopics(name).records for name in file.nodes)
+    raw(at, first, retention_bytes="1000", max_message_bytes="5000")
+    raw(at, second, partitions=3)
+    raw(at, third, cleanup_policy="compact")
+    with pytest.raises(Differs) as differs:
+        provision(file)
+    assert [line.split("topic ")[1] for line in differs.value.lines] == [
+        f"{second}: has 3 partitions: slots by count need one",
+        f"{third}: cleanup.policy is compact: must be delete",
+    ]
+
+
+def test_slots_by_time_take_a_data_topic_of_several_partitions(tmp_path, tree, at):
+    tree["mesh"]["slots"] = {"by": "time", "size": 1, "period": 1, "start": 0}
+    file = saved(tmp_path, tree)
+    raw(at, DataTopics(next(iter(file.nodes))).records, partitions=3)
+    provision(file)
+
+
+def test_one_broker_under_two_addresses_must_be_trusted(tmp_path, tree, broker):
+    port = broker.address.rpartition(":")[2]
+    name = next(iter(tree["nodes"]))
+    tree["nodes"][name]["brokers"] = {
+        "data": {"servers": f"127.0.0.1:{port}"},
+        "mesh": {"servers": f"localhost:{port}"},
+    }
+    with pytest.raises(MeshFileError, match=f"nodes.{name}.brokers.trust_broker: data and mesh are one"):
+        provision(saved(tmp_path, tree))
+
+
+def test_a_node_without_brokers_is_refused_by_name(tmp_path, tree):
+    name = next(iter(tree["nodes"]))
+    tree["nodes"][name] = {"source": {"kind": "localisation"}}
+    with pytest.raises(MeshFileError, match=f"nodes.{name}.brokers: missing"):
+        provision(saved(tmp_path, tree))
+
+
+def test_only_the_parties_that_are_here_are_provisioned(tmp_path, tree, at):
+    (name, other, _) = tree["nodes"]
+    tree["nodes"] = {name: tree["nodes"][name]}
+    done = provision(saved(tmp_path, tree))
+    assert [side.label for side in done] == ["mesh broker", f"data broker of {name}"]
+    assert found(at, [DataTopics(other).records]) == {}
+
+
+def test_a_broker_that_is_not_there_is_one_line(monkeypatch):
+    monkeypatch.setattr("streams.kafka.reach.PATIENCE", 0.3)
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: the broker does not answer"):
+        Admin(connection("127.0.0.1:1"))
+
+
+def call(*arguments):
+    app = typer.Typer()
+    app.command()(command)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_the_command_says_what_it_did(tmp_path, tree, broker):
+    path = written(tmp_path, tree)
+    dry = call(path, "--dry-run")
+    assert dry.exit_code == 0
+    assert dry.output.startswith(f"mesh broker {broker.address}: would make 14, found right 0\n")
+    made = call(path).output.splitlines()
+    assert made[0] == f"mesh broker {broker.address}: made 14, found right 0"
+    assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 1 MiB") for line in made)
+    again = call(path).output.splitlines()
+    assert [line.partition(": ")[2] for line in again] == [
+        "made 0, found right 14",
+        *["made 0, found right 4"] * 3,
+    ]
+
+
+def test_the_command_leaves_with_a_line_for_each_difference(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    spec = mesh_specs(file.mesh)[0]
+    with Admin(at) as admin:
+        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000)])
+    outcome = call(file.path)
+    assert outcome.exit_code == 1
+    assert all(
+        line.startswith(f"mesh broker {at.servers}: topic {spec.name}: ")
+        for line in outcome.stderr.splitlines()
+    )
+    assert "max.message.bytes is 3000" in outcome.stderr

@@ -1,0 +1,123 @@
+import socket
+import stat
+import struct
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from streams.broker.broker import start, status, stop
+from streams.broker.launch import CONTROLLER
+from tests.support.brokers import Client, started
+from tests.support.commands import Commands
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("broker") / "secure"
+    try:
+        started(folder, secure=True)
+        yield folder
+    finally:
+        stop(folder)
+
+
+@pytest.fixture
+def secure(folder):
+    return status(folder)
+
+
+def admin(broker):
+    return Client(broker, "admin", broker.password_file.read_text().strip())
+
+
+def answers(port):
+    """Whether a client that has not logged in is told what the cluster is."""
+    describe_cluster, version, correlation, no_name, no_tags = 60, 0, 1, -1, b"\0"
+    header = struct.pack(">hhih", describe_cluster, version, correlation, no_name) + no_tags
+    request = header + b"\0" + no_tags  # without the operations that are allowed
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        try:
+            return connection.recv(4) != b""
+        except ConnectionResetError:
+            return False
+
+
+def allow(client, user, topic, operation):
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    client.admin.create_acls([rule])[rule].result(30)
+
+
+def test_a_user_does_what_the_admin_allows(secure):
+    root = admin(secure)
+    topic = root.new_topic()
+    made = UserScramCredentialUpsertion(
+        "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"ann's own"
+    )
+    root.admin.alter_user_scram_credentials([made])["ann"].result(30)
+    ann = Client(secure, "ann", "ann's own")
+    assert ann.topics() == set()
+    allow(root, "ann", topic, AclOperation.WRITE)
+    ann.send(topic, b"hers")
+    with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
+        ann.new_topic()
+    with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
+        ann.read(topic, 1)
+    stop(secure.folder)
+    again = start(secure.folder)
+    assert again.secure
+    assert admin(again).topics() == {topic}
+    Client(again, "ann", "ann's own").send(topic, b"hers again")
+
+
+def test_nobody_enters_without_a_password(secure):
+    for stranger in (Client(secure), Client(secure, "admin", "guessed"), Client(secure, "nobody", "x")):
+        with pytest.raises(KafkaException, match="_TRANSPORT"):
+            stranger.topics(2)
+
+
+def test_neither_broker_nor_controller_answers_a_stranger(secure, broker):
+    for above in (0, CONTROLLER):
+        assert answers(broker.port + above)
+        assert not answers(secure.port + above)
+
+
+def test_the_password_is_its_owners_alone(secure):
+    password = secure.password_file.read_text().strip()
+    assert len(password) >= 32
+    assert password not in Path(f"/proc/{secure.pid}/cmdline").read_text()
+    for path in secure.folder.rglob("*"):
+        if path.is_file() and password.encode() in path.read_bytes():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert password not in secure.log.read_text()
+    assert stat.S_IMODE(secure.folder.stat().st_mode) == 0o700
+    assert not (secure.folder / "users.arguments").exists()
+
+
+def test_the_command_line_says_who_may_enter_and_not_how(secure, capsys):
+    outcome = Commands(capsys)("broker", "status", "--folder", secure.folder)
+    assert outcome.code == 0
+    assert "\naccess  SASL_PLAINTEXT, SCRAM-SHA-512, ACLs; user admin\n" in outcome.out
+    assert f"\nsecret  its password: {secure.password_file}\n" in outcome.out
+    assert secure.password_file.read_text().strip() not in outcome.out
