@@ -65,9 +65,8 @@ class Past:
 
     def distrusted(self) -> tuple[tuple[str, str], ...]:
         """Return (source, instance) of those who have sent two values for a round."""
-        return tuple(
-            (source, instance) for source, edge in self.edges.items() for instance in sorted(edge.distrusted)
-        )
+        found = [(source, edge.distrusted) for source, edge in self.edges.items() if edge.distrusted]
+        return tuple((source, instance) for source, instances in found for instance in sorted(instances))
 
     def join_from(self, round: int) -> None:
         """Forget what is below `round`: the node joins in that round or later, from what others say."""

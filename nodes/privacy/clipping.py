@@ -72,10 +72,9 @@ def to_grid(vectors: FloatArray, grid: Grid) -> IntArray:
     bits: 2 K^2 < 2^62, 2 K d < 2^62. Then k_i = sign_i floor(|k_i| K / max(||k||_1, K)), whose sum is at
     most K.
     """
-    limit = 2.0 * grid.radius
-    with np.errstate(all="ignore"):
-        nearest = np.rint(vectors / grid.step)
-    points = np.fmin(np.fmax(nearest, -limit), limit).astype(np.int64)
+    limit = 2.0 * grid.radius * grid.step
+    held = np.fmin(np.fmax(vectors, -limit), limit)
+    points = np.rint(held / grid.step).astype(np.int64)
     magnitudes = np.abs(points)
     sizes = np.maximum(np.add.reduce(magnitudes, -1, keepdims=True), grid.radius)
     bounded: IntArray = np.sign(points) * (magnitudes * grid.radius // sizes)

@@ -7,10 +7,9 @@ plans that name a node: place in the table u32 (M,), count u64 (M,).
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from struct import Struct
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,19 +71,15 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
         raise Refused(Reason.LENGTH, f"{len(data)} bytes do not hold what the header says")
     if round_ > LAST_ROUND:
         raise Refused(Reason.MALFORMED, f"round {round_}")
-    names = _names(data[at : at + table])
-    layout = (("<u4", size), ("V16", size), ("u1", size), ("<u4", edges), ("<u4", edges), ("<f8", edges))
-    arrays = _arrays(data, at + table, (*layout, ("<u4", named), ("<u8", named)))
-    places, instances, full, sources, targets, weights, counted, counts = arrays
-    if max(places.tolist() + counted.tolist(), default=-1) >= len(names):
-        raise Refused(Reason.MALFORMED, "a name outside the table")
-    counts_by_name = dict(zip([names[place] for place in counted.tolist()], counts.tolist(), strict=True))
-    if len(counts_by_name) != named or max(counts_by_name.values(), default=0) > LAST_ROUND:
+    start = at + table
+    names, roster, rest = _names(data[at:start]), start + 21 * size, start + 21 * size + 16 * edges
+    members = _members(names, data[start:roster])
+    counts = _named(names, data[rest:])
+    if len(counts) != named:
         raise Refused(Reason.MALFORMED, "the counts of earlier plans")
-    members = _members(tuple(names[place] for place in places.tolist()), instances.tobytes(), full.tobytes())
-    edge_arrays = (_fixed(sources, np.int64), _fixed(targets, np.int64), _fixed(weights, np.float64))
+    edge_arrays = _edges(data[roster:rest])
     try:
-        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(counts_by_name.items()))
+        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(counts.items()))
     except ValueError as error:
         raise Refused(Reason.MALFORMED, str(error)) from error
 
@@ -99,21 +94,40 @@ def _names(table: bytes) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)  # most plans have the members of the one before
-def _members(names: tuple[str, ...], instances: bytes, full: bytes) -> tuple[Member, ...]:
+def _members(names: tuple[str, ...], part: bytes) -> tuple[Member, ...]:
+    size = len(part) // 21
+    places, digits, full = (
+        np.frombuffer(part, "<u4", size).tolist(),
+        part[4 * size :].hex(),
+        part[20 * size :],
+    )
+    _check_places(names, places)
     if max(full, default=0) > 1:
         raise Refused(Reason.FLAGS, "a member is full (1) or a listener (0)")
-    digits, rows = instances.hex(), enumerate(zip(names, full, strict=True))
-    return tuple(Member(name, digits[32 * k : 32 * k + 32], bool(mark)) for k, (name, mark) in rows)
+    lives = [digits[32 * k : 32 * k + 32] for k in range(size)]
+    rows = zip(places, lives, full, strict=True)
+    return tuple(Member(names[place], life, bool(mark)) for place, life, mark in rows)
 
 
-def _arrays(data: bytes, at: int, layout: tuple[tuple[str, int], ...]) -> Iterator[NDArray[Any]]:
-    for dtype, count in layout:
-        array = np.frombuffer(data, dtype, count, at)
-        at += array.nbytes
-        yield array
+@lru_cache(maxsize=16)  # and its edges
+def _edges(part: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    count = len(part) // 16
+    sources = np.frombuffer(part, "<u4", count).astype(np.int64)
+    targets = np.frombuffer(part, "<u4", count, 4 * count).astype(np.int64)
+    weights = np.frombuffer(part, "<f8", count, 8 * count).astype(np.float64)
+    for array in (sources, targets, weights):
+        array.setflags(write=False)  # every plan with these edges holds them
+    return sources, targets, weights
 
 
-def _fixed(array: NDArray[Any], dtype: type[Number]) -> NDArray[Number]:
-    copy = array.astype(dtype)
-    copy.setflags(write=False)  # every reader of the cached plan holds it
-    return copy
+def _named(names: tuple[str, ...], part: bytes) -> dict[str, int]:
+    size = len(part) // 12
+    places = np.frombuffer(part, "<u4", size).tolist()
+    _check_places(names, places)
+    counts = np.frombuffer(part, "<u8", size, 4 * size).tolist()
+    return dict(zip([names[place] for place in places], counts, strict=True))
+
+
+def _check_places(names: tuple[str, ...], places: list[int]) -> None:
+    if max(places, default=-1) >= len(names):
+        raise Refused(Reason.MALFORMED, "a name outside the table")

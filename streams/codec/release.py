@@ -6,6 +6,7 @@ length, ASCII), q float64 (d,).
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from struct import Struct
 
 import numpy as np
@@ -31,7 +32,7 @@ HEADER = Struct("<BBB16s16sQ")
 EXACT, SIMULATED = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expected:
     """What a reader of one edge accepts: its run, its source, its settings, d and the public bound.
 
@@ -71,6 +72,7 @@ def encode_release(message: ReleaseMessage, digest: bytes) -> bytes:
     return header + packed_ids(message.run, message.source) + payload
 
 
+@lru_cache(maxsize=64)  # the readers of one process that share `expected` decode a release once
 def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
     """Return the release in `data`, its array read-only. Raises Refused if it is not one that is expected."""
     (

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from streams.bus import TooLarge, UnknownTopic
 from topology.keyed import generator
 
@@ -120,7 +122,7 @@ class MemoryBus:
     def deliver(self) -> bool:
         """Deliver one record, or let time pass to the next timer. Return whether there was either."""
         while self._pending:
-            due = self._next()
+            due = self._pending.popleft() if self._chance is None else self._drawn(self._chance)
             if not isinstance(due, Subscription):
                 due()
                 return True
@@ -143,9 +145,8 @@ class MemoryBus:
         self._logs[topic].append(value)
         self._pending.extend(self._readers[topic])
 
-    def _next(self) -> Subscription | Action:
-        if self._chance is not None:
-            self._pending.rotate(-int(self._chance.integers(len(self._pending))))
+    def _drawn(self, chance: np.random.Generator) -> Subscription | Action:
+        self._pending.rotate(-int(chance.integers(len(self._pending))))
         return self._pending.popleft()
 
     def _hand_over(self, subscription: Subscription) -> None:

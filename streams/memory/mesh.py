@@ -75,6 +75,7 @@ class MemoryMesh:
         self.parts = parts
         names, topics = sorted(parts.nodes), parts.topics
         neighbours = {name: parts.neighbours(name) for name in names}
+        expected = {name: parts.expected(name) for name in names}
         edges = [topics.edge(name, target) for name in names for target in neighbours[name][1]]
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
         self.bus = MemoryBus([topics.topology, *owned, *edges], faults)
@@ -86,8 +87,8 @@ class MemoryMesh:
                 parts.digest,
                 parts.horizon,
                 parts.round_timeout,
-                parts.expected(name),
-                {source: parts.expected(source) for source in sources},
+                expected[name],
+                {source: expected[source] for source in sources},
                 targets,
             )
             self.nodes[name] = MemoryNode(
