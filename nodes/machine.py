@@ -172,8 +172,9 @@ class NodeMachine:
             return False
         match event:
             case ReleaseArrived(message):
-                distrusted = self._past.edges[message.source].distrusts(message.instance)
-                return self._settled is not None or (message.round != self._open.round and not distrusted)
+                if self._settled is not None or message.round == self._open.round:
+                    return self._settled is not None
+                return not self._past.edges[message.source].distrusts(message.instance)
             case SlotClosed():
                 return self._settled is None
             case PlanArrived():

@@ -19,7 +19,6 @@ from nodes.events import (
     SendHeartbeat,
     SendRelease,
     StartDeadline,
-    Started,
     Stepped,
 )
 from nodes.machine import Misused
@@ -32,10 +31,12 @@ from tests.support.machines import (
     feed,
     learner,
     machine,
+    neighbours,
     of,
     plan,
     plans,
     release,
+    run_rounds,
     slot,
     started,
 )
@@ -43,10 +44,6 @@ from tests.support.machines import (
 
 def notices(effects):
     return [(effect.notice, effect.source, effect.round) for effect in of(effects, Noticed)]
-
-
-def neighbours(round, b=(3.0, 0.0), c=(0.0, 6.0)):
-    return release("b", round, b), release("c", round, c)
 
 
 def test_the_first_plan_makes_a_full_member_that_starts_at_x_1_publicly():
@@ -259,14 +256,6 @@ def test_a_listener_that_hears_nobody_keeps_its_own_last_release():
     np.testing.assert_array_equal(record.release, [0.0, 0.0])  # x_1: its journal has none
 
 
-def run_rounds(node, first, last):
-    """Step the rounds first..last with neighbours at zero and a gradient that clips."""
-    effects = []
-    for t in range(first, last + 1):
-        effects += feed(node, *neighbours(t, (0.0, 0.0), (0.0, 0.0)), slot(t, (1.0, 1.0), 5.0))
-    return effects
-
-
 def test_after_the_last_learning_round_a_node_relays_exactly_and_uncharged():
     node = machine(learner(budget=2))
     started(node, *plans(1, 5))
@@ -366,60 +355,3 @@ def test_plans_out_of_their_place_are_ignored():
     node = machine()
     effects = started(node, *plans(1, 2), *plans(2, 2), PlanArrived(plan(9, follows=7), 9))
     assert notices(effects) == [(Notice.PLAN_IGNORED, "a", 2), (Notice.PLAN_IGNORED, "a", 9)]
-
-
-class RaisingLoss:
-    """A user's loss that is broken."""
-
-    def value(self, decision, observations):
-        raise RuntimeError("value")
-
-    def gradients(self, decision, observations):
-        raise RuntimeError(f"secret {observations.labels}")
-
-
-class ShapelessLoss(RaisingLoss):
-    """A user's loss that returns another shape."""
-
-    def gradients(self, decision, observations):
-        return np.zeros(7)
-
-
-class NanLoss(RaisingLoss):
-    """A user's loss that is not finite."""
-
-    def gradients(self, decision, observations):
-        return np.full(observations.features.shape, np.nan)
-
-
-@pytest.mark.parametrize("loss", [RaisingLoss(), ShapelessLoss(), NanLoss()])
-def test_the_step_is_total_a_broken_loss_gives_a_zero_gradient(loss):
-    node = machine(learner(loss=loss))
-    started(node, *plans(1, 2))
-    effects = feed(node, *neighbours(1), slot(1, (1.0, 1.0), 1.0))
-    np.testing.assert_array_equal(of(effects, Journal)[0].record.release, [1.0, 2.0])
-    assert opened(of(effects, Scored)[0].broken) == 1
-    assert opened(of(effects, Scored)[0].gradient).tolist() == [0.0, 0.0]
-
-
-def test_misuse_is_the_callers_error_and_changes_nothing():
-    node = machine()
-    with pytest.raises(Misused, match="Started"):
-        feed(node, *plans(1, 1))
-    started(node, *plans(1, 2))
-    with pytest.raises(Misused, match="once"):
-        feed(node, Started())
-    with pytest.raises(Misused, match="no edge from 'd'"):
-        feed(node, release("d", 1, (0.0, 0.0)))
-    with pytest.raises(Misused, match="slot 2"):
-        feed(node, slot(2))
-    feed(node, slot(1))
-    with pytest.raises(Misused, match="closed twice"):
-        feed(node, slot(1))
-    assert of(feed(node, *neighbours(1)), Journal)
-
-
-def test_heartbeats_follow_every_quarter_horizon_of_steps_and_say_what_was_stepped():
-    node = machine()
-    started(node, *plans(1, 4))
-    assert [beat.heartbeat.stepped for beat in of(run_rounds(node, 1, 3), SendHeartbeat)] == [1, 2, 3]

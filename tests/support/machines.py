@@ -111,3 +111,16 @@ def started(node, *events, records=()):
 def of(effects, kind):
     """The effects of one type."""
     return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def neighbours(round, b=(3.0, 0.0), c=(0.0, 6.0)):
+    """The releases of b and c for a round."""
+    return release("b", round, b), release("c", round, c)
+
+
+def run_rounds(node, first, last):
+    """Step the rounds first..last with neighbours at zero and a gradient that clips."""
+    effects = []
+    for t in range(first, last + 1):
+        effects += feed(node, *neighbours(t, (0.0, 0.0), (0.0, 0.0)), slot(t, (1.0, 1.0), 5.0))
+    return effects
