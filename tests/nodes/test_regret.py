@@ -112,3 +112,12 @@ def test_network_regret_of_one_node_is_its_local_regret():
         )
         add(local, loss.gradients(decisions[t, 0], slot).sum(0) / 3, decisions[t, 0])
         assert value(local) == pytest.approx(network[t, 0], rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("gradient", [[1e308, 1e308], [-1e200, 0.0], [np.nan, 1.0], [np.inf, 0.0]])
+def test_a_gradient_beyond_all_measure_counts_as_0_without_a_word(gradient):
+    regret = LocalRegret(L2Ball(2, 3.0))
+    add(regret, [1.0, 0.0], [1.0, 0.0])
+    before = value(regret)
+    add(regret, gradient, [1.0, 0.0])
+    assert value(regret) == before == 4.0
