@@ -37,6 +37,10 @@ def table(headings: Iterable[str], rows: Iterable[tuple[str, ...]], title: str =
     return made
 
 
+SHORT = 8
+"""A decision of so many numbers is printed; a longer one stands in the summary's file alone."""
+
+
 def say_summary(console: Console, summary: Summary) -> None:
     """Print what a run of at least one round came to."""
     rows = [
@@ -58,6 +62,9 @@ def say_summary(console: Console, summary: Summary) -> None:
         "Regret and malformed counts are each node's own secret: they stand here because one party runs all.",
         "dim",
     )
+    if len(summary.decision) <= SHORT:
+        learnt = ", ".join(f"{number:.4g}" for number in summary.decision)
+        say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
     for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
         say(console, sentence)
     score = summary.score

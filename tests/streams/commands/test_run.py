@@ -40,9 +40,11 @@ def read_rounds(path):
         return list(csv.DictReader(opened))
 
 
-def test_a_run_ends_with_a_summary(call, mesh):
-    outcome = call("run", mesh)
+def test_a_run_ends_with_a_summary_and_what_was_learnt(call, mesh, tmp_path):
+    outcome = call("run", mesh, "--output", "out")
     assert (outcome.code, outcome.err) == (0, "")
+    x, y = json.loads((tmp_path / "out" / "summary.json").read_text())["decision"]
+    assert f"Learnt, mean of the nodes' last decisions: ({x:.4g}, {y:.4g})." in outcome.out
     assert "small, run run-1: rounds 1 to 40" in outcome.out
     assert outcome.out.count("own secret") == 1
     assert "Nothing in node a's stream is protected" in outcome.out
