@@ -57,6 +57,7 @@ class Learner:
         last = self.ledger.last_learning_round
         return last + 2 if last is not None and self.after_budget == "leave" else None
 
+    @np.errstate(all="ignore")  # data may overflow; a warning would tell
     def learn(
         self,
         round: int,
@@ -69,17 +70,6 @@ class Learner:
 
         q_{t+1} = update(z_t, privatise(gradients at x_t)).
         """
-        with np.errstate(all="ignore"):  # data may overflow; a warning would tell
-            return self._lesson(round, consensus, decision, observations, charged)
-
-    def _lesson(
-        self,
-        round: int,
-        consensus: Consensus,
-        decision: Decision,
-        observations: Private[Observations],
-        charged: int,
-    ) -> Lesson:
         point = self.algorithm.gradient_point(consensus, decision)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
         scored = (
