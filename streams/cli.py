@@ -10,10 +10,13 @@ import typer
 from streams.commands.broker import app as broker
 from streams.commands.check import check
 from streams.commands.demo import demo
+from streams.commands.feed import feed
 from streams.commands.init import init
+from streams.commands.node import node
 from streams.commands.plan import plan
 from streams.commands.provision import provision
 from streams.commands.run import run
+from streams.commands.scheduler import scheduler
 from streams.commands.usage import UsageError
 from streams.journal.journal import JournalError
 from streams.mesh_file.settings.errors import MeshFileError
@@ -60,7 +63,7 @@ def _mirrormesh(
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision):
+for command in (demo, run, plan, check, init, provision, scheduler, node, feed):
     app.command()(command)
 app.add_typer(broker, name="broker")
 

@@ -74,6 +74,11 @@ class DataTopics:
         return _joined("predictions", self.node)
 
     @property
+    def group(self) -> str:
+        """The consumer group whose committed offsets tell the party's own tools how far the node has read."""
+        return _joined("mirrormesh", self.node)
+
+    @property
     def decisions(self) -> str:
         """What the party's own application acts on, round by round."""
         return _joined("decisions", self.node)

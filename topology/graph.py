@@ -56,6 +56,15 @@ class Graph:
             rows[target].append(self.nodes[source])
         return tuple(map(tuple, rows))
 
+    def neighbours(self, node: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the sources of the edges into a node, and the targets of those out of it, in bytes order.
+
+        Raises KeyError where there is no such node.
+        """
+        place = self.index[node]
+        targets = self.targets[self.sources == place].tolist()
+        return self.into[place], tuple(self.nodes[target] for target in targets)
+
     def both_ways(self) -> "Graph":
         """Return the undirected graph that has every edge of this one in both directions."""
         return self if not self.directed else from_indices(self.nodes, self.sources, self.targets)

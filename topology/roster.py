@@ -80,6 +80,11 @@ class Roster:
         heard = self._heard.get(name)
         return heard is not None and self._clock - heard <= self._silence
 
+    def stepped(self, name: str) -> int:
+        """Return the last round that a node says it has stepped (0: none)."""
+        beat = self._beats.get(name)
+        return beat.stepped if beat else 0
+
     def candidate(self, name: str, last: Plan | None, round: int) -> Member | None:
         """Return the node as a member of the plan of `round`, after `last`; None where it is not to be one.
 

@@ -86,6 +86,12 @@ class SchedulerMachine:
         """The last valid plan read."""
         return self._last
 
+    @property
+    def standing(self) -> tuple[int, int]:
+        """How many nodes are live, and the last round that the slowest of them has stepped."""
+        live = [name for name in self._nodes if self._roster.is_live(name)]
+        return len(live), min(map(self._roster.stepped, live), default=0)
+
     def handle(self, event: SchedulerEvent) -> tuple[SchedulerEffect, ...]:
         """Take one event and return what is to be done, in order.
 

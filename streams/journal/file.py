@@ -41,7 +41,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
     """
     closing.callback(os.close, _locked(path))
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
     closing.callback(connection.close)
     exists = _is_journal(connection)  # before anything is written to a file that may not be ours
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):

@@ -54,6 +54,10 @@ class KafkaBus:
         """Records that were sent, and are not acknowledged yet."""
         return self._sender.waiting
 
+    def serve(self) -> None:
+        """Take the acknowledgements that are there: for a bus without a reader."""
+        self._sender.serve()
+
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until every send is acknowledged, and return whether it is."""
         return self._sender.flush(seconds)

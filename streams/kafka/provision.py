@@ -63,10 +63,13 @@ def provision(file: MeshFile, *, dry_run: bool = False) -> tuple[Provisioned, ..
     brokers = _brokers(file)
     with ExitStack() as stack:
         admins: dict[BrokerSettings, Admin] = {}
-        for broker in [side for own in brokers.values() for side in (own.mesh, own.data)]:
+        for broker in [
+            file.mesh_broker,
+            *(side for own in brokers.values() for side in (own.mesh, own.data)),
+        ]:
             if broker not in admins:
                 admins[broker] = stack.enter_context(Admin(broker))
-        _check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
+        check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
         sides = list(_sides(file, brokers, admins))
         wrong = [line for side in sides for line in side.differences(by_time=file.mesh.slots.by == "time")]
         if wrong:
@@ -75,32 +78,30 @@ def provision(file: MeshFile, *, dry_run: bool = False) -> tuple[Provisioned, ..
 
 
 def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
+    """Return the brokers of each node whose own part is here. Raises MeshFileError."""
     found: dict[str, BrokersSettings] = {}
     lines: list[str] = []
-    for name, own in file.nodes.items():
-        if own.brokers is None:
-            lines += file.refuse(("nodes", name, "brokers"), "missing: must be given to use a broker").lines
-        else:
-            found[name] = own.brokers
-    if lines or not found:
-        raise MeshFileError(
-            lines or file.refuse(("nodes",), "must have the own part of a node, with its brokers").lines
-        )
+    for name in file.nodes:
+        try:
+            found[name] = file.brokers(name)
+        except MeshFileError as error:
+            lines += error.lines
+    if lines:
+        raise MeshFileError(lines)
     return found
 
 
-def _check_clusters(
+def check_clusters(
     file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
 ) -> None:
     """Refuse what the addresses in the mesh file do not show. Raises MeshFileError."""
     lines: list[str] = []
-    first = next(iter(brokers))
+    shared = file.mesh_broker
     for name, own in brokers.items():
         path = ("nodes", name, "brokers")
-        if clusters[own.mesh] != clusters[brokers[first].mesh]:
-            lines += file.refuse(
-                (*path, "mesh"), f"another cluster than that of {first}: must be the same"
-            ).lines
+        if clusters[own.mesh] != clusters[shared]:
+            words = f"another cluster than {shared.servers}: must be the same for all"
+            lines += file.refuse((*path, "mesh"), words).lines
         if clusters[own.mesh] == clusters[own.data] and not own.trust_broker:
             words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
             lines += file.refuse((*path, "trust_broker"), words).lines
@@ -111,7 +112,7 @@ def _check_clusters(
 def _sides(
     file: MeshFile, brokers: Mapping[str, BrokersSettings], admins: Mapping[BrokerSettings, Admin]
 ) -> Iterable[_Side]:
-    wanted = [("mesh broker", next(iter(brokers.values())).mesh, mesh_specs(file.mesh))]
+    wanted = [("mesh broker", file.mesh_broker, mesh_specs(file.mesh))]
     wanted += [
         (f"data broker of {name}", own.data, data_specs(file.mesh, name)) for name, own in brokers.items()
     ]

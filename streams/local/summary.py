@@ -101,7 +101,7 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
 
 
 def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int) -> NodeSummary:
-    guarantee = build.guarantee(file.mesh, name, trusted_broker=file.own(name).trusted_broker)
+    guarantee = build.guarantee(file.mesh, name)
     total = spent(history, rounds)[-1] if rounds else 0.0
     return NodeSummary(
         name,

@@ -6,28 +6,20 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nodes.events import Report
-from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, encode_plan
+from streams.codec import Expected, Reason
 from streams.journal.journal import Journal
 from streams.journal.memory import MemoryJournal
 from streams.memory.bus import Faults, MemoryBus
 from streams.memory.node import MemoryNode, NodeParts, Surroundings
 from streams.node_shell import NodeJournal
+from streams.scheduler_shell import SchedulerShell
 from streams.topics import MeshTopics
-from topology.plans import Heartbeat, Plan
-from topology.scheduler import (
-    HeartbeatRead,
-    PlanRead,
-    PublishPlan,
-    SchedulerEvent,
-    SchedulerMachine,
-    SchedulerSettings,
-    SourceEnded,
-    Started,
-    Ticked,
-)
+from topology.plans import Plan
+from topology.scheduler import Refusal, SchedulerSettings
 
 HEARTBEAT_PERIOD = 1.0
 """Seconds of virtual time between heartbeats, in a mesh where silence counts."""
@@ -43,14 +35,6 @@ class MeshParts:
     scheduler: SchedulerSettings
     nodes: dict[str, NodeParts]
     round_timeout: float | None = None
-
-    def neighbours(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the sources and the targets of a node's provisioned edges."""
-        graph = self.scheduler.schedule.graph
-        place = graph.nodes.index(name)
-        sources = graph.sources[graph.targets == place].tolist()
-        targets = graph.targets[graph.sources == place].tolist()
-        return tuple(graph.nodes[k] for k in sources), tuple(graph.nodes[k] for k in targets)
 
     def expected(self, source: str) -> Expected:
         """Return what a reader of that source's edges accepts."""
@@ -74,7 +58,7 @@ class MemoryMesh:
     ) -> None:
         self.parts = parts
         names, topics = sorted(parts.nodes), parts.topics
-        neighbours = {name: parts.neighbours(name) for name in names}
+        neighbours = {name: parts.scheduler.schedule.graph.neighbours(name) for name in names}
         expected = {name: parts.expected(name) for name in names}
         edges = [topics.edge(name, target) for name in names for target in neighbours[name][1]]
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
@@ -130,74 +114,63 @@ class MemoryMesh:
             return
         for node in self.nodes.values():
             node.beat()
-        self.scheduler.handle(Ticked(HEARTBEAT_PERIOD, None))
+        self.scheduler.tick(HEARTBEAT_PERIOD)
         self.bus.after(HEARTBEAT_PERIOD, self._beat)
 
 
 class MemoryScheduler:
-    """The scheduler machine on the memory bus."""
+    """A scheduler on the memory bus."""
 
     def __init__(self, parts: MeshParts, bus: MemoryBus) -> None:
-        self.refused: list[Refused] = []
-        self._parts, self._bus = parts, bus
-        self._machine = SchedulerMachine(parts.scheduler)
+        self.refused: list[Reason | Refusal] = []
         topics = parts.topics
-        first = bus.end(topics.topology)  # what it publishes at its start, it reads
-        plans = [plan for value in bus.read(topics.topology, 0) if (plan := self._plan(value)) is not None]
-        heartbeats = [
-            beat
-            for name in sorted(parts.nodes)
-            for value in bus.read(topics.progress(name), 0)
-            if (beat := self._heartbeat(name, value)) is not None
+        progress = {name: topics.progress(name) for name in sorted(parts.nodes)}
+        self._bus = bus
+        self._shell = SchedulerShell(parts.scheduler, topics, parts.digest, bus.send, _Refusals(self.refused))
+        # what it publishes at its start, it reads
+        first = {topic: bus.end(topic) for topic in (topics.topology, *progress.values())}
+        self._shell.start(
+            bus.read(topics.topology, 0), {name: bus.read(topic, 0) for name, topic in progress.items()}
+        )
+        readers: dict[str, Callable[[bytes], None]] = {topics.topology: self._shell.plan_read}
+        readers |= {topic: partial(self._shell.heartbeat_read, name) for name, topic in progress.items()}
+        self._subscriptions = [
+            bus.subscribe(topic, first[topic], partial(_without_offset, read))
+            for topic, read in readers.items()
         ]
-        self.handle(Started(tuple(plans), tuple(heartbeats)))
-        self._subscriptions = [bus.subscribe(topics.topology, first, self._plan_read)]
-        for name in sorted(parts.nodes):
-            topic = topics.progress(name)
-            handler = self._heartbeat_reader(name)
-            self._subscriptions.append(bus.subscribe(topic, bus.end(topic), handler))
 
-    def handle(self, event: SchedulerEvent) -> None:
-        """Feed the machine and publish what it plans."""
-        for effect in self._machine.handle(event):
-            if isinstance(effect, PublishPlan):
-                self._bus.send(self._parts.topics.topology, encode_plan(effect.plan, self._parts.digest))
+    def tick(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._shell.tick(seconds, None)
 
     def end(self) -> None:
         """End the run after the last round that is planned."""
-        self.handle(SourceEnded(0))
+        self._shell.end()
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
         for subscription in self._subscriptions:
             self._bus.cancel(subscription)
 
-    def _plan_read(self, _: int, value: bytes) -> None:
-        plan = self._plan(value)
-        if plan is not None:
-            self.handle(PlanRead(plan))
 
-    def _heartbeat_reader(self, name: str) -> Callable[[int, bytes], None]:
-        def read(_: int, value: bytes) -> None:
-            heartbeat = self._heartbeat(name, value)
-            if heartbeat is not None:
-                self.handle(HeartbeatRead(heartbeat))
+class _Refusals:
+    """Keeps what a scheduler has refused, and nothing else."""
 
-        return read
+    def __init__(self, refused: list[Reason | Refusal]) -> None:
+        self.refused = refused.append
 
-    def _plan(self, value: bytes) -> Plan | None:
-        try:
-            return decode_plan(value, self._parts.topics.run, self._parts.digest)
-        except Refused as refused:
-            self.refused.append(refused)
-            return None
+    def planned(self, plan: Plan | None) -> None:
+        """Nobody looks at it here."""
 
-    def _heartbeat(self, name: str, value: bytes) -> Heartbeat | None:
-        try:
-            return decode_heartbeat(value, self._parts.topics.run, name, self._parts.digest)
-        except Refused as refused:
-            self.refused.append(refused)
-            return None
+    def published(self) -> None:
+        """As above."""
+
+    def heard(self, live: int, slowest: int) -> None:
+        """As above."""
+
+
+def _without_offset(read: Callable[[bytes], None], _: int, value: bytes) -> None:
+    read(value)
 
 
 def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> NodeJournal:

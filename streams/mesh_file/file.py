@@ -1,4 +1,5 @@
-"""The mesh file: `mesh`, shared by all parties and public, and `nodes.<name>`, each party's own.
+"""The mesh file: `mesh`, shared by all parties and public, `nodes.<name>`, each party's own, and `brokers`,
+for the nodes here that do not name theirs, and for a scheduler.
 
 `nodes.<name>` may be the path of a file that holds that node's part alone; so may the `schema` of a source.
 Where a node's file is not there, its owner has it. Paths are relative to the file they are written in.
@@ -17,7 +18,13 @@ from streams.mesh_file.checks import own_problems, shared_problems
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, MeshFileError, Problem, problems
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings, NodeSettings
+from streams.mesh_file.settings.node import (
+    BrokerSettings,
+    BrokersSettings,
+    CommonBrokers,
+    FileSettings,
+    NodeSettings,
+)
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.mesh_file.settings.yaml_file import read_yaml
 
@@ -26,7 +33,7 @@ __all__ = ["MeshFile", "MeshFileError", "load"]
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T")
 
-_PARTS = ("mesh", "nodes", "held_out")
+_PARTS = ("mesh", "nodes", "brokers", "held_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,8 @@ class MeshFile:
     """A mesh file that was found right.
 
     `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not; `held_out` is a
-    file of labelled records that no node learns from: a run in one process scores the last decisions on it.
+    file of labelled records that no node learns from: a run in one process scores the last decisions on it;
+    `common` are the brokers of the nodes here that do not name theirs.
     """
 
     path: Path
@@ -42,6 +50,7 @@ class MeshFile:
     nodes: Mapping[str, NodeSettings]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | None = None
+    common: CommonBrokers | None = None
 
     def digest(self) -> bytes:
         """Return 16 bytes that are equal iff the settings are on which all nodes must agree."""
@@ -61,6 +70,33 @@ class MeshFile:
             raise self.refuse(("nodes", node), "missing: must be here to run the node")
         return self.nodes[node]
 
+    def brokers(self, node: str) -> BrokersSettings:
+        """Return the brokers of a node whose own part is here. Raises MeshFileError where none are given."""
+        own, common = self.own(node).brokers, self.common
+        if own is not None:
+            return own
+        if common is None:
+            raise self.refuse(("nodes", node, "brokers"), "missing: must be given to use a broker")
+        if common.data is None:
+            raise self.refuse(("brokers", "data"), f"missing: must be given, here or for the node {node}")
+        return BrokersSettings.model_validate(dict(common))
+
+    @property
+    def mesh_broker(self) -> BrokerSettings:
+        """The broker that all share. Raises MeshFileError where none is given."""
+        if self.common is not None:
+            return self.common.mesh
+        for own in self.nodes.values():
+            if own.brokers is not None:
+                return own.brokers.mesh
+        raise self.refuse(("brokers",), "missing: must be given to use a broker")
+
+    def trusts_broker(self, node: str) -> bool:
+        """Return whether the mesh broker also carries the node's data, and is trusted, as far as is known."""
+        own = self.nodes.get(node)
+        brokers = self.common if own is None or own.brokers is None else own.brokers
+        return own is not None and brokers is not None and brokers.trust_broker
+
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
     """Return what the mesh file says. Raises MeshFileError with every mistake found, a line each.
@@ -73,16 +109,18 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
     owns = {name: own for name, own in tree["nodes"].items() if not _is_elsewhere(path, own)}
     read = {name: reader.attempt(partial(reader.node, own, path, name)) for name, own in owns.items()}
     nodes = {name: own for name, own in read.items() if own is not None}
-    held_out = None
+    held_out, common = None, None
     if tree["held_out"] is not None:
         held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
+    if tree["brokers"] is not None:
+        common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
     if mesh is not None:
         reader.note(shared_problems(str(path), mesh))
         reader.note(own_problems(str(path), mesh, tuple(tree["nodes"]), nodes, held_out))
     if reader.wrong or mesh is None:
         raise MeshFileError(reader.wrong)
     elsewhere = {name: str(path.parent / own) for name, own in tree["nodes"].items() if name not in owns}
-    return MeshFile(path, mesh, nodes, elsewhere, held_out)
+    return MeshFile(path, mesh, nodes, elsewhere, held_out, common)
 
 
 def _is_elsewhere(path: Path, own: object) -> bool:
@@ -109,7 +147,7 @@ class _Reader:
         self.wrong.extend(problem.line for problem in found)
 
     def parts(self, path: Path) -> dict[str, Any]:
-        """Return the parts of the file, `nodes` a mapping, `held_out` None unless given."""
+        """Return the parts of the file, `nodes` a mapping, the others None unless given."""
         tree = read_yaml(path)
         if not isinstance(tree, dict) or "mesh" not in tree:
             raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
@@ -119,7 +157,7 @@ class _Reader:
         if not isinstance(nodes, dict | None):
             self.note([Problem(str(path), ("nodes",), "must be a mapping from names to own parts", nodes)])
             nodes = None
-        return {"mesh": tree["mesh"], "nodes": nodes or {}, "held_out": tree.get("held_out")}
+        return {key: tree.get(key) for key in _PARTS} | {"nodes": nodes or {}}
 
     def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
         """Return the settings in `tree`, which stands at `path` of the file. Raises MeshFileError."""

@@ -37,9 +37,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
 
     Raises MeshFileError where the node has no source here, or the source cannot be read.
     """
-    settings, path = file.own(node).source, ("nodes", node, "source")
-    if settings is None:
-        raise file.refuse(path, "missing: must be given to run the node here")
+    settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, LocalisationSettings):
         return _localisation(settings, file.mesh, node, seed)
     found, decoder = _opened(file, settings, path)
@@ -76,23 +74,70 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     return Source(map(RawRecord, found), decoder)
 
 
+def decoder(file: MeshFile, node: str) -> SchemaDecoder:
+    """Return what decodes the node's records, wherever they come from. Raises MeshFileError.
+
+    The columns of a CSV line are those of the settings, or of the header of the file that is named there.
+    """
+    settings = _source(file, node)
+    if isinstance(settings, LocalisationSettings):
+        return SchemaDecoder(_MEASURED, json_fields)
+    return _decoder(file, settings, ("nodes", node, "source"))
+
+
+def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings:
+    settings = file.own(node).source
+    if settings is None:
+        raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")
+    return settings
+
+
 def _opened(
     file: MeshFile, settings: FileSettings, path: tuple[str, ...]
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the lines of a file, after its header where it has one, and their decoder."""
-    found = _guarded(file, settings.path, path)
+    found = _lines(file, settings, path)
+    if settings.kind == "csv" and settings.columns is None:
+        return found, _with_header(file, settings, path, next(found, None))
+    return found, _decoder(file, settings, path)
+
+
+def _decoder(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> SchemaDecoder:
     if settings.kind == "json-lines":
-        return found, SchemaDecoder(settings.record, json_fields)
-    header = next(found, None)
+        return SchemaDecoder(settings.record, json_fields)
+    if settings.columns is not None:
+        return _of_columns(file, settings, path, settings.columns, "columns")
+    if settings.path in {None, "-"}:
+        raise file.refuse(
+            (*path, "columns"), "missing: must say what is on a CSV line that no header goes before"
+        )
+    return _with_header(file, settings, path, next(_lines(file, settings, path), None))
+
+
+def _with_header(
+    file: MeshFile, settings: FileSettings, path: tuple[str, ...], header: bytes | None
+) -> SchemaDecoder:
     columns = None if header is None else csv_row(header)
     if columns is None:
         raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
+    return _of_columns(file, settings, path, tuple(columns), f"the header of {settings.path}")
+
+
+def _of_columns(
+    file: MeshFile, settings: FileSettings, path: tuple[str, ...], columns: tuple[str, ...], where: str
+) -> SchemaDecoder:
     for name in settings.record.columns:
         if columns.count(name) != 1:
             what = "twice" if name in columns else "not"
-            allowed = f"{what} in the header of {settings.path}, which is {json.dumps(columns)[1:-1]}"
+            allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
             raise file.refuse((*path, "schema"), allowed, name)
-    return found, SchemaDecoder(settings.record, csv_fields(tuple(columns)))
+    return SchemaDecoder(settings.record, csv_fields(columns))
+
+
+def _lines(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+    if settings.path is None:
+        raise file.refuse((*path, "path"), "missing: must be given to read the records here")
+    return _guarded(file, settings.path, path)
 
 
 def _guarded(file: MeshFile, name: str, path: tuple[str, ...]) -> Iterator[bytes]:

@@ -31,7 +31,7 @@ def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     for names in _alike(mesh):
         yield from _privacy(mesh, names, rounds)
     yield from _warnings(file)
-    trusting = {name for name, own in file.nodes.items() if own.trusted_broker}
+    trusting = {name for name in file.nodes if file.trusts_broker(name)}
     made = {name: build.guarantee(mesh, name, trusted_broker=name in trusting) for name in mesh.nodes}
     yield from (("guarantee", sentence) for sentence in promises(made))
     yield from _waiting(mesh)

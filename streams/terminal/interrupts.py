@@ -21,7 +21,8 @@ class OrderlyEnd:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        # after two of them the process only writes what there is: a third must not tear that
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self._stopped else self._before)
         if self._stopped and kind is None:
             raise KeyboardInterrupt
 

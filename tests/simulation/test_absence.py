@@ -58,7 +58,7 @@ class Watched:
 
 def edges_from(file, name):
     parts = mesh_parts(file)
-    return [parts.topics.edge(name, target) for target in parts.neighbours(name)[1]]
+    return [parts.topics.edge(name, target) for target in parts.scheduler.schedule.graph.neighbours(name)[1]]
 
 
 def final(mesh, name):

@@ -71,7 +71,7 @@ def releases(mesh: MemoryMesh):
     copies: dict[tuple[str, str, int], int] = {}
     for source in mesh.nodes:
         expected = mesh.parts.expected(source)
-        for target in mesh.parts.neighbours(source)[1]:
+        for target in mesh.parts.scheduler.schedule.graph.neighbours(source)[1]:
             for value in mesh.bus.read(mesh.parts.topics.edge(source, target), 0):
                 message = decode_release(value, expected)
                 values.setdefault((source, message.round), set()).add(message.release.tobytes())

@@ -33,8 +33,9 @@ class MeshSettings(Settings):
     """What all parties share. `run` is one execution: a new one has a new name.
 
     `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
-    rejoin. `rounds` none: until stopped. `seed` is for schedules, data order and simulated noise, never for
-    exact noise.
+    rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without
+    a heartbeat after which a scheduler plans without a node. `rounds` none: until stopped. `seed` is for
+    schedules, data order and simulated noise, never for exact noise.
     """
 
     name: Name
@@ -50,6 +51,7 @@ class MeshSettings(Settings):
     topology: TopologySettings
     horizon: int = Field(32, ge=4, le=4096)
     round_timeout: Seconds = 5.0
+    silence: Seconds = 10.0
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     min_members: Count | None = None
     seed: int = Field(0, ge=0)

@@ -52,17 +52,24 @@ class TakeSettings(Settings):
 class FileSettings(Settings):
     """Records in a file, one a line, gzip by its suffix `.gz`; or, with `-`, on standard input.
 
-    `shuffle`: in an order that the mesh's seed gives, before `take`. CSV starts with a header row.
+    Without a path they come from a broker alone. `shuffle`: in an order that the mesh's seed gives, before
+    `take`. CSV starts with a header row, unless `columns` names what is on a line.
     """
 
     kind: Literal["csv", "json-lines"]
-    path: Annotated[str, BeforeValidator(_resolved)]
+    path: Annotated[str | None, BeforeValidator(_resolved)] = None
     record: SchemaSettings = Field(alias="schema")
+    columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     take: TakeSettings | None = None
     shuffle: bool = False
 
     @model_validator(mode="after")
-    def _shuffled_from_a_file(self) -> Self:
+    def _whole(self) -> Self:
+        if self.columns is not None and self.kind != "csv":
+            raise refusal("goes with kind csv", "columns")
+        repeated = [name for k, name in enumerate(self.columns or ()) if name in (self.columns or ())[:k]]
+        if repeated:
+            raise refusal(f"{repeated[0]} is named twice", "columns")
         if self.shuffle and self.path == "-":
             raise refusal("standard input cannot be shuffled: must be false", "shuffle")
         return self
@@ -100,21 +107,27 @@ class BrokerSettings(Settings):
         return self
 
 
-class BrokersSettings(Settings):
-    """`data`: the party's own broker. `mesh`: the one that all share. The same only with `trust_broker`."""
+class CommonBrokers(Settings):
+    """`mesh`: the broker that all share. `data`: the party's own. The same only with `trust_broker`."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    data: BrokerSettings
     mesh: BrokerSettings
+    data: BrokerSettings | None = None
     trust_broker: bool = False
 
     @model_validator(mode="after")
     def _apart_unless_trusted(self) -> Self:
-        shared = _servers(self.data) & _servers(self.mesh)
+        shared = self.data is not None and _servers(self.data) & _servers(self.mesh)
         if shared and not self.trust_broker:
             raise refusal("data and mesh are the same broker: must be true, or two brokers", "trust_broker")
         return self
+
+
+class BrokersSettings(CommonBrokers):
+    """The brokers of a node."""
+
+    data: BrokerSettings
 
 
 def _servers(broker: BrokerSettings) -> set[str]:
@@ -126,8 +139,3 @@ class NodeSettings(Settings):
 
     source: SourceSettings | None = None
     brokers: BrokersSettings | None = None
-
-    @property
-    def trusted_broker(self) -> bool:
-        """Whether the mesh broker also carries the data, and is trusted."""
-        return self.brokers is not None and self.brokers.trust_broker

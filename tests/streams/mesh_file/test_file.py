@@ -120,8 +120,8 @@ def test_a_mistake_in_an_own_file_is_told_there(tmp_path):
         load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {})
     assert caught.value.lines == (
         f'{tmp_path}/b.yaml: source.kind: "tsv": must be csv or json-lines or localisation',
-        f"{tmp_path}/b.yaml: brokers.data.servers: {UNSET.format('HERE')}",
         f"{tmp_path}/b.yaml: brokers.mesh.password: {UNSET.format('SECRET')}",
+        f"{tmp_path}/b.yaml: brokers.data.servers: {UNSET.format('HERE')}",
     )
 
 
@@ -137,8 +137,36 @@ def test_brokers_come_from_the_environment_and_a_password_is_never_shown(tmp_pat
 def test_one_broker_for_both_needs_trust(tmp_path):
     both = OWN.replace("${HERE}:9092", "two:9092")
     write(tmp_path, b=both + "  trust_broker: true\n", schema=SCHEMA)
-    own = load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {"SECRET": "s"}).own("b")
-    assert own.trusted_broker
+    file = load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {"SECRET": "s"})
+    assert file.trusts_broker("b")
+    assert not file.trusts_broker("a")
+
+
+COMMON = "brokers: {mesh: {servers: m:1}, data: {servers: d:1}}\n"
+
+
+def test_a_node_without_brokers_takes_the_common_ones(tmp_path):
+    write(tmp_path, b=OWN.replace("${HERE}", "here"), schema=SCHEMA)
+    file = load(write(tmp_path, mesh=BASE + "  b: b.yaml\n" + COMMON), {"SECRET": "s"})
+    assert file.brokers("a").data.servers == "d:1"
+    assert file.brokers("b").data.servers == "here:9092"
+    assert file.mesh_broker.servers == "m:1"
+
+
+def test_a_scheduler_needs_the_mesh_broker_alone(tmp_path):
+    file = load(write(tmp_path, mesh=BASE.rpartition("nodes:")[0] + "brokers: {mesh: {servers: m:1}}\n"))
+    assert file.mesh_broker.servers == "m:1"
+
+
+def test_what_no_one_names_is_asked_for(tmp_path):
+    file = load(write(tmp_path, mesh=BASE))
+    with pytest.raises(MeshFileError, match=r"nodes\.a\.brokers: missing"):
+        file.brokers("a")
+    with pytest.raises(MeshFileError, match="brokers: missing"):
+        _ = file.mesh_broker
+    file = load(write(tmp_path, mesh=BASE + "brokers: {mesh: {servers: m:1}}\n"))
+    with pytest.raises(MeshFileError, match=r"brokers\.data: missing"):
+        file.brokers("a")
 
 
 def test_overrides_are_a_nodes_own_and_the_rest_is_the_meshs(tmp_path):

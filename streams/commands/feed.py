@@ -1,0 +1,96 @@
+"""`mirrormesh feed`: records to a node's data topic."""
+
+import math
+from typing import Annotated
+
+import typer
+
+from streams.bus import BusError
+from streams.commands.arguments import MeshArgument
+from streams.commands.usage import UsageError
+from streams.feed.feed import Fed
+from streams.feed.feed import feed as feed_topic
+from streams.feed.opening import Wanted
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
+from streams.mesh_file.file import load
+from streams.terminal.wording import counted
+
+NodeArgument = Annotated[str, typer.Argument(metavar="NAME", help="The node.", show_default=False)]
+FileArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE",
+        help="In place of the file of the node's source, read as that one; - is standard input.",
+        show_default=False,
+    ),
+]
+RateOption = Annotated[
+    float | None, typer.Option("--rate", metavar="R", help="R records a second. [default: full speed]")
+]
+TimestampsOption = Annotated[
+    bool,
+    typer.Option(
+        "--timestamps", help="At the pace of the records' own times, which Kafka's timestamps then are."
+    ),
+]
+RecordsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--records", min=1, metavar="N", help="The first N alone, with those that are there already."
+    ),
+]
+
+
+def feed(
+    mesh: MeshArgument,
+    name: NodeArgument,
+    file: FileArgument = None,
+    *,
+    rate: RateOption = None,
+    timestamps: TimestampsOption = False,
+    records: RecordsOption = None,
+) -> None:
+    """Feed the records of a node's source to its data topic, each once and in order.
+
+    Started again, after whatever end, it goes on after the last line that the topic holds: a record that is
+    fed twice would be learnt from twice. So a topic takes one source, from its first line on, standard input
+    included; shuffle and take of the mesh file hold. A generator gives what the mesh's rounds take.
+
+    A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
+    line and the reason, and an empty one keeps its place.
+
+    The topic that provision makes keeps 1 GiB: do not feed further ahead of the node than that. With slots by
+    time Kafka's timestamps are always the records' own, and --timestamps sends each at its time.
+
+    \b
+    Examples:
+      mirrormesh feed mesh.yaml bank-1
+      mirrormesh feed mesh.yaml bank-1 records.csv.gz --rate 500
+      zcat records.csv.gz | mirrormesh feed mesh.yaml bank-1 -
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if rate is not None and timestamps:
+        raise UsageError("--rate and --timestamps are two paces: must be one of them")
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"--rate is {rate:g}: must be a number above 0")
+    wanted = Wanted(file, records, rate, timestamps)
+    with Stop() as stop:
+        try:
+            fed = feed_topic(load(mesh), name, wanted, stop)
+        except Stopped:
+            raise typer.Exit(stop.exit_code) from None
+        except BusError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+        typer.echo(_summary(fed))
+        if fed.stopped:
+            raise typer.Exit(stop.exit_code)
+
+
+def _summary(fed: Fed) -> str:
+    if not fed.records:
+        return f"{fed.topic}: nothing fed; it holds {counted(fed.before, 'line')}"
+    last, seconds = fed.before + fed.records, max(fed.seconds, 0.001)
+    lines = f"lines {fed.before + 1:,} to {last:,}"
+    speed = f"{fed.seconds:.1f} s, {fed.records / seconds:,.0f} records/s"
+    return f"{fed.topic}: fed {counted(fed.records, 'record')} ({lines}), {fed.bad:,} bad, in {speed}"

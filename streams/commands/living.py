@@ -1,0 +1,74 @@
+"""What the commands that run a process on a broker have in common: options, log, exit codes."""
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from streams.bus import BusError
+from streams.commands.usage import UsageError
+from streams.kafka.preflight import PreflightFailed
+from streams.live.outcome import Ended
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
+from streams.logs import start_logging
+from streams.metrics.endpoint import NotServed
+
+
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """How much is said."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogOption = Annotated[LogFormat, typer.Option("--log", help="How a line of the log looks.")]
+LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="How much the log says.")]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="[ADDRESS:]PORT", help="Serve the shared metrics there (127.0.0.1 unless given)."
+    ),
+]
+
+
+def address(option: str, text: str | None) -> tuple[str, int] | None:
+    """Return the (address, port) in `text`; None for None. Raises UsageError."""
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise UsageError(f"{option} {text}: must be a port, or address:port, with a port from 1 to 65535")
+    return host or "127.0.0.1", int(port)
+
+
+def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, level: LogLevel) -> None:
+    """Do `work` until it ends, or is asked to stop; then leave with the exit code."""
+    start_logging(json=form is LogFormat.JSON, level=level.value)
+    with Stop() as stop:
+        try:
+            work(stop)
+        except Stopped:
+            log.info("stopped, as asked")
+        except Ended as ended:
+            log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)
+            raise typer.Exit(ended.exit_code) from None
+        except PreflightFailed as failed:
+            for line in failed.lines:
+                log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
+            raise typer.Exit(1) from None
+        except (BusError, NotServed) as error:
+            log.error("%s", error)  # noqa: TRY400 # as above
+            raise typer.Exit(1) from None
+    raise typer.Exit(stop.exit_code)

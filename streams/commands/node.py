@@ -1,0 +1,69 @@
+"""`mirrormesh node`: one node's process on a broker."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.commands.arguments import MeshArgument
+from streams.commands.living import LevelOption, LogFormat, LogLevel, LogOption, MetricsOption, address, live
+from streams.commands.usage import writable_folder
+from streams.mesh_file.file import load
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The node, as the mesh file names it.", show_default=False)
+]
+
+
+def node(
+    mesh: MeshArgument,
+    name: NameArgument,
+    *,
+    state: Annotated[
+        Path, typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False)
+    ],
+    spent: Annotated[
+        int, typer.Option("--spent", min=0, metavar="N", help="Charged rounds that no journal here knows of.")
+    ] = 0,
+    no_decisions: Annotated[
+        bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
+    ] = False,
+    metrics: MetricsOption = None,
+    private_metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--private-metrics",
+            metavar="[ADDRESS:]PORT",
+            help="Serve the private metrics there: they tell about the data.",
+        ),
+    ] = None,
+    web: Annotated[
+        str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
+    ] = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run one node: it reads its own data topic, learns with its neighbours, and never shows its records.
+
+    Needs the topics (`mirrormesh provision`) and plans (`mirrormesh scheduler`). Killed and started again, it
+    goes on where its journal ends. SIGTERM ends it in order.
+
+    \b
+    Examples:
+      mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
+      mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    from streams.live.node_process import NodeOptions, NodeProcess  # noqa: PLC0415 # Faust takes half a second
+
+    options = NodeOptions(
+        state,
+        spent,
+        decisions=not no_decisions,
+        metrics=address("--metrics", metrics),
+        private_metrics=address("--private-metrics", private_metrics),
+        web=address("--web", web),
+    )
+    process = NodeProcess(load(mesh), name, options)
+    writable_folder(state)
+    live(logging.getLogger(f"mirrormesh.node.{name}"), process.run, log, level)

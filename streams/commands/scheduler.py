@@ -1,0 +1,27 @@
+"""`mirrormesh scheduler`: plans the rounds of a mesh on its broker."""
+
+from functools import partial
+
+from streams.commands.arguments import MeshArgument
+from streams.commands.living import LevelOption, LogFormat, LogLevel, LogOption, MetricsOption, address, live
+from streams.live.scheduler_process import LOGGER, run_scheduler
+from streams.mesh_file.file import load
+
+
+def scheduler(
+    mesh: MeshArgument,
+    *,
+    metrics: MetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Plan which edges are on in which round, ahead of the nodes. Any number may run: the first plan wins.
+
+    It sees releases and heartbeats, never data. Killed and started again, it goes on.
+
+    \b
+    Example:
+      mirrormesh scheduler mesh.yaml --metrics 9100
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    work = partial(run_scheduler, load(mesh), metrics=address("--metrics", metrics))
+    live(LOGGER, work, log, level)

@@ -1,0 +1,38 @@
+"""Where a stream begins to read: at the journal's position, as far as the logs still have it."""
+
+from collections.abc import Mapping
+
+from nodes.journal import DataPosition
+from streams.data.collector import SlotCollector
+from streams.kafka.errors import OffsetOutOfRange
+
+
+class Start:
+    """The position of a stream that starts at `given` (None: the topic's end) and fills a collector."""
+
+    def __init__(self, topic: str, given: DataPosition | None, collector: SlotCollector) -> None:
+        self._topic, self._given, self._collector = topic, given, collector
+
+    @property
+    def next(self) -> Mapping[int, int]:
+        """The offset of each partition's next record."""
+        return self._collector.next
+
+    def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
+        """Take the logs' first offsets and ends. Raises OffsetOutOfRange for a position beyond an end."""
+        given = None if self._given is None else dict(self._given)
+        offsets, lost = {}, 0
+        for partition, (first, end) in spans.items():
+            offset = end if given is None else given.get(partition, first)
+            if offset > end:
+                said = (
+                    f"the position of partition {partition} is beyond the log's end: the topic was made anew"
+                )
+                raise OffsetOutOfRange(self._topic, said)
+            lost += max(0, first - offset)
+            offsets[partition] = max(first, offset)
+        self._collector.start(offsets, lost)
+
+    def lose(self, count: int) -> None:
+        """Count records that went from a log before they were read."""
+        self._collector.start({}, count)

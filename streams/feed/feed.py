@@ -1,0 +1,82 @@
+"""One feed, from the source to the topic."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streams.feed.errors import FeedFailed
+from streams.feed.lines import Line, Lines
+from streams.feed.opening import Wanted, opened
+from streams.feed.pace import Pace
+from streams.feed.progress import shown
+from streams.feed.topic import ANEW, FeedTopic, feed_topic
+from streams.feed.waiting import Waiting
+from streams.feed.writer import Writer
+from streams.live.process import Stopped, reached
+from streams.live.stopping import Stop
+from streams.mesh_file.file import MeshFile
+from streams.terminal.wording import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What a feed came to: the topic held `before` lines, and holds `records` more, `bad` of them empty."""
+
+    topic: str
+    before: int
+    records: int
+    bad: int
+    seconds: float
+    stopped: bool
+
+
+def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
+    """Feed a node's data topic until its source ends, or it is asked to stop; waits for the broker.
+
+    Raises MeshFileError for what cannot be fed as wanted, Stopped where it had not begun yet, BusError
+    where the broker or the topic does not allow it: what is acknowledged is in the topic.
+    """
+    broker = file.brokers(node).data
+    source = opened(file, node, wanted)
+    reached(broker, stop)
+    by_time = file.mesh.slots.by == "time"
+    topic = feed_topic(broker, node, by_time=by_time, timed=source.timed)
+    lines, waiting = Lines(source, topic.largest), Waiting(stop)
+    with waiting:
+        _skip(lines, topic)
+    left = None if source.most is None else max(0, source.most - topic.line)
+    pace = Pace(topic.ahead, rate=wanted.rate, by_timestamps=wanted.timestamps, replay=not by_time)
+    began = time.monotonic()
+    writer = Writer(broker, node, topic, stop)
+    stopped = False
+    try:
+        with shown(source.most) as tell:
+            for line in _before_end(lines, left, waiting):
+                writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
+                writer.put(line)
+                tell(topic.line + writer.acknowledged, writer.bad)
+            writer.finish()
+    except Stopped:
+        stopped = True
+    finally:
+        writer.close()
+    seconds = time.monotonic() - began
+    return Fed(topic.name, topic.line, writer.acknowledged, writer.bad, seconds, stopped)
+
+
+def _skip(lines: Lines, topic: FeedTopic) -> None:
+    """Pass over what the topic holds. Raises FeedFailed unless that is where these lines begin."""
+    if topic.line and lines.skip(topic.line) != topic.mark:
+        text = f"{topic.name}: the {counted(topic.line, 'line')} that it holds are not the first of these"
+        raise FeedFailed(f"{text}: {ANEW}")
+
+
+def _before_end(lines: Lines, left: int | None, waiting: Waiting) -> Iterator[Line]:
+    """Yield the lines, `left` at most. Raises Stopped."""
+    while left is None or left > 0:
+        with waiting:
+            line = next(lines, None)
+        if line is None:
+            return
+        left = None if left is None else left - 1
+        yield line

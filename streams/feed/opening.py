@@ -1,0 +1,87 @@
+"""What a feed is to feed: the source that the mesh file names, or the file given in its place."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
+from streams.sources.decoder import SchemaDecoder
+from streams.sources.opening import Source, open_source
+
+TimeOf = Callable[[bytes], float | None]
+"""Reads a record's time, in seconds since 1970; None where it has none that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for beside the mesh file.
+
+    `path` is fed in place of the source's own, `-` is standard input; `records`: the first so many alone;
+    `rate`: so many a second; `timestamps`: at the records' own pace.
+    """
+
+    path: str | None = None
+    records: int | None = None
+    rate: float | None = None
+    timestamps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source and how to feed it.
+
+    `timed`: Kafka's timestamps are the records' own, read by `time_of` where the source does not give them.
+    `most`: how many lines the topic shall hold in the end; None: all.
+    """
+
+    source: Source
+    timed: bool
+    most: int | None
+    time_of: TimeOf | None
+
+
+def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
+    """Open the source of a node. Raises MeshFileError where it cannot be fed as wanted."""
+    settings = file.own(node).source
+    if wanted.path is not None:
+        settings = _in_place(file, node, wanted.path)
+        own = file.own(node).model_copy(update={"source": settings})
+        file = replace(file, nodes={**file.nodes, node: own})
+    if wanted.timestamps:
+        _check_times(file, node)
+    most = wanted.records
+    if most is None and isinstance(settings, LocalisationSettings):
+        most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    source = open_source(file, node, file.mesh.seed)
+    by_time = file.mesh.slots.by == "time"
+    # With slots by time the source itself gives the times: those of a generator stand in no record.
+    decoder = source.decoder
+    read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
+    return Opened(source, by_time or wanted.timestamps, most, read)
+
+
+def _in_place(file: MeshFile, node: str, path: str) -> FileSettings:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if not isinstance(settings, FileSettings):
+        raise file.refuse(at, f"must have the kind and schema of {path}")
+    if path == "-" and settings.shuffle:
+        raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
+    return settings.model_copy(update={"path": path})
+
+
+def _check_times(file: MeshFile, node: str) -> None:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if isinstance(settings, FileSettings) and settings.record.timestamp is None:
+        raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
+    if isinstance(settings, LocalisationSettings) and file.mesh.slots.by != "time":
+        raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
+
+
+def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
+    """Return how many records of a generator a run takes; it would go on for ever."""
+    mesh = file.mesh
+    if mesh.rounds is None and not paced:
+        text = "none, and a generator has no end: must be a number, or give --records or --rate"
+        raise file.refuse(("mesh", "rounds"), text)
+    size = mesh.slots.size if mesh.slots.by == "count" else 1  # one a period
+    return None if mesh.rounds is None else mesh.rounds * size

@@ -1,0 +1,42 @@
+"""When each record of a feed is due."""
+
+_BURST = 0.1
+
+
+class Pace:
+    """At full speed, at `rate` records a second, or `by_timestamps`.
+
+    A feed that was held up makes up for a tenth of a second of its rate: a burst would be another rate.
+    `replay`: what lies in the past keeps its intervals; else it is due at once, since slots by time go by
+    the clock. `ahead`: seconds that a record's time may be ahead of the clock, as the topic takes it.
+    """
+
+    def __init__(
+        self, ahead: float, *, rate: float | None = None, by_timestamps: bool = False, replay: bool = False
+    ) -> None:
+        self._ahead, self._rate, self._by_timestamps, self._replay = ahead, rate, by_timestamps, replay
+        self._next: float | None = None
+        self._shift: float | None = None
+
+    def delay(self, timestamp: float | None, wall: float, steady: float) -> float:
+        """Return the seconds from now until the next record is due.
+
+        Parameters
+        ----------
+        timestamp : float or None
+            Its own time.
+        wall, steady : float
+            Now, in seconds since 1970 and on a clock that is never set.
+        """
+        delay = 0.0
+        if self._rate is not None:
+            due = steady if self._next is None else max(self._next, steady - _BURST)
+            self._next = due + 1.0 / self._rate
+            delay = due - steady
+        if timestamp is not None:
+            delay = max(delay, timestamp - self._ahead - wall)
+            if self._by_timestamps:
+                if self._shift is None:
+                    self._shift = max(0.0, wall - timestamp) if self._replay else 0.0
+                delay = max(delay, timestamp + self._shift - wall)
+        return max(0.0, delay)

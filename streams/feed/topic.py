@@ -1,0 +1,107 @@
+"""The data topic before a feed: whether it can be fed, and what it holds already.
+
+A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So a line that is missing,
+or there twice, or a stranger's record, is seen at once.
+"""
+
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from streams.feed.errors import FeedFailed
+from streams.kafka.access import Access
+from streams.kafka.admin import Admin
+from streams.kafka.connection import PATIENCE, consumer_settings
+from streams.kafka.errors import Unreachable
+from streams.kafka.logs import Logs
+from streams.kafka.preflight import preflight
+from streams.kafka.topic_specs import OVERHEAD
+from streams.mesh_file.settings.node import BrokerSettings
+from streams.topics import DataTopics
+
+LINE, MARK = "line", "mark"
+"""The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
+ANEW = "feed what it was begun with, or delete it, provision it, and give the run a new name"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTopic:
+    """A data topic that can be fed: it holds `line` lines, the last of which has the mark.
+
+    `largest` is the longest value that it takes, in bytes; with `timed` records keep their own times,
+    which may be `ahead` seconds ahead of the clock.
+    """
+
+    name: str
+    letters: str
+    largest: int
+    ahead: float
+    timed: bool
+    line: int
+    mark: bytes | None
+
+
+def access(node: str) -> Access:
+    """Return what a feed needs on the data broker; it describes the settings of its topic too."""
+    topics = DataTopics(node)
+    return Access((topics.records,), (topics.records, topics.dead_letters))
+
+
+def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
+    """Look at the data topic of a node. Raises BusError where it cannot be fed: see `PreflightFailed`."""
+    topics = DataTopics(node)
+    name = topics.records
+    preflight(broker, access(node), {}, (name,) if by_time else ())
+    with Admin(broker) as admin:
+        found = admin.topics([name])[name]
+    if not found.configs:
+        raise FeedFailed(f"{broker.servers}: {name}: these credentials may not read its configs")
+    if timed and found.configs["message.timestamp.type"] != "CreateTime":
+        words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
+        raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")
+    line, mark = _held(broker, name, found.partitions)
+    return FeedTopic(
+        name,
+        topics.dead_letters,
+        max(0, int(found.configs["max.message.bytes"]) - OVERHEAD),
+        int(found.configs["message.timestamp.after.max.ms"]) / 2000,  # half: the broker's clock is not ours
+        timed,
+        line,
+        mark,
+    )
+
+
+def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, bytes | None]:
+    """Return how many lines a topic holds, and the mark of the last. Raises FeedFailed."""
+    logs = Logs(broker)
+    try:
+        for partition in range(1, partitions):
+            if logs.span(topic, partition)[1] > 0:
+                where = f"partition {partition} holds records, and a feed writes to partition 0 alone"
+                raise FeedFailed(f"{topic}: {where}: {ANEW}")
+        first, end = logs.span(topic)
+    finally:
+        logs.close()
+    if end == 0:
+        return 0, None
+    if first == end:
+        raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
+    headers = dict(_last(broker, topic, end - 1).headers() or [])
+    line, mark = headers.get(LINE), headers.get(MARK)
+    if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
+        raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")
+    if int(line) != end:
+        raise FeedFailed(f"{topic}: line {int(line):,} is its record {end:,}: others wrote to it: {ANEW}")
+    return end, mark
+
+
+def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes]":
+    consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        message = consumer.poll(PATIENCE)
+    finally:
+        consumer.close()
+    if message is None or message.error() is not None:
+        raise Unreachable(f"{broker.servers}: the last record of {topic} cannot be read")
+    return message

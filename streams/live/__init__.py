@@ -1,0 +1,1 @@
+"""The processes of a mesh on a broker: nodes and schedulers."""

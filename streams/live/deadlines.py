@@ -1,0 +1,81 @@
+"""When a silent source is given up: not before its edge was read to the end after the deadline.
+
+The deadline starts when the own release is acknowledged, and stands still while fetches fail.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from nodes.events import StartDeadline
+from streams.kafka.bus import KafkaBus
+from streams.kafka.errors import Unreachable
+from streams.kafka.reader import Reader
+from streams.live.fetch_clock import FetchClock
+from streams.live.loop import Loop
+
+AGAIN = 0.1
+"""Seconds until it looks again, while the broker is away."""
+
+
+class Deadlines:
+    """The deadline of the round at hand: one at a time. `passed` is done in the loop's thread."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        clock: FetchClock,
+        bus: KafkaBus,
+        reader: Reader,
+        edges: Sequence[str],
+        timeout: float | None,
+        passed: Callable[[int], None],
+    ) -> None:
+        self._loop, self._clock, self._bus, self._reader = loop, clock, bus, reader
+        self._edges, self._timeout, self._passed = edges, timeout, passed
+        self._sent = self._acknowledged = 0
+        self._began = 0.0  # by the clock: the last release was acknowledged, or the deadline asked for
+        self._current: StartDeadline | None = None
+
+    def sent(self) -> None:
+        """Count a release that was sent."""
+        self._sent += 1
+
+    def acknowledged(self) -> None:
+        """Count one that the broker has; from the reader's thread alone."""
+        self._began = self._clock.now()
+        self._acknowledged += 1
+
+    def start(self, started: StartDeadline) -> None:
+        """Begin the deadline of a round."""
+        self._current = started
+        if self._acknowledged == self._sent:
+            self._began = self._clock.now()
+        self._look(started)
+
+    def cancel(self) -> None:
+        """Forget the deadline: the round does not need it."""
+        self._current = None
+
+    def _look(self, started: StartDeadline) -> None:
+        if self._current is not started:
+            return
+        left = self._left(started)
+        if left > 0:
+            self._loop.after(left, partial(self._look, started))
+        elif not self._read_to_the_ends(started):
+            self._loop.after(AGAIN, partial(self._look, started))
+
+    def _left(self, started: StartDeadline) -> float:
+        if started.at_once or self._timeout is None:
+            return 0.0
+        if self._acknowledged < self._sent:
+            return AGAIN
+        return self._began + self._timeout - self._clock.now()
+
+    def _read_to_the_ends(self, started: StartDeadline) -> bool:
+        try:
+            ends = {edge: self._bus.end(edge) for edge in self._edges}
+        except Unreachable:
+            return False
+        self._reader.when_read(ends, lambda: self._loop.put(partial(self._passed, started.round)))
+        return True

@@ -1,0 +1,168 @@
+"""One node on a broker: the machine's thread, and everything that it hears of the mesh."""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from nodes.events import Decided, Halt, OpenSlot, Report, SlotClosed, StartDeadline
+from nodes.machine import NodeMachine
+from streams.bus import BusError
+from streams.codec import Reason, Refused, decode_heartbeat, encode_dead_letter
+from streams.kafka.bus import KafkaBus
+from streams.live.deadlines import Deadlines
+from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.loop import Loop
+from streams.live.outcome import Ended, Failed
+from streams.live.start import MeshStart
+from streams.memory.node import Surroundings
+from streams.node_shell import NodeJournal, NodeShell, Ports
+
+LOGGER = logging.getLogger("mirrormesh.node")
+
+
+class Watcher(Protocol):
+    """Who is told what the node does and hears, in the machine's thread: metrics, decisions, the log."""
+
+    def report(self, report: Report) -> None:
+        """Take a report of the machine."""
+
+    def sent(self) -> None:
+        """Take note of a release that the broker has acknowledged; in the reader's thread."""
+
+    def received(self, source: str) -> None:
+        """Take note of a record read from an in-edge."""
+
+    def refused(self, reason: Reason) -> None:
+        """Take note of a peer's record that was refused."""
+
+
+class LiveNode:
+    """Runs a node's machine on one bus. `open_slot` asks for a slot, which comes back by `slot_closed`."""
+
+    def __init__(
+        self,
+        machine: NodeMachine,
+        journal: NodeJournal,
+        surroundings: Surroundings,
+        bus: KafkaBus,
+        open_slot: Callable[[OpenSlot], None],
+        watcher: Watcher,
+    ) -> None:
+        self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
+        self._name, self._topics = machine.identity.name, surroundings.topics
+        self._loop, self._clock = Loop(), FetchClock(time.monotonic)
+        self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
+        self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
+        self._progress = self._topics.progress(self._name)
+        self._deadlines: Deadlines | None = None
+        self._said_hello = False
+        ports = Ports(self._send, open_slot, self._start_deadline, self._report, self._refuse, self._halt)
+        self._shell = NodeShell(
+            machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
+        )
+
+    def slot_closed(self, slot: SlotClosed) -> None:
+        """Take the slot that was asked for. From any thread."""
+        self._loop.put(partial(self._shell.slot_closed, slot))
+
+    def stop(self) -> None:
+        """End `run` after the transition at hand. From any thread."""
+        self._loop.stop()
+
+    def run(self, start: MeshStart) -> None:
+        """Work until `stop`. Raises Ended when the run is over, Failed, JournalError, BusError."""
+        heard_from = self._bus.end(self._progress)
+        plans = self._bus.stored({self._topics.topology: start.topology})[self._topics.topology]
+        offsets = {edge: start.edges[source] for edge, source in self._sources.items()}
+        offsets |= {self._progress: heard_from}
+        offsets[self._topics.topology] = plans[-1].offset + 1 if plans else start.topology
+        reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        try:
+            self._deadlines = Deadlines(
+                self._loop,
+                self._clock,
+                self._bus,
+                reader,
+                tuple(self._sources),
+                self._mesh.round_timeout,
+                self._shell.deadline_passed,
+            )
+            self._loop.every(BEAT, self._shell.beat)
+            self._shell.start(start.records, plans)
+            self._loop.run()
+        finally:
+            reader.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the mesh broker is there. From any thread."""
+        return self._clock.going
+
+    # ------------------------------------------------------------------------- in the reader's thread
+
+    def _read(self, topic: str, offset: int, value: bytes) -> None:
+        source = self._sources.get(topic)
+        if source is not None:
+            self._loop.put(partial(self._release_read, source, offset, value))
+        elif topic == self._progress:
+            self._own_beat_read(value)
+        else:
+            self._loop.put(partial(self._shell.plan_read, offset, value))
+
+    def _own_beat_read(self, value: bytes) -> None:
+        """Keep the clock going; give way to a process of this node that has said hello after this one."""
+        who = self._machine.identity
+        try:
+            beat = decode_heartbeat(value, who.run, who.name, self._mesh.digest)
+        except Refused:
+            return
+        if beat.boot == who.boot:
+            self._clock.beat()
+            self._said_hello = self._said_hello or beat.hello
+        elif beat.hello and self._said_hello:
+            reason = f"another process of node {who.name} has started after this one, and takes its place"
+            self._loop.put(partial(_raise, Failed(reason)))
+
+    def _reading_failed(self, topic: str, error: BusError) -> None:
+        self._loop.put(partial(_raise, Failed(f"{topic} cannot be read any more: {error}")))
+
+    # ------------------------------------------------------------------------ in the machine's thread
+
+    def _release_read(self, source: str, offset: int, value: bytes) -> None:
+        self._watcher.received(source)
+        self._shell.release_read(source, offset, value)
+
+    def _send(self, topic: str, value: bytes) -> None:
+        if topic not in self._edges:
+            self._bus.send(topic, value)
+            return
+        if self._deadlines is not None:
+            self._deadlines.sent()
+        self._bus.send(topic, value, self._acknowledged)
+
+    def _acknowledged(self) -> None:
+        if self._deadlines is not None:
+            self._deadlines.acknowledged()
+        self._watcher.sent()
+
+    def _start_deadline(self, started: StartDeadline) -> None:
+        if self._deadlines is not None:
+            self._deadlines.start(started)
+
+    def _report(self, report: Report) -> None:
+        if self._deadlines is not None and isinstance(report, Decided):
+            self._deadlines.cancel()
+        self._watcher.report(report)
+
+    def _refuse(self, topic: str, value: bytes, refused: Refused) -> None:
+        self._watcher.refused(refused.reason)
+        self._bus.send(self._topics.dead_letters(self._name), encode_dead_letter(topic, value, refused))
+
+    def _halt(self, halt: Halt) -> None:
+        raise Ended(halt.reason)
+
+
+def _raise(error: Ended) -> None:
+    raise error

@@ -1,0 +1,185 @@
+"""One node's process: from its mesh file and its state folder to its end."""
+
+import asyncio
+import logging
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nodes.events import SlotClosed
+from nodes.machine import NodeMachine
+from nodes.membership import Identity
+from streams.data.stream import DataFailed, DataStream
+from streams.journal.journal import Journal
+from streams.kafka.access import node_on_mesh
+from streams.kafka.bus import KafkaBus
+from streams.kafka.provision import check_clusters
+from streams.kafka.topic_specs import data_specs, mesh_specs
+from streams.live.decisions import Decisions
+from streams.live.node import LiveNode
+from streams.live.node_watcher import NodeWatcher
+from streams.live.outcome import Failed
+from streams.live.process import FLUSH, opened, reached
+from streams.live.start import MeshStart, check_data, mesh_start
+from streams.live.stopping import Stop
+from streams.live.surroundings import surroundings
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+from streams.metrics.endpoint import Endpoint
+from streams.metrics.node import NodeMetrics
+from streams.sources.opening import decoder
+from streams.topics import DataTopics
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What its operator says of one process. `spent`: charged rounds that no journal here knows of."""
+
+    state: Path
+    spent: int = 0
+    decisions: bool = True
+    metrics: Address | None = None
+    private_metrics: Address | None = None
+    web: Address | None = None
+
+
+class NodeProcess:
+    """One process of the node `name`. Raises MeshFileError where the file does not say enough."""
+
+    def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
+        self._file, self._name, self._options = file, name, options
+        self._brokers = file.brokers(name)
+        self._mesh = surroundings(file, name)
+        self._decoder = decoder(file, name)
+        noise = build.sampler(file.mesh, name, file.mesh.seed)
+        self._learner = build.learner(file.mesh, name, noise, options.spent)
+        self._log = logging.getLogger(f"mirrormesh.node.{name}")
+
+    def run(self, stop: Stop) -> None:
+        """Live until asked to stop.
+
+        Raises Ended when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
+        """
+        with ExitStack() as closing:
+            journal = closing.enter_context(self._journal())
+            self._reach(stop)
+            check_data(self._log, self._name, journal, self._brokers.data, _new_id)
+            mesh_bus = self._mesh_bus(closing)
+            start = mesh_start(self._log, self._name, journal, self._mesh, mesh_bus, _new_id)
+            live, data = self._assembled(journal, start, mesh_bus, closing)
+            self._say(journal, start)
+            asyncio.run(_serve(live, data, start, stop))
+            self._log.info("stopped, as asked")
+
+    def _journal(self) -> Journal:
+        return Journal(
+            self._options.state / f"{self._name}.journal",
+            run=self._mesh.topics.run,
+            node=self._name,
+            digest=self._mesh.digest,
+            instance=_new_id(),
+            horizon=self._mesh.horizon,
+        )
+
+    def _reach(self, stop: Stop) -> None:
+        brokers = self._brokers
+        clusters = {
+            broker: reached(broker, stop) for broker in {self._file.mesh_broker, brokers.mesh, brokers.data}
+        }
+        check_clusters(self._file, {self._name: brokers}, clusters)
+
+    def _mesh_bus(self, closing: ExitStack) -> KafkaBus:
+        access = node_on_mesh(self._mesh.topics, self._name, self._mesh.expected, self._mesh.targets)
+        bus = opened(self._brokers.mesh, access, mesh_specs(self._file.mesh))
+        closing.callback(bus.close)
+        closing.callback(bus.flush, FLUSH)
+        return bus
+
+    def _decisions(self, closing: ExitStack) -> Decisions | None:
+        if not self._options.decisions:
+            return None
+        topic = DataTopics(self._name).decisions
+        largest = {spec.name: spec.largest for spec in data_specs(self._file.mesh, self._name)}
+        bus = KafkaBus(self._brokers.data, {topic: largest[topic]})
+        closing.callback(bus.close)
+        closing.callback(bus.flush, FLUSH)
+        return Decisions(bus, topic, self._mesh.topics.run)
+
+    def _assembled(
+        self, journal: Journal, start: MeshStart, bus: KafkaBus, closing: ExitStack
+    ) -> tuple[LiveNode, DataStream]:
+        """Return the node and its data stream, put together; each needs the other."""
+        mesh = self._mesh
+        machine = NodeMachine(
+            Identity(self._name, mesh.topics.run, journal.instance, _new_id()),
+            self._learner,
+            mesh.expected,
+            mesh.horizon,
+            deadlines=mesh.round_timeout is not None,
+        )
+
+        def closed(slot: SlotClosed) -> None:
+            live.slot_closed(slot)
+
+        slots = self._file.mesh.slots
+        data = DataStream(
+            self._brokers.data,
+            self._name,
+            partial(build.slots, self._file.mesh),
+            self._decoder,
+            slots.timeout if slots.by == "count" else None,
+            closed,
+            state=self._options.state,
+            web=self._options.web,
+        )
+        metrics = NodeMetrics(
+            self._file.mesh.name,
+            self._name,
+            self._learner,
+            mesh.expected,
+            start.records[-1] if start.records else None,
+            connected=lambda: live.connected,
+            lag=lambda: data.lag,
+            counts=lambda: data.counts,
+        )
+        watcher = NodeWatcher(self._log, metrics, self._decisions(closing))
+        live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
+        served = ((metrics.shared, self._options.metrics), (metrics.private, self._options.private_metrics))
+        for registry, address in served:
+            if address is not None:
+                closing.enter_context(Endpoint(registry, *address))
+        return live, data
+
+    def _say(self, journal: Journal, start: MeshStart) -> None:
+        """Log what is promised, and where the node goes on."""
+        trusted = self._file.trusts_broker(self._name)
+        promise = build.guarantee(self._file.mesh, self._name, trusted_broker=trusted)
+        self._log.info("%s", promise.sentence(self._name))
+        at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
+        self._log.info("instance %s goes on %s", journal.instance, at)
+
+
+async def _serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) -> None:
+    """Run the data stream in this loop, and the machine in a thread, until either ends."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
+    position = start.records[-1].data_position if start.records else ()
+    machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
+    stream = asyncio.ensure_future(data.serve(position, stopped))
+    await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
+    live.stop()
+    stopped.set()
+    await asyncio.wait({machine, stream})
+    try:
+        machine.result()
+        stream.result()
+    except DataFailed as error:
+        raise Failed(str(error)) from error
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)

@@ -1,0 +1,56 @@
+"""Who is told what a node does and hears: its log, its metrics, its party's application."""
+
+import logging
+
+from nodes.events import Decided, Notice, Noticed, Report
+from streams.codec import Reason
+from streams.live.decisions import Decisions
+from streams.metrics.node import NodeMetrics
+
+_LINES = {
+    Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
+    Notice.GIVEN_UP: (logging.WARNING, "%s was silent in round %d: given up"),
+    Notice.OVERFULL: (logging.WARNING, "%s sends far ahead of the plans: round %d was not kept"),
+    Notice.JOINING: (logging.WARNING, "%s asks to join after round %d"),
+    Notice.LISTENED: (logging.INFO, "%s has joined as a listener in round %d"),
+}
+
+
+class NodeWatcher:
+    """Hands everything on. The log says what is out of the ordinary, and once of a source that is silent."""
+
+    def __init__(self, log: logging.Logger, metrics: NodeMetrics, decisions: Decisions | None) -> None:
+        self._log, self._metrics, self._decisions = log, metrics, decisions
+        self._silent: set[str] = set()
+
+    def report(self, report: Report) -> None:
+        """Take a report of the machine."""
+        self._metrics.report(report)
+        if isinstance(report, Noticed):
+            self._noticed(report)
+        elif isinstance(report, Decided) and self._decisions is not None:
+            self._decisions.write(report)
+
+    def sent(self) -> None:
+        """Take note of a release that the broker has acknowledged; in the reader's thread."""
+        self._metrics.sent()
+
+    def received(self, source: str) -> None:
+        """Take note of a record read from an in-edge."""
+        self._metrics.received(source)
+        if source in self._silent:
+            self._silent.discard(source)
+            self._log.info("%s is heard again", source)
+
+    def refused(self, reason: Reason) -> None:
+        """Take note of a peer's record that was refused. Its bytes are in the dead letters."""
+        self._metrics.refused(reason)
+        self._log.warning("a record of a peer was refused: %s", reason.value)
+
+    def _noticed(self, noticed: Noticed) -> None:
+        if noticed.notice is Notice.GIVEN_UP:
+            if noticed.source in self._silent:
+                return
+            self._silent.add(noticed.source)
+        level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
+        self._log.log(level, text, noticed.source, noticed.round)

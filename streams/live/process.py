@@ -1,0 +1,33 @@
+"""What every process on a broker does before it starts, and as it ends."""
+
+from collections.abc import Iterable
+
+from streams.kafka.access import Access
+from streams.kafka.bus import KafkaBus
+from streams.kafka.preflight import preflight
+from streams.kafka.reach import wait_for
+from streams.kafka.topic_specs import TopicSpec
+from streams.live.stopping import Stop
+from streams.mesh_file.settings.node import BrokerSettings
+
+FLUSH = 2.0
+"""Seconds that a process waits, as it ends, for what it has sent to be acknowledged."""
+
+
+class Stopped(Exception):
+    """The process was asked to stop before it had begun."""
+
+
+def reached(broker: BrokerSettings, stop: Stop) -> str:
+    """Wait until the broker answers; return its cluster's id. Raises Stopped, Denied."""
+    cluster = wait_for(broker, stop.asked)
+    if cluster is None:
+        raise Stopped
+    return cluster
+
+
+def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:
+    """Return the bus of a process, after its preflight. Raises PreflightFailed, BusError."""
+    preflight(broker, access, {})
+    largest = {spec.name: spec.largest for spec in specs}
+    return KafkaBus(broker, {topic: largest[topic] for topic in access.topics})

@@ -1,0 +1,94 @@
+"""A scheduler on a broker: one loop that runs the scheduler machine. Any number may run."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+from streams.bus import BusError
+from streams.kafka.bus import KafkaBus
+from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.loop import Loop
+from streams.live.outcome import Ended, Failed
+from streams.scheduler_shell import SchedulerShell, SchedulerWatcher
+from streams.topics import MeshTopics
+from topology.scheduler import SchedulerSettings
+
+
+class LiveScheduler:
+    """Runs the scheduler machine. `current` gives the round that the clock is in (None: slots by count)."""
+
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        topics: MeshTopics,
+        digest: bytes,
+        bus: KafkaBus,
+        boot: bytes,
+        current: Callable[[], int | None],
+        watcher: SchedulerWatcher,
+    ) -> None:
+        self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
+        self._shell = SchedulerShell(settings, topics, digest, bus.send, watcher)
+        self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic), 0.0
+        self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
+
+    @property
+    def connected(self) -> bool:
+        """Whether the mesh broker is there. From any thread."""
+        return self._clock.going
+
+    def stop(self) -> None:
+        """End `run`. From any thread."""
+        self._loop.stop()
+
+    def run(self) -> None:
+        """Plan until `stop`. Raises Ended when the run is over, Failed, BusError."""
+        topology, beats = self._topics.topology, self._topics.scheduler
+        first = {topic: self._bus.span(topic)[0] for topic in (topology, *self._progress)}
+        stored = self._bus.stored(first)
+        offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
+        offsets[beats] = self._bus.end(beats)
+        reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        try:
+            self._loop.every(BEAT, self._beat)
+            values = {topic: [record.value for record in found] for topic, found in stored.items()}
+            self._shell.start(
+                values[topology], {node: values[topic] for topic, node in self._progress.items()}
+            )
+            self._leave_when_over()
+            self._loop.run()
+        finally:
+            reader.close()
+
+    def _read(self, topic: str, _: int, value: bytes) -> None:
+        """Put on the queue what was read; in the reader's thread."""
+        node = self._progress.get(topic)
+        if node is not None:
+            self._loop.put(partial(self._shell.heartbeat_read, node, value))
+        elif topic == self._topics.topology:
+            self._loop.put(partial(self._plan_read, value))
+        elif value == self._boot:
+            self._clock.beat()
+            self._loop.put(self._tick)
+
+    def _reading_failed(self, topic: str, error: BusError) -> None:
+        def fail() -> None:
+            raise Failed(f"{topic} cannot be read any more: {error}")
+
+        self._loop.put(fail)
+
+    def _beat(self) -> None:
+        self._bus.send(self._topics.scheduler, self._boot)
+
+    def _tick(self) -> None:
+        now = self._clock.now()
+        seconds, self._ticked = now - self._ticked, now
+        self._shell.tick(seconds, self._current())
+
+    def _plan_read(self, value: bytes) -> None:
+        self._shell.plan_read(value)
+        self._leave_when_over()
+
+    def _leave_when_over(self) -> None:
+        if self._shell.over:
+            raise Ended("the run is over")

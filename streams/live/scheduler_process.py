@@ -1,0 +1,54 @@
+"""A scheduler's process: from the shared part of its mesh file to its end."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import floor
+
+from streams.kafka.access import scheduler as scheduler_access
+from streams.kafka.topic_specs import mesh_specs
+from streams.live.process import FLUSH, opened, reached
+from streams.live.scheduler import LiveScheduler
+from streams.live.stopping import Stop
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.privacy import TimeSlots
+from streams.metrics.endpoint import Endpoint
+from streams.metrics.scheduler import SchedulerMetrics
+from streams.topics import MeshTopics
+from topology.scheduler import SchedulerSettings
+
+LOGGER = logging.getLogger("mirrormesh.scheduler")
+
+
+def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
+    """Plan until asked to stop. Raises Ended when the run is over, Failed, Stopped, BusError, NotServed."""
+    mesh, broker = file.mesh, file.mesh_broker
+    topics = MeshTopics(mesh.name, mesh.run)
+    settings = SchedulerSettings(
+        mesh.run, build.schedule(mesh, mesh.seed), mesh.horizon, mesh.silence, mesh.min_members, mesh.rounds
+    )
+    reached(broker, stop)
+    with ExitStack() as closing:
+        bus = opened(broker, scheduler_access(topics, mesh.nodes), mesh_specs(mesh))
+        closing.callback(bus.close)
+        closing.callback(bus.flush, FLUSH)
+        figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
+        boot = secrets.token_bytes(16)
+        live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
+        if metrics is not None:
+            closing.enter_context(Endpoint(figures.shared, *metrics))
+        LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
+        stop.then(live.stop)
+        live.run()
+        LOGGER.info("stopped, as asked")
+
+
+def _clock(file: MeshFile) -> Callable[[], int | None]:
+    """Return what gives the round that the clock is in, where slots go by time."""
+    slots = file.mesh.slots
+    if not isinstance(slots, TimeSlots):
+        return lambda: None
+    return lambda: floor((time.time() - slots.start) / slots.period) + 1

@@ -1,0 +1,48 @@
+"""SIGTERM and Ctrl-C: an orderly end, asked for once."""
+
+import signal
+from collections.abc import Callable
+from threading import Event
+from types import FrameType, TracebackType
+from typing import Self
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+class Stop:
+    """While its context lasts, either signal sets `asked` and does what `then` was told, in the main thread.
+
+    `exit_code` is that of a process which was asked to stop.
+    """
+
+    def __init__(self) -> None:
+        self.asked = Event()
+        self.exit_code = 0
+        self._then: list[Callable[[], object]] = []
+
+    def then(self, action: Callable[[], object]) -> None:
+        """Do `action` too: at once where a signal has come already."""
+        self._then.append(action)
+        if self.asked.is_set():
+            action()
+
+    def __enter__(self) -> Self:
+        self._before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
+        if number == signal.SIGINT:
+            self.exit_code = INTERRUPTED
+        if not self.asked.is_set():
+            self.asked.set()
+            for action in self._then:
+                action()

@@ -1,0 +1,1 @@
+"""What operators see: two registries, one for all who run the mesh, one for the party that owns the data."""

@@ -1,0 +1,76 @@
+"""The metrics of a node's process: what its machine and its shell report, into two registries."""
+
+from collections.abc import Callable, Iterable
+
+from nodes.events import Decided, Noticed, Report, Scored, Stepped
+from nodes.journal import JournalRecord
+from nodes.learner import Learner
+from nodes.privacy.private import Private
+from streams.codec import Reason
+from streams.data.counts import DataCounts
+from streams.metrics.private import PrivateFigures
+from streams.metrics.registry import PrivateRegistry, SharedRegistry
+from streams.metrics.shared import SharedFigures
+
+
+class NodeMetrics:
+    """One node's metrics. Serve `shared` to all who run the mesh, and `private` to its owner.
+
+    Parameters
+    ----------
+    mesh, node : str
+        The labels of every metric.
+    learner : Learner
+        Its settings, all public.
+    sources : iterable of str
+        Every provisioned in-edge.
+    record : JournalRecord or None
+        The journal's last one at the start of the process.
+    connected : callable
+        Whether the mesh broker answers. Asked at a scrape, in the scraper's thread, as are the next two.
+    lag : callable
+        How many records of the data topic are not read yet (DataStream.lag).
+    counts : callable
+        What became of the records (DataStream.counts).
+    """
+
+    def __init__(
+        self,
+        mesh: str,
+        node: str,
+        learner: Learner,
+        sources: Iterable[str],
+        record: JournalRecord | None,
+        *,
+        connected: Callable[[], bool],
+        lag: Callable[[], Private[int | None]],
+        counts: Callable[[], Private[DataCounts]],
+    ) -> None:
+        self.shared = SharedRegistry(mesh=mesh, node=node)
+        self.private = PrivateRegistry(mesh=mesh, node=node)
+        self._shared = SharedFigures(self.shared, learner, sources, record, connected)
+        self._private = PrivateFigures(self.private, learner.algorithm.constraint, lag, counts)
+
+    def report(self, report: Report) -> None:
+        """Take what the machine reports: its `Ports.report`, in its thread."""
+        match report:
+            case Scored():
+                self._private.scored(report)
+            case Stepped():
+                self._shared.stepped(report)
+            case Decided():
+                self._shared.decided(report)
+            case Noticed():  # a second value, too: `Evidence` is the same once more
+                self._shared.noticed(report)
+
+    def sent(self, count: int = 1) -> None:
+        """Count releases that the broker has acknowledged, one for each edge. From any thread."""
+        self._shared.sent(count)
+
+    def received(self, source: str) -> None:
+        """Count a release that was read from the edge from `source`. Raises KeyError for no in-edge."""
+        self._shared.received(source)
+
+    def refused(self, reason: Reason) -> None:
+        """Count a peer's message that was refused."""
+        self._shared.refused(reason)

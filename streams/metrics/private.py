@@ -1,0 +1,74 @@
+"""What a node shows its owner alone. The one module of metrics that looks into private values."""
+
+from collections.abc import Callable
+
+import numpy as np
+from prometheus_client import ProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from nodes.constraints import Constraint
+from nodes.events import Scored
+from nodes.privacy.owner import disclosed_to_owner
+from nodes.privacy.private import Private
+from nodes.regret import LocalRegret
+from streams.data.counts import DataCounts
+from streams.metrics.catalogue import PREFIX, PrivateMetric
+from streams.metrics.registry import PrivateRegistry
+
+
+class PrivateFigures:
+    """The private figures of one node. `lag` and `counts` are asked at each scrape."""
+
+    def __init__(
+        self,
+        registry: PrivateRegistry,
+        constraint: Constraint,
+        lag: Callable[[], Private[int | None]],
+        counts: Callable[[], Private[DataCounts]],
+    ) -> None:
+        self._regret = LocalRegret(constraint)
+        self._rounds = 0
+        self._records = registry.counter(PrivateMetric.RECORDS)
+        self._malformed = registry.counter(PrivateMetric.MALFORMED)
+        self._clipped = registry.counter(PrivateMetric.CLIPPED)
+        self._broken = registry.counter(PrivateMetric.BROKEN)
+        self._empty = registry.counter(PrivateMetric.EMPTY)
+        registry.gauge(PrivateMetric.REGRET, self._value)
+        registry.gauge(PrivateMetric.AVERAGE, lambda: self._value() / max(1, self._rounds))
+        registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
+        registry.totals(PrivateMetric.DROPPED, lambda: _dropped(disclosed_to_owner(counts())))
+        registry.collected.register(_Process(registry.labels))
+
+    def scored(self, report: Scored) -> None:
+        """Take what a slot said of the decision."""
+        self._regret.add(report.gradient, report.decision)
+        self._rounds += 1
+        present = disclosed_to_owner(report.observations).present
+        if present.size:
+            self._records.inc(present.size)
+            self._malformed.inc(present.size - int(np.count_nonzero(present)))
+        else:
+            self._empty.inc()
+        self._clipped.inc(disclosed_to_owner(report.clipped))
+        self._broken.inc(disclosed_to_owner(report.broken))
+
+    def _value(self) -> float:
+        return disclosed_to_owner(self._regret.value())
+
+
+def _dropped(counts: DataCounts) -> dict[str, int]:
+    return {"late": counts.late, "overfull": counts.overfull, "lost": counts.lost}
+
+
+class _Process(Collector):
+    """The process's memory, processor time and files, with our prefix and labels."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self._labels, self._process = labels, ProcessCollector(PREFIX, registry=None)
+
+    def collect(self) -> list[Metric]:
+        found = list(self._process.collect())
+        for family in found:
+            family.samples = [sample._replace(labels=self._labels) for sample in family.samples]
+        return found

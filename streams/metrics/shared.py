@@ -1,0 +1,108 @@
+"""What a node shows everyone: functions of releases, plans, settings and peers' messages.
+
+This module cannot look into a private value (a linter contract): whatever it is handed, it shows none.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from nodes.events import Decided, Notice, Noticed, Stepped
+from nodes.journal import JournalRecord
+from nodes.learner import Learner
+from streams.codec import Reason
+from streams.metrics.account import show_account
+from streams.metrics.catalogue import SharedMetric
+from streams.metrics.process import ProcessFigures
+from streams.metrics.registry import SharedRegistry
+
+_OF_A_SOURCE = {
+    Notice.GIVEN_UP: SharedMetric.GIVEN_UP,
+    Notice.CORRECTED: SharedMetric.CORRECTED,
+    Notice.EVIDENCE: SharedMetric.EVIDENCE,
+    Notice.DUPLICATE: SharedMetric.IGNORED,
+    Notice.STALE: SharedMetric.IGNORED,
+    Notice.OVERFULL: SharedMetric.IGNORED,
+}
+_OF_THE_NODE = {Notice.PLAN_IGNORED: SharedMetric.PLANS_IGNORED, Notice.JOINING: SharedMetric.JOINS}
+
+
+class SharedFigures:
+    """The shared figures of one node; `record` is its journal's last one at the start of the process.
+
+    Gauges are worked out when they are asked for, so that a report costs a round next to nothing.
+    """
+
+    def __init__(
+        self,
+        registry: SharedRegistry,
+        learner: Learner,
+        sources: Iterable[str],
+        record: JournalRecord | None,
+        connected: Callable[[], bool],
+    ) -> None:
+        sources = tuple(sources)
+        self._record = record
+        self._decided: Decided | None = None
+        self._given_up = (0, 0)  # a round, and how many in it
+        self._edges_on = 0
+        self._stepped_at = 0.0
+        self._process = ProcessFigures(registry, connected, [reason.value for reason in Reason])
+        self._sent = registry.counter(SharedMetric.SENT)
+        self._received = {source: registry.counter(SharedMetric.RECEIVED, source) for source in sources}
+        self._noticed = {
+            (notice, source): registry.counter(metric, source)
+            for notice, metric in _OF_A_SOURCE.items()
+            for source in sources
+        }
+        self._own = {notice: registry.counter(metric) for notice, metric in _OF_THE_NODE.items()}
+        self._rounds = registry.counter(SharedMetric.ROUNDS)
+        self._interval = registry.histogram(SharedMetric.INTERVAL)
+        registry.gauge(SharedMetric.ROUND, lambda: self._record.stepped if self._record else 0)
+        registry.gauge(SharedMetric.LAST_ROUND, lambda: self._stepped_at)
+        registry.gauge(SharedMetric.EDGES_ON, lambda: self._edges_on)
+        registry.gauge(SharedMetric.GAP, lambda: _gap(self._decided))
+        show_account(registry, learner, lambda: self._record)
+
+    def noticed(self, report: Noticed) -> None:
+        """Count what the node has noticed."""
+        if report.notice is Notice.GIVEN_UP:
+            round, count = self._given_up
+            self._given_up = (report.round, count + 1 if round == report.round else 1)
+        counter = self._noticed.get((report.notice, report.source)) or self._own.get(report.notice)
+        if counter is not None:
+            counter.inc()
+
+    def decided(self, report: Decided) -> None:
+        """Take a round's releases."""
+        round, count = self._given_up
+        self._edges_on = len(report.heard) + (count if round == report.round else 0)
+        self._decided = report
+
+    def stepped(self, report: Stepped) -> None:
+        """Take what a round has left behind."""
+        now = time.time()
+        self._rounds.inc()
+        if self._stepped_at:
+            self._interval.observe(max(0.0, now - self._stepped_at))
+        self._record, self._stepped_at = report.record, now
+
+    def sent(self, count: int) -> None:
+        """Count releases that went out."""
+        self._sent.inc(count)
+
+    def received(self, source: str) -> None:
+        """Count a release that came in."""
+        self._received[source].inc()
+
+    def refused(self, reason: Reason) -> None:
+        """Count a peer's message that was refused."""
+        self._process.refused(reason.value)
+
+
+def _gap(decided: Decided | None) -> float:
+    if decided is None or not decided.heard:
+        return 0.0
+    with np.errstate(all="ignore"):  # releases may be large
+        return max(float(np.sqrt(((release - decided.own) ** 2).sum())) for release in decided.heard)

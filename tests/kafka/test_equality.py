@@ -1,0 +1,40 @@
+"""The same mesh file gives the same releases, bit for bit, in one process and on a real broker."""
+
+import pytest
+
+from tests.support.processes import LiveMesh, mesh_file, released_in_memory
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+WAITING = {
+    "round_timeout": "none",
+    "silence": 60,
+    "slots": {"by": "count", "size": 1, "timeout": "none"},
+}
+"""Nobody is given up, and no slot closes empty: either would be another trajectory."""
+SIMULATED = {"mechanism": "laplace", "noise": "simulated", "epsilon": 1, "gradient_bound": 0.5}
+
+
+def equal(values, reference):
+    """Assert one value a (node, round) over all edges, and that it is the reference's."""
+    assert {key: len(found) for key, found in values.items() if len(found) != 1} == {}
+    assert {key: value for key, ((_, _, value),) in values.items()} == reference
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_six_processes_release_what_one_does(tmp_path, broker, seed):
+    path = mesh_file(
+        tmp_path,
+        "deploy/meshes/tracking.yaml",
+        broker.address,
+        rounds=300,
+        seed=seed,
+        privacy=SIMULATED,
+        **WAITING,
+    )
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        mesh.nodes()
+        mesh.finish()
+        equal(mesh.values(), released_in_memory(path))

@@ -1,0 +1,266 @@
+"""A feed on a real broker: each record once, in order, and nothing that would be learnt from twice."""
+
+import base64
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from nodes.events import OpenSlot
+from nodes.privacy.opening import opened
+from streams.feed.errors import FeedFailed
+from streams.feed.lines import Line
+from streams.feed.topic import feed_topic
+from streams.feed.writer import Writer, producer_settings
+from streams.kafka.preflight import PreflightFailed
+from streams.live.stopping import Stop
+from streams.mesh_file import build
+from streams.sources.opening import open_source
+from streams.sources.record import RawRecord
+from streams.sources.slot_feed import DataLog, SlotFeed
+from tests.support.feeding import Feeding, row, rows, stored
+from tests.support.kafka import bus_of
+
+pytestmark = pytest.mark.kafka
+
+TIMES = {"by": "time", "size": 3, "period": 2, "start": 1_700_000_000}
+GENERATOR = {"kind": "localisation"}
+
+
+@pytest.fixture
+def feeding(broker, tmp_path):
+    return Feeding(tmp_path, broker.address)
+
+
+def test_every_line_once_and_in_order(feeding):
+    feeding.provision().write(rows(25_000))  # more than are ever on their way
+    fed = feeding()
+    assert (fed.before, fed.records, fed.bad, fed.stopped) == (0, 25_000, 0, False)
+    assert feeding.values() == rows(25_000)
+    assert feeding.numbers() == list(range(1, 25_001))
+    assert feeding.letters() == []
+
+
+def test_started_again_it_goes_on_after_the_last_line(feeding):
+    feeding.provision().write(rows(10))
+    assert feeding(records=4).records == 4
+    assert feeding(records=4).records == 0
+    assert feeding(records=2).records == 0
+    assert feeding().records == 6
+    assert feeding().records == 0
+    feeding.write(rows(12))  # the file has grown
+    assert (feeding().before, feeding().records) == (10, 0)
+    assert feeding.values() == rows(12)
+    assert feeding.numbers() == list(range(1, 13))
+
+
+def test_a_file_in_place_of_the_sources_own(feeding):
+    path = feeding.provision().write(rows(5), "other.jsonl")
+    assert feeding(path).records == 5
+    assert feeding.values() == rows(5)
+
+
+def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
+    long = row(3)[:-1] + b", " + b'"w": "' + b"x" * 3000 + b'"}'
+    lines = [row(1), b"{", long, b"", b"\xff\x00", row(6)]
+    feeding.provision(max_message_bytes=3500).write(lines)
+    fed = feeding()
+    assert (fed.records, fed.bad) == (6, 4)
+    assert feeding.values() == [row(1), b"", b"", b"", b"", row(6)]
+    letters = feeding.letters()
+    assert [letter["line"] for letter in letters] == [2, 3, 4, 5]
+    assert letters[1]["reason"] == "longer than 2476 bytes, the most that the topic takes"
+    assert [base64.b64decode(letter["value"]) for letter in letters] == lines[1:5]
+    assert feeding().records == 0  # and the lines are known again
+
+
+def test_the_longest_lines_go_through(feeding):
+    lines = [row(k)[:-1] + b', "w": "' + b"x" * (2**20 - 100) + b'"}' for k in range(3)]
+    feeding.provision().write([*lines, b"x" * (2**20 - 2)])
+    assert feeding().records == 4
+    assert feeding.values() == [*lines, b""]
+    assert len(base64.b64decode(feeding.letters()[0]["value"])) == 2**20 - 2
+
+
+def test_only_so_many_records_are_on_their_way(feeding, monkeypatch):
+    monkeypatch.setattr("streams.feed.writer.WINDOW", 10)
+    feeding.provision()
+    with writing(feeding) as writer:
+        for number in range(1, 500):
+            writer.put(Line(number, row(number), None, b"mark", None))
+            assert writer.sent - writer.acknowledged <= 10
+        writer.finish()
+    assert feeding.numbers() == list(range(1, 500))
+
+
+def test_a_topic_that_takes_little_takes_many_small_records(feeding):
+    feeding.provision(max_message_bytes=1500).write(rows(2_000))
+    assert feeding().records == 2_000
+    assert feeding.values() == rows(2_000)
+    topic = feed_topic(feeding.broker, feeding.name, by_time=False, timed=False)
+    assert producer_settings(feeding.broker, topic)["batch_size"] == topic.largest == 476
+
+
+@pytest.mark.parametrize("slots", [{"by": "count", "size": 3}, TIMES])
+def test_the_slots_are_those_of_a_run(broker, tmp_path, slots):
+    feeding = Feeding(tmp_path, broker.address, slots=slots)
+    lines = [row(k, k // 2) for k in range(40)]
+    lines[7:9] = [b"{", b'{"at": 1700000004.2}']
+    lines[20] = b'{"x": 1, "y": 1, "z": 2}'  # it has no time
+    feeding.provision().write(lines)
+    feeding()
+    run = open_source(feeding.file, feeding.name, feeding.file.mesh.seed)
+    fed = (RawRecord(m.value() or b"", m.timestamp()[1] / 1000) for m in feeding.held())
+    assert slots_of(feeding, fed, run.decoder) == slots_of(feeding, run.records, run.decoder)
+
+
+def slots_of(feeding, records, decoder):
+    mesh = feeding.file.mesh
+    feed, position, found = SlotFeed(DataLog(iter(records)), lambda: build.slots(mesh), decoder), (), []
+    for round in range(1, 100):
+        closed = feed.close(OpenSlot(round, position))
+        if closed is None:
+            break
+        position, held = closed.position, opened(closed.observations)
+        found.append((held.features.tolist(), held.labels.tolist(), held.present.tolist(), position))
+    assert len(found) >= 10
+    return found
+
+
+def test_a_generator_is_fed_as_run_makes_it(broker, tmp_path):
+    feeding = Feeding(tmp_path, broker.address, GENERATOR, loss="range", rounds=9).provision()
+    assert feeding(records=4).records == 4
+    assert feeding().records == 5
+    made = open_source(feeding.file, feeding.name, 0).records
+    assert feeding.values() == [next(made).value for _ in range(9)]
+
+
+def test_kafkas_timestamps_are_the_records_own_with_slots_by_time(broker, tmp_path):
+    feeding = Feeding(tmp_path, broker.address, slots=TIMES).provision()
+    lines = [row(1, 5), row(2, 0.0019), b'{"at": 1700000003}', b"{"]
+    feeding.write(lines)
+    feeding()
+    times = [message.timestamp()[1] for message in feeding.held()]
+    assert times == [1_700_000_005_000, 1_700_000_000_001, 1_700_000_003_000, -1]
+    assert feeding.letters()[0]["reason"] == "does not fit the schema"
+
+
+def test_without_times_kafkas_timestamp_is_now(feeding):
+    feeding.provision().write(rows(1))
+    before = time.time()
+    feeding()
+    (message,) = feeding.held()
+    assert before - 1 <= message.timestamp()[1] / 1000 <= time.time() + 1
+
+
+def test_timestamps_set_the_pace_and_stand_in_kafka(feeding):
+    feeding.provision().write([row(1, 0), row(2, 0.3), row(3, 1.2)])
+    fed = feeding(timestamps=True)
+    assert 1.2 <= fed.seconds < 5
+    times = [message.timestamp()[1] - 1_700_000_000_000 for message in feeding.held()]
+    assert times == [0, 300, 1200]
+
+
+def test_a_rate_sets_the_pace(feeding):
+    feeding.provision().write(rows(30))
+    fed = feeding(rate=20.0)
+    assert 29 / 20 <= fed.seconds < 5
+    sent = [message.timestamp()[1] for message in feeding.held()]
+    assert np.median(np.diff(sent)) == pytest.approx(50, abs=25)
+
+
+def test_a_topic_that_others_wrote_to_is_refused(feeding):
+    feeding.provision().write(rows(10))
+    bus = bus_of(feeding.broker, feeding.topics.records)
+    bus.send(feeding.topics.records, row(1))
+    assert bus.flush(10)
+    bus.close()
+    with pytest.raises(FeedFailed, match="its last record was not fed by this command: feed what it"):
+        feeding()
+    assert len(feeding.held()) == 1
+
+
+def test_who_writes_beside_a_feed_is_found_out_at_once(feeding):
+    feeding.provision().write(rows(10))
+    feeding(records=2)
+    with writing(feeding) as writer:
+        bus = bus_of(feeding.broker, feeding.topics.records)
+        bus.send(feeding.topics.records, row(1))
+        assert bus.flush(10)
+        bus.close()
+        third = Line(3, bytes(100_000), None, b"mark", None)  # a batch of its own
+        with pytest.raises(FeedFailed, match=r"line 3 became its record 4: others write to it"):
+            written(writer, third, *(Line(k, row(k), None, b"mark", None) for k in range(4, 1000)))
+    assert len(feeding.held()) == 4  # and it stopped there
+    with pytest.raises(FeedFailed, match=r"line 3 is its record 4: others wrote to it"):
+        feeding()
+
+
+def test_nothing_gets_in_after_a_record_that_the_broker_refuses(feeding):
+    feeding.provision(message_timestamp_before_max_ms=3_600_000)
+    now = time.time()
+    with writing(feeding, timed=True) as writer:
+        written(writer, Line(1, row(1), now, b"mark", None))
+        late = Line(2, bytes(100_000), now - 7200, b"mark", None)  # a batch of its own
+        with pytest.raises(FeedFailed, match="Timestamp"):
+            written(writer, late, *(Line(k, row(k), now, b"mark", None) for k in range(3, 1000)))
+    assert feeding.numbers() == [1]
+
+
+@contextmanager
+def writing(feeding, *, timed=False):
+    """A feed's writer on the topic as it stands now."""
+    topic = feed_topic(feeding.broker, feeding.name, by_time=False, timed=timed)
+    with Stop() as stop:
+        writer = Writer(feeding.broker, feeding.name, topic, stop)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def written(writer, *lines):
+    for line in lines:
+        writer.put(line)
+    writer.finish()
+
+
+def test_a_topic_of_another_source_is_refused(feeding):
+    feeding.provision().write(rows(10))
+    feeding()
+    feeding.write([row(0), *rows(20)[1:]])  # the last line is as it was
+    with pytest.raises(FeedFailed, match="the 10 lines that it holds are not the first of these"):
+        feeding()
+    feeding.write(rows(9))
+    with pytest.raises(FeedFailed, match="the 10 lines that it holds"):
+        feeding()
+    assert len(feeding.held()) == 10
+
+
+def test_a_topic_that_is_not_there_is_a_line(feeding):
+    feeding.write(rows(1))
+    with pytest.raises(PreflightFailed) as failed:
+        feeding()
+    topics = feeding.topics
+    assert [line.partition(": ")[2] for line in failed.value.lines] == [
+        f"no topic {topics.records}",
+        f"no topic {topics.dead_letters}",
+    ]
+
+
+def test_several_partitions_go_with_slots_by_time_alone(feeding):
+    feeding.provision(partitions=2).write(rows(3))
+    with pytest.raises(PreflightFailed, match="has 2 partitions: must have one"):
+        feeding()
+    feeding.mesh["slots"] = TIMES
+    assert feeding().records == 3
+    assert feeding.values() == rows(3)
+    assert stored(feeding.broker, feeding.topics.records, 1) == []
+
+
+def test_times_need_a_topic_that_keeps_them(feeding):
+    feeding.provision(message_timestamp_type="LogAppendTime").write(rows(3))
+    with pytest.raises(FeedFailed, match=r"message\.timestamp\.type must be CreateTime"):
+        feeding(timestamps=True)
+    assert feeding().records == 3

@@ -1,0 +1,207 @@
+"""A feed as a process of its own: killed, asked to stop, without a broker."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from streams.broker.broker import start
+from streams.kafka.logs import Logs
+from tests.support.feeding import Feeding, row, rows
+from tests.support.kafka import PATIENCE, until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+COMMAND = "import typer; from streams.commands.feed import feed; typer.run(feed)"
+MANY = 60_000
+
+
+@pytest.fixture
+def feeding(broker, tmp_path):
+    return Feeding(tmp_path, broker.address)
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Start `mirrormesh feed`; it is ended with the test."""
+    processes = []
+
+    def begin(feeding, *arguments):
+        path = feeding.file.path
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", COMMAND, str(path), feeding.name, *map(str, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return processes[-1]
+
+    yield begin
+    for one in processes:
+        one.kill()
+        one.communicate()
+
+
+def end_of(feeding):
+    """How many records the topic holds."""
+    logs = Logs(feeding.broker)
+    try:
+        return logs.span(feeding.topics.records)[1]
+    finally:
+        logs.close()
+
+
+def ended(process):
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out.decode(), err.decode()
+
+
+def test_killed_again_and_again_it_feeds_each_line_once(feeding, process):
+    lines = rows(MANY)
+    lines[::100] = [b"{"] * len(lines[::100])
+    feeding.provision().write(lines)
+    for part in range(1, 5):
+        one = process(feeding)
+        until(lambda part=part: end_of(feeding) >= part * MANY // 8)
+        one.kill()
+        one.wait()
+    assert feeding.file is not None
+    code, out, _ = ended(process(feeding))
+    assert code == 0
+    assert f"to {MANY:,})" in out
+    assert feeding.numbers() == list(range(1, MANY + 1))
+    assert feeding.values() == [b"" if line == b"{" else line for line in lines]
+    letters = [letter["line"] for letter in feeding.letters()]
+    assert sorted(set(letters)) == list(range(1, MANY + 1, 100))
+    assert len(letters) <= len(set(letters)) + 4  # one may be there twice for each kill
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_in_order_and_what_it_told_is_there(feeding, process, number, code):
+    feeding.provision().write(rows(MANY))
+    one = process(feeding)
+    until(lambda: end_of(feeding) > 1000)
+    asked = time.monotonic()
+    one.send_signal(number)
+    returned, out, err = ended(one)
+    assert time.monotonic() - asked < 5
+    assert (returned, err) == (code, "")
+    held = end_of(feeding)
+    assert held < MANY
+    assert f"fed {held:,} records (lines 1 to {held:,}), 0 bad" in out
+    assert feeding().records == MANY - held
+    assert feeding.values() == rows(MANY)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_standard_input_is_fed_as_it_comes_and_a_signal_ends_the_wait(feeding, process, number, code):
+    feeding.provision()
+    one = process(feeding, "-")
+    for part in (rows(2), [row(7)]):
+        one.stdin.write(b"".join(line + b"\n" for line in part))
+        one.stdin.flush()
+        until(lambda: end_of(feeding) >= 2)
+    until(lambda: end_of(feeding) == 3)
+    asked = time.monotonic()
+    one.send_signal(number)  # it waits for the next line
+    one.wait(PATIENCE)  # the pipe stays open
+    returned, out, err = ended(one)
+    assert time.monotonic() - asked < 5
+    assert (returned, err) == (code, "")
+    assert "fed 3 records (lines 1 to 3)" in out
+    assert feeding.values() == [*rows(2), row(7)]
+
+
+def test_a_signal_ends_a_long_pause(feeding, process):
+    feeding.provision().write(rows(3))
+    one = process(feeding, "--rate", "0.001")
+    until(lambda: end_of(feeding) == 1)
+    one.send_signal(signal.SIGTERM)
+    code, out, _ = ended(one)
+    assert (code, "fed 1 record (lines 1 to 1)" in out) == (0, True)
+
+
+def test_standard_input_to_its_end_and_again(feeding, process):
+    feeding.provision()
+    for count in (5, 8):
+        one = process(feeding, "-")
+        out, err = one.communicate(b"".join(line + b"\n" for line in rows(count)), PATIENCE)
+        assert (one.returncode, err) == (0, b"")
+    assert b"fed 3 records (lines 6 to 8)" in out
+    assert feeding.values() == rows(8)
+
+
+def test_a_refusal_is_a_line_on_standard_error(feeding, process):
+    feeding.write(rows(1))
+    code, out, err = ended(process(feeding))
+    assert (code, out) == (1, "")
+    servers, topics = feeding.broker.servers, feeding.topics
+    assert err == f"{servers}: no topic {topics.records}\n{servers}: no topic {topics.dead_letters}\n"
+
+
+def test_a_killed_broker_is_waited_for_and_no_line_is_lost_or_doubled(new_broker, tmp_path, process):
+    broker = new_broker()
+    feeding = Feeding(tmp_path, broker.address).provision()
+    feeding.write(rows(MANY))
+    one = process(feeding)
+    until(lambda: end_of(feeding) > 1000)
+    os.kill(broker.pid, signal.SIGKILL)
+    told(one, broker)
+    start(broker.folder, broker.port)
+    out, err = one.communicate(timeout=60)
+    assert one.returncode == 0
+    assert f"fed {MANY:,} records".encode() in out
+    assert b"waiting" not in err  # once a minute
+    assert feeding.values() == rows(MANY)
+
+
+def test_a_signal_ends_the_wait_for_a_broker_that_went_away(new_broker, tmp_path, process):
+    broker = new_broker()
+    feeding = Feeding(tmp_path, broker.address).provision()
+    feeding.write(rows(MANY))
+    one = process(feeding)
+    until(lambda: end_of(feeding) > 1000)
+    os.kill(broker.pid, signal.SIGKILL)
+    told(one, broker)
+    asked = time.monotonic()
+    one.send_signal(signal.SIGTERM)
+    assert ended(one)[0] == 0
+    assert time.monotonic() - asked < 5
+    start(broker.folder, broker.port)
+    feeding()
+    assert feeding.values() == rows(MANY)
+
+
+def told(process, broker):
+    """Wait until it says that it waits for the broker."""
+    words = f"waiting for the broker {broker.address}: it does not answer\n".encode()
+    patience = threading.Timer(PATIENCE, process.kill)
+    patience.start()
+    try:
+        while (line := process.stderr.readline()) != words:
+            assert line.startswith(b"line ")
+    finally:
+        patience.cancel()
+
+
+def test_a_broker_that_is_not_there_yet_is_waited_for(new_broker, tmp_path, process):
+    broker = new_broker()
+    feeding = Feeding(tmp_path, broker.address).provision()
+    feeding.write(rows(10))
+    os.kill(broker.pid, signal.SIGKILL)
+    one, other = process(feeding), process(feeding)
+    told(one, broker)
+    told(other, broker)
+    asked = time.monotonic()
+    other.send_signal(signal.SIGTERM)
+    assert ended(other)[:2] == (0, "")
+    assert time.monotonic() - asked < 5
+    start(broker.folder, broker.port)
+    assert ended(one)[0] == 0
+    assert feeding.values() == rows(10)

@@ -1,0 +1,91 @@
+"""Nodes, scheduler and broker killed at random: the run completes, and nothing of it is another."""
+
+import os
+import random
+import signal
+import statistics
+import time
+
+import pytest
+
+from streams.broker.broker import start, status
+from streams.journal.journal import JournalError, JournalReader
+from tests.kafka.test_equality import SIMULATED, WAITING, equal
+from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+ROUNDS = 300
+KILLS = 10
+RESTART = 5.0
+"""Seconds from a killed node's restart to its next round, at the median."""
+
+
+class Chaos:
+    """Kills a process of the mesh at each of some rounds, and starts it again."""
+
+    def __init__(self, mesh, seed):
+        self.mesh, self.random = mesh, random.Random(seed)  # noqa: S311 # no secret
+        self.recovered = []
+
+    def round(self, name):
+        """The last round that the node's journal knows; 0: none."""
+        try:
+            with JournalReader(self.mesh.folder / "state" / f"{name}.journal") as journal:
+                return max((record.round for record in journal.records(1)), default=0)
+        except JournalError:
+            return 0
+
+    def furthest(self):
+        """The furthest round of any node."""
+        return max(map(self.round, self.mesh.file.mesh.nodes))
+
+    def run(self, broker_at=None, kill_broker=None):
+        """Kill at `KILLS` rounds, spread over the run, and once the broker."""
+        for number in range(KILLS):
+            at = (number + 1) * ROUNDS // (KILLS + 2)
+            wait_until(lambda at=at: self.furthest() >= at)
+            self.kill_one(number)
+            if number == broker_at:
+                kill_broker()
+
+    def kill_one(self, number):
+        """Kill the scheduler each third time, else a node; start it again after up to half a second."""
+        name = "scheduler" if number % 3 == 2 else self.random.choice(list(self.mesh.file.mesh.nodes))
+        self.mesh.processes[name].kill()
+        time.sleep(self.random.random() / 2)
+        if name == "scheduler":
+            self.mesh.scheduler()
+            return
+        before = self.round(name)
+        self.mesh.node(name)
+        began = time.monotonic()
+        wait_until(lambda: self.round(name) > before)
+        self.recovered.append(time.monotonic() - began)
+
+
+def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broker):
+    broker = new_broker()
+    path = mesh_file(
+        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING
+    )
+
+    def kill_broker():
+        os.kill(broker.pid, signal.SIGKILL)
+        wait_until(lambda: not status(broker.folder).running)
+        start(broker.folder)
+
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        mesh.nodes()
+        chaos = Chaos(mesh, 0)
+        chaos.run(broker_at=KILLS // 2, kill_broker=kill_broker)
+        mesh.finish("scheduler", *mesh.file.mesh.nodes)
+        equal(mesh.values(), released_in_memory(path))
+        for name in mesh.file.mesh.nodes:
+            with JournalReader(tmp_path / "state" / f"{name}.journal") as journal:
+                assert journal.charged == ROUNDS
+    report = ", ".join(f"{seconds:.1f}" for seconds in sorted(chaos.recovered))
+    (tmp_path / "recovered").write_text(report)
+    assert len(chaos.recovered) == KILLS - KILLS // 3

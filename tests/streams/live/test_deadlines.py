@@ -1,0 +1,112 @@
+"""A source is given up only after the deadline, and after its edge was read to the end since."""
+
+import time
+
+import pytest
+
+from nodes.events import StartDeadline
+from streams.kafka.errors import Unreachable
+from streams.live.deadlines import Deadlines
+from streams.live.fetch_clock import FetchClock
+from streams.live.loop import Loop
+
+TIMEOUT = 0.05
+
+
+class Broker:
+    """Says where logs end, unless it is away; and is the reader, which has read up to `read`."""
+
+    def __init__(self):
+        self.ends, self.read, self.away, self.waiting = {"edge": 3}, 0, 0, []
+
+    def end(self, topic):
+        if self.away:
+            self.away -= 1
+            raise Unreachable("away")
+        return self.ends[topic]
+
+    def when_read(self, ends, action):
+        self.waiting.append((ends, action))
+        self.look()
+
+    def look(self):
+        for ends, action in self.waiting:
+            if self.read >= ends["edge"]:
+                action()
+
+
+class Case:
+    """Deadlines on a broker, in a loop."""
+
+    def __init__(self, timeout=TIMEOUT):
+        self.broker, self.loop, self.passed = Broker(), Loop(), []
+        self.began = time.monotonic()
+        self.deadlines = Deadlines(
+            self.loop,
+            FetchClock(time.monotonic),
+            self.broker,
+            self.broker,
+            ["edge"],
+            timeout,
+            lambda round: self.passed.append((round, time.monotonic() - self.began)),
+        )
+
+    def run(self, seconds=0.4):
+        """Work for that long; return the rounds whose deadline has passed so far."""
+        self.loop._running = True
+        self.loop.after(seconds, self.loop.stop)
+        self.loop.run()
+        return [round for round, _ in self.passed]
+
+
+@pytest.fixture
+def case():
+    return Case()
+
+
+def test_the_edge_is_read_to_its_end_after_the_deadline(case):
+    case.deadlines.start(StartDeadline(7))
+    assert case.run(2 * TIMEOUT) == []  # not read yet
+    case.broker.read = 3
+    case.broker.look()
+    assert case.run(TIMEOUT) == [7]
+
+
+def test_it_passes_when_all_is_read(case):
+    case.broker.read = 3
+    case.deadlines.start(StartDeadline(7))
+    assert case.run() == [7]
+    assert case.passed[0][1] >= TIMEOUT
+
+
+def test_it_starts_when_the_own_release_is_acknowledged(case):
+    case.broker.read = 3
+    case.deadlines.sent()
+    case.deadlines.sent()
+    case.deadlines.acknowledged()
+    case.deadlines.start(StartDeadline(7))
+    assert case.run(4 * TIMEOUT) == []
+    case.deadlines.acknowledged()
+    case.began = time.monotonic()
+    assert case.run() == [7]
+    assert case.passed[0][1] >= TIMEOUT
+
+
+def test_at_once_is_no_time_but_still_reads_to_the_end(case):
+    case.deadlines.start(StartDeadline(7, at_once=True))
+    assert len(case.broker.waiting) == 1
+
+
+def test_while_the_broker_is_away_nothing_passes(case):
+    case.broker.read, case.broker.away = 3, 2
+    case.deadlines.start(StartDeadline(7))
+    assert case.run(1.0) == [7]
+    assert case.broker.away == 0
+
+
+def test_a_cancelled_or_replaced_deadline_does_not_pass(case):
+    case.broker.read = 3
+    case.deadlines.start(StartDeadline(7))
+    case.deadlines.start(StartDeadline(8))
+    case.deadlines.cancel()
+    assert case.run(3 * TIMEOUT) == []

@@ -1,0 +1,100 @@
+"""The catalogue against what processes show: all of it, and nothing else."""
+
+import pytest
+
+from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
+from streams.metrics.registry import PrivateRegistry, SharedRegistry
+from streams.metrics.scheduler import SchedulerMetrics
+from tests.support.machines import learner
+from tests.support.metrics import metrics
+
+OF_A_SCHEDULER = {
+    SharedMetric.PLANNED,
+    SharedMetric.PUBLISHED,
+    SharedMetric.MEMBERS,
+    SharedMetric.LIVE,
+    SharedMetric.LEAD,
+}
+OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CONNECTED, SharedMetric.REFUSED}
+EVERY = [*SharedMetric, *PrivateMetric]
+
+
+def node():
+    return metrics(learner(budget="5"))
+
+
+def scheduler():
+    return SchedulerMetrics("tracking", connected=lambda: True)
+
+
+def described(registry):
+    """Every family shown: {name: (kind, help, labels)}."""
+    found = {}
+    for family in registry.collected.collect():
+        name = family.name + ("_total" if family.type == "counter" else "")
+        labels = {frozenset(sample.labels) - {"le"} for sample in family.samples}
+        assert len(labels) == 1
+        found[name] = (family.type, family.documentation, labels.pop())
+    return found
+
+
+def expected(metrics, labels):
+    return {
+        f"mirrormesh_{metric.value.name}": (
+            metric.value.kind,
+            metric.value.help,
+            frozenset({*labels, *metric.value.labels}),
+        )
+        for metric in metrics
+    }
+
+
+def test_processes_show_the_whole_catalogue_and_nothing_else():
+    assert described(node().shared) == expected(set(SharedMetric) - OF_A_SCHEDULER, ["mesh", "node"])
+    assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER, ["mesh"])
+    private = described(node().private)
+    process = {name for name in private if name.startswith("mirrormesh_process_")}
+    assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
+    assert "mirrormesh_process_resident_memory_bytes" in process
+    assert private == expected(PrivateMetric, ["mesh", "node"])
+
+
+@pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.value.name)
+def test_names_are_in_base_units(metric):
+    what = metric.value
+    assert isinstance(what, Metric)
+    assert (what.kind == "counter") == what.name.endswith("_total")
+    stem = what.name.removesuffix("_total")
+    if what.unit in {"seconds", "bytes"}:
+        assert stem.endswith(what.unit)
+    assert what.kind != "histogram" or what.unit == "seconds"
+    assert what.help.endswith(".")
+    assert not {"mesh", "node", "round"} & set(what.labels)
+
+
+def test_names_are_given_once():
+    names = [metric.value.name for metric in EVERY]
+    assert len(set(names)) == len(names)
+
+
+def test_a_registry_makes_no_metric_of_the_other_type():
+    with pytest.raises(TypeError, match="must be a SharedMetric"):
+        SharedRegistry(mesh="m").gauge(PrivateMetric.REGRET, lambda: 1.0)
+    with pytest.raises(TypeError, match="must be a SharedMetric"):
+        SharedRegistry(mesh="m").counter(PrivateMetric.RECORDS)
+    with pytest.raises(TypeError, match="must be a SharedMetric"):
+        SharedRegistry(mesh="m").totals(PrivateMetric.DROPPED, dict)
+    with pytest.raises(TypeError, match="must be a PrivateMetric"):
+        PrivateRegistry(mesh="m").counter(SharedMetric.ROUNDS)
+
+
+def test_a_registry_makes_each_metric_as_its_kind():
+    with pytest.raises(TypeError, match=r"SharedMetric\.ROUND is a gauge: must be a counter"):
+        SharedRegistry(mesh="m").counter(SharedMetric.ROUND)
+
+
+def test_a_gauge_of_nothing_known_is_nan():
+    registry = PrivateRegistry(mesh="m")
+    registry.gauge(PrivateMetric.LAG, lambda: None)
+    (family,) = registry.collected.collect()
+    assert str(family.samples[0].value) == "nan"

@@ -1,0 +1,91 @@
+"""Two ports, two registries: as Prometheus reads them, and as its promtool judges them."""
+
+import socket
+from urllib.error import URLError
+
+import pytest
+
+from streams.metrics.endpoint import Endpoint, NotServed
+from streams.metrics.scheduler import SchedulerMetrics
+from tests.support.brokers import free_port
+from tests.support.machines import learner, machine, plans, run_rounds, started
+from tests.support.metrics import metrics, promtool_says, scraped, told
+
+HERE = "127.0.0.1"
+
+
+@pytest.fixture
+def node():
+    parts = learner(budget="5")
+    run = machine(parts)
+    return told(metrics(parts), [*started(run, *plans(1, 4)), *run_rounds(run, 1, 3)])
+
+
+def served(registry):
+    """An endpoint, with its port."""
+    port = free_port()
+    return Endpoint(registry, HERE, port), port
+
+
+def test_each_registry_is_served_on_its_own_port(node):
+    shared, shared_port = served(node.shared)
+    with shared:
+        private, private_port = served(node.private)
+        with private:
+            everyone, owner = scraped(HERE, shared_port), scraped(HERE, private_port)
+    assert 'mirrormesh_round{mesh="tracking",node="a"} 3.0' in everyone
+    assert 'mirrormesh_records_total{mesh="tracking",node="a"} 3.0' in owner
+    for name in ("regret", "records", "clipped", "data_lag", "_process_"):
+        assert name not in everyone
+        assert name in owner
+
+
+def test_promtool_finds_nothing_wrong(node):
+    for registry in (node.shared, node.private, SchedulerMetrics("tracking", connected=bool).shared):
+        endpoint, port = served(registry)
+        with endpoint:
+            assert promtool_says(scraped(HERE, port)) == ""
+
+
+def test_promtool_would_find_something_wrong(node):
+    endpoint, port = served(node.shared)
+    with endpoint:
+        text = scraped(HERE, port)
+    assert "no help text" in promtool_says(
+        "\n".join(line for line in text.splitlines() if not line.startswith("# HELP mirrormesh_round "))
+        + "\n"
+    )
+
+
+def test_a_closed_endpoint_lets_go_of_its_port(node):
+    for _ in range(2):
+        port = free_port()
+        with Endpoint(node.shared, HERE, port):
+            scraped(HERE, port)
+        with pytest.raises(URLError):
+            scraped(HERE, port)
+        with Endpoint(node.shared, HERE, port):
+            scraped(HERE, port)
+
+
+def test_a_taken_port_is_a_clear_error(node):
+    port = free_port()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((HERE, port))
+        other.listen()
+        with pytest.raises(NotServed, match=f"cannot be served on {HERE}:{port}: Address already in use"):
+            Endpoint(node.shared, HERE, port)
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "why"),
+    [
+        ("192.0.2.1", 20_999, "Cannot assign requested address"),
+        ("no.such.host.invalid", 20_999, "not known"),
+        (HERE, 70_000, "a port is from 0 to 65535"),
+    ],
+)
+def test_an_address_that_is_not_ours_is_a_clear_error(node, address, port, why):
+    with pytest.raises(NotServed, match=why):
+        Endpoint(node.shared, address, port)

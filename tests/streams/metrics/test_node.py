@@ -1,0 +1,51 @@
+"""A node's metrics beside what a recorder of the same mesh has seen, and what they cost."""
+
+import time
+
+import pytest
+
+from nodes.constraints import L1Ball
+from nodes.events import Decided, Noticed, Scored, Stepped
+from nodes.regret import LocalRegret
+from streams.local.recorder import Recorder
+from streams.local.run import mesh_parts
+from streams.memory.mesh import MemoryMesh
+from tests.support.machines import learner, machine, neighbours, of, plans, run_rounds, slot, started
+from tests.support.meshes import changed, loaded
+from tests.support.metrics import metrics, private, shared
+
+
+def test_a_whole_mesh_shows_what_it_did(tmp_path):
+    parts = mesh_parts(loaded(tmp_path, changed()))
+    figures = {name: metrics(node.learner, sources="abcd") for name, node in parts.nodes.items()}
+    recorder = Recorder({name: LocalRegret(L1Ball(2, 3.0)) for name in parts.nodes})
+
+    def report(name, said):
+        recorder(name, said)
+        figures[name].report(said)
+
+    mesh = MemoryMesh(parts, report)
+    mesh.run()
+    mesh.close()
+    for name, node in recorder.nodes.items():
+        assert shared(figures[name], "rounds_total") == shared(figures[name], "round") == 12
+        assert shared(figures[name], "consensus_gap") == pytest.approx(node.gaps[-1])
+        assert shared(figures[name], "epsilon_spent", "stream") == node.records[-1].epsilon_spent == 12
+        assert private(figures[name], "records_total") == 12
+        assert private(figures[name], "regret") == node.regrets[-1]
+        assert private(figures[name], "regret_average") == node.regrets[-1] / 12
+
+
+def test_a_report_costs_the_machine_less_than_20_microseconds():
+    node, figures = machine(learner(private=True)), metrics(learner(private=True))
+    effects = [*started(node, *plans(1, 2)), *neighbours(1), *run_rounds(node, 1, 1)]
+    effects += node.handle(slot(2))
+    reports = of(effects, (Decided, Stepped, Scored, Noticed))
+    assert {type(report) for report in reports} >= {Decided, Stepped, Scored}
+    for report in reports:
+        taken = []
+        for _ in range(500):
+            began = time.perf_counter()
+            figures.report(report)
+            taken.append(time.perf_counter() - began)
+        assert sorted(taken)[len(taken) // 4] < 20e-6, type(report).__name__

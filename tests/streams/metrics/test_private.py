@@ -1,0 +1,74 @@
+"""What a node's owner alone may see, and that nobody else does."""
+
+from math import inf, isnan, nan
+
+import numpy as np
+import pytest
+
+from nodes.events import Scored
+from nodes.privacy.private import Private
+from nodes.values import Decision, Observations
+from streams.data.counts import DataCounts
+from tests.support.machines import learner
+from tests.support.metrics import metrics, private, shown
+
+
+def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1):
+    observations = Observations(np.full((count, 2), values), np.full(count, values), np.full(count, present))
+    return Scored(
+        1,
+        Decision(np.array([2.0, 0.0])),
+        Private(observations),
+        Private(np.array(gradient)),
+        Private(clipped),
+        Private(broken),
+    )
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        scored(1e6, clipped=1),
+        scored(nan, gradient=(nan, inf), broken=1),
+        scored(0.0, present=False, count=100),
+        scored(0.0, count=0),
+        scored(-1.0, gradient=(1e300, 1e300)),
+    ],
+    ids=["large", "broken", "malformed", "empty", "immense"],
+)
+def test_nothing_of_the_data_moves_a_shared_sample(report):
+    counts = DataCounts()
+    figures = metrics(learner(private=True), counts=lambda: Private(counts))
+    before, private_before = shown(figures.shared), shown(figures.private)
+    figures.report(report)
+    counts.late = counts.overfull = counts.lost = 7
+    assert shown(figures.shared) == before
+    moved = {name for (name, *_), value in shown(figures.private).items() if _of_data(name, value)}
+    assert moved  # the owner does see it
+    assert not any(_of_data(name, value) for (name, *_), value in private_before.items())
+
+
+def _of_data(name, value):
+    return "process" not in name and value != 0 and not isnan(value)
+
+
+def test_what_a_slot_says_is_counted_for_its_owner():
+    figures = metrics()
+    figures.report(scored(1.0, gradient=(1.0, 0.0), clipped=2, broken=1, count=3))
+    figures.report(scored(1.0, present=False, gradient=(0.0, 0.0), count=4))
+    figures.report(scored(1.0, gradient=(0.0, 0.0), count=0))
+    counted = ("records", "malformed_records", "clipped_gradients", "broken_gradients", "empty_slots")
+    assert [private(figures, f"{name}_total") for name in counted] == [7, 4, 2, 1, 1]
+    assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
+    assert private(figures, "regret_average") == 34
+
+
+def test_what_the_data_stream_knows_is_asked_at_each_scrape():
+    lag, counts = [None], DataCounts()
+    figures = metrics(lag=lambda: Private(lag[0]), counts=lambda: Private(counts))
+    reasons = ("late", "overfull", "lost")
+    assert isnan(private(figures, "data_lag_records"))
+    assert [private(figures, "dropped_records_total", why) for why in reasons] == [0, 0, 0]
+    lag[0], counts.late, counts.overfull, counts.lost = 12, 1, 2, 3
+    assert private(figures, "data_lag_records") == 12
+    assert [private(figures, "dropped_records_total", why) for why in reasons] == [1, 2, 3]

@@ -1,0 +1,152 @@
+"""What everyone may see of a node, from the reports of a real machine."""
+
+import time
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import pytest
+
+from nodes.events import Decided, Evidence, Notice, Noticed, Stepped
+from nodes.values import Decision, Release
+from streams.codec import Reason
+from tests.support.machines import learner, machine, of, plans, release, run_rounds, started
+from tests.support.metrics import metrics, shared, shown, told
+
+
+def test_rounds_are_counted_from_the_machine():
+    node, figures = machine(), metrics()
+    before = time.time()
+    told(figures, started(node, *plans(1, 4)))
+    assert shared(figures, "round") == shared(figures, "last_round_timestamp_seconds") == 0
+    told(figures, run_rounds(node, 1, 3))
+    assert shared(figures, "round") == shared(figures, "rounds_total") == 3
+    assert before <= shared(figures, "last_round_timestamp_seconds") <= time.time()
+    assert shared(figures, "round_interval_seconds_count") == 2
+    assert shared(figures, "edges_on") == 2
+
+
+def test_a_process_that_comes_back_shows_where_its_journal_stands():
+    node = machine(learner(budget="5"))
+    record = of([*started(node, *plans(1, 4)), *run_rounds(node, 1, 3)], Stepped)[-1].record
+    figures = metrics(learner(budget="5"), record)
+    assert shared(figures, "round") == 3
+    assert shared(figures, "rounds_total") == 0
+    assert shared(figures, "epsilon_spent", "stream") == 3
+    assert shared(figures, "epsilon_left", "stream") == 2
+
+
+def test_the_gap_is_the_furthest_release_heard():
+    figures = metrics()
+    assert shared(figures, "consensus_gap") == 0
+    own, near, far = (Release(np.array(at)) for at in ([0.0, 0.0], [1.0, 0.0], [3.0, -4.0]))
+    figures.report(Decided(1, Decision(own), own, (near, far)))
+    assert shared(figures, "consensus_gap") == 5
+    figures.report(Decided(2, Decision(own), own, ()))
+    assert shared(figures, "consensus_gap") == 0
+
+
+def test_what_is_noticed_is_counted_by_its_source():
+    node, figures = machine(deadlines=True), metrics()
+    effects = started(node, *plans(1, 4), release("b", 1, (3.0, 0.0)))
+    effects += node.handle(release("b", 1, (3.0, 0.0)))
+    effects += node.handle(release("b", 2, (1.0, 0.0)))
+    effects += node.handle(release("b", 2, (2.0, 0.0)))
+    told(figures, effects)
+    assert len(of(effects, Evidence)) == 1
+    assert shared(figures, "releases_ignored_total", "b") == shared(figures, "evidence_total", "b") == 1
+    assert shared(figures, "evidence_total", "c") == 0
+    figures.report(Noticed(Notice.STALE, "c", 1))
+    figures.report(Noticed(Notice.OVERFULL, "c", 1))
+    assert shared(figures, "releases_ignored_total", "c") == 2
+    for notice, name in [(Notice.GIVEN_UP, "releases_given_up"), (Notice.CORRECTED, "late_corrections")]:
+        figures.report(Noticed(notice, "c", 1))
+        assert (shared(figures, f"{name}_total", "c"), shared(figures, f"{name}_total", "b")) == (1, 0)
+    for notice, name in [(Notice.PLAN_IGNORED, "plans_ignored"), (Notice.JOINING, "joins_asked")]:
+        figures.report(Noticed(notice, "a", 1))
+        assert shared(figures, f"{name}_total") == 1
+    figures.report(Noticed(Notice.LISTENED, "a", 1))
+
+
+def test_an_edge_that_was_given_up_was_on():
+    figures, own = metrics(), Release(np.zeros(2))
+    figures.report(Noticed(Notice.GIVEN_UP, "c", 4))  # while listening: never decided
+    figures.report(Noticed(Notice.GIVEN_UP, "c", 5))
+    figures.report(Decided(5, Decision(own), own, (own,)))
+    assert shared(figures, "edges_on") == 2
+    figures.report(Decided(6, Decision(own), own, (own,)))
+    assert shared(figures, "edges_on") == 1
+
+
+def test_messages_are_counted():
+    figures = metrics()
+    figures.sent()
+    figures.sent(2)
+    figures.received("b")
+    figures.refused(Reason.OUT_OF_BOUND)
+    assert shared(figures, "releases_sent_total") == 3
+    assert shared(figures, "releases_received_total", "b") == 1
+    assert shared(figures, "releases_received_total", "c") == 0
+    assert shared(figures, "messages_refused_total", "out-of-bound") == 1
+    assert (
+        sum(v for k, v in shown(figures.shared).items() if k[0] == "mirrormesh_messages_refused_total") == 1
+    )
+
+
+def test_the_broker_is_asked_at_each_scrape():
+    there = [True]
+    figures = metrics(connected=lambda: there[0])
+    assert shared(figures, "broker_connected") == 1
+    there[0] = False
+    assert shared(figures, "broker_connected") == 0
+
+
+def test_the_account_goes_down_to_relaying():
+    parts = learner(budget="2")
+    node, figures = machine(parts), metrics(parts)
+    told(figures, started(node, *plans(1, 4)))
+    seen = []
+    for round in (1, 2, 3):
+        now = shown(figures.shared)
+        seen.append(
+            tuple(
+                now[f"mirrormesh_{name}", *labels]
+                for name, *labels in (
+                    ("epsilon_spent", "event"),
+                    ("epsilon_spent", "stream"),
+                    ("epsilon_left", "stream"),
+                    ("relaying",),
+                )
+            )
+        )
+        told(figures, run_rounds(node, round, round))
+    assert seen == [(0, 0, 2, 0), (1, 1, 1, 0), (1, 2, 0, 1)]
+    assert shared(figures, "epsilon_spent", "stream") == shared(figures, "epsilon_budget", "stream") == 2
+    assert shared(figures, "last_learning_round") == 2
+    assert shared(figures, "simulated_noise") == 1
+
+
+def test_a_node_that_was_away_stops_learning_in_the_same_round():
+    parts = learner(budget="2")
+    node = machine(parts)
+    record = of([*started(node, *plans(1, 4)), *run_rounds(node, 1, 2)], Stepped)[-1].record
+    for stepped, relaying in ((1, 0), (2, 1)):
+        left = metrics(parts, record._replace(round=stepped + 1, stepped=stepped, charged=1))
+        assert shared(left, "relaying") == relaying
+        assert shared(left, "epsilon_left", "stream") == 1
+
+
+def test_without_privacy_all_is_spent_and_without_a_budget_there_is_no_limit():
+    figures = metrics(learner())
+    assert shared(figures, "epsilon_spent", "event") == shared(figures, "epsilon_spent", "stream") == inf
+    assert shared(figures, "epsilon_left", "stream") == shared(figures, "epsilon_budget", "stream") == inf
+    assert shared(figures, "last_learning_round") == inf
+    assert shared(figures, "relaying") == shared(figures, "simulated_noise") == 0
+
+
+def test_what_is_left_is_never_said_too_high():
+    parts = learner(budget="1.1")  # its nearest float is above it
+    for name in ("epsilon_budget", "epsilon_left"):
+        value = shared(metrics(parts), name, "stream")
+        assert Fraction(value) <= parts.ledger.budget
+        assert value == pytest.approx(1.1)

@@ -1,0 +1,151 @@
+"""A node's data stream on a real broker: its topic, its records, and the slots that come of them."""
+
+import asyncio
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+import numpy as np
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from nodes.events import OpenSlot
+from nodes.privacy.opening import opened
+from nodes.slots import CountSlots
+from streams.data.stream import DataFailed, DataStream
+from tests.support.kafka import PATIENCE, connection, until
+
+
+class Lengths:
+    """Decodes any bytes but b"" into (their number, the first of them)."""
+
+    dimension = 2
+
+    def decode(self, value):
+        return (np.array([float(len(value)), float(value[0])]), 0.0) if value else None
+
+
+class Numbers:
+    """Decodes b"7..." up to a space into 7."""
+
+    dimension = 1
+
+    def decode(self, value):
+        digits = value.split(b" ")[0]
+        return (np.array([float(digits)]), 0.0) if digits.isdigit() else None
+
+
+def numbers(slot):
+    return opened(slot.observations).features[:, 0].tolist()
+
+
+class DataTopic:
+    """The data topic of a node that no other test knows. `login`: what a client says to the broker first."""
+
+    def __init__(self, address, partitions=1, **login):
+        self.node = f"n{uuid.uuid4().hex[:12]}"
+        self.name = f"data.{self.node}"
+        self.address = address
+        self.client = {"bootstrap.servers": address} | login
+        self.admin = AdminClient(self.client)
+        settings = {"max.message.bytes": str(2**21), "message.timestamp.after.max.ms": str(2**62)}
+        self.admin.create_topics([NewTopic(self.name, partitions, 1, config=settings)])[self.name].result(20)
+
+    def send(self, values, partition=0, **fields):
+        """Append the values, in order."""
+        producer = Producer(self.client | {"message.max.bytes": 2**22, "enable.idempotence": True})
+        refused = []
+        fields["on_delivery"] = lambda error, _: refused.append(error) if error else None
+        for value in values:
+            producer.produce(self.name, value, partition=partition, **fields)
+            producer.poll(0)
+        assert producer.flush(PATIENCE) == 0
+        assert refused == []
+
+    def count_up(self, end, first=0, size=0):
+        """Append the numbers from `first` to before `end`, each in at least `size` bytes."""
+        self.send(f"{k} ".encode().ljust(size, b".") for k in range(first, end))
+
+
+class Live:
+    """A data stream that runs in a thread of its own."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.slots = SimpleQueue()
+        self.failed = None
+        self.stopped_in = None
+
+    def open(self, round, position):
+        self.stream.open_slot(OpenSlot(round, position))
+
+    def slot(self, round, position, patience=PATIENCE):
+        """Open a slot and wait until it is closed."""
+        self.open(round, position)
+        return self.closed(patience)
+
+    def closed(self, patience=PATIENCE):
+        return self.slots.get(timeout=patience)
+
+    def take(self, count, position=(), first=1):
+        """Return the numbers in so many slots one after the other, and where the next one starts."""
+        found = []
+        for round in range(first, first + count):
+            slot = self.slot(round, position)
+            assert slot.round == round
+            found += numbers(slot)
+            position = slot.position
+        return found, position
+
+    @property
+    def lag(self):
+        return opened(self.stream.lag)
+
+    @property
+    def counts(self):
+        return opened(self.stream.counts)
+
+    def run(self, position, begun):
+        async def main():
+            stopped = asyncio.Event()
+            begun(asyncio.get_running_loop(), stopped)
+            try:
+                await self.stream.serve(position, stopped)
+            except DataFailed as error:
+                self.failed = error
+
+        asyncio.run(main())
+
+
+def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
+    """A stream on that topic; its slots come to `.slots`."""
+    queue = SimpleQueue()
+    given = {"decoder": Numbers(), "timeout": None, "closed": queue.put, "state": tmp_path, "web": None}
+    given |= {"broker": connection(topic.address), "node": topic.node, "slots": slots} | changes
+    live = Live(DataStream(**given))
+    live.slots = queue
+    return live
+
+
+@contextmanager
+def live_stream(topic, tmp_path, position=(), slots=lambda: CountSlots(1), **changes):
+    """A stream that runs until the end of the block, and then stops in time."""
+    live = new_stream(topic, tmp_path, slots, **changes)
+    handles = {}
+    thread = threading.Thread(
+        target=live.run, args=(position, lambda loop, stopped: handles.update(loop=loop, stopped=stopped))
+    )
+    thread.start()
+    try:
+        yield live
+    finally:
+        until(lambda: handles)
+        begun = time.monotonic()
+        if thread.is_alive():
+            handles["loop"].call_soon_threadsafe(handles["stopped"].set)
+        thread.join(PATIENCE)
+        live.stopped_in = time.monotonic() - begun
+        assert not thread.is_alive()

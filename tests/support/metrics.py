@@ -1,0 +1,76 @@
+"""A node's metrics, what a registry shows, and Prometheus's own opinion of it."""
+
+import os
+import shutil
+import subprocess
+from urllib.request import urlopen
+
+import pytest
+
+from nodes.events import Decided, Noticed, Scored, Stepped
+from nodes.privacy.private import Private
+from streams.data.counts import DataCounts
+from streams.metrics.node import NodeMetrics
+from tests.support.machines import learner
+
+LEFT_OUT = "no promtool here: install the Debian package prometheus"
+
+
+def metrics(
+    parts=None,
+    record=None,
+    *,
+    sources="bc",
+    connected=lambda: True,
+    lag=lambda: Private(None),
+    counts=lambda: Private(DataCounts()),
+):
+    """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
+    who = ("tracking", "a", parts or learner(), sources, record)
+    return NodeMetrics(*who, connected=connected, lag=lag, counts=counts)
+
+
+def told(figures, effects):
+    """Let the metrics hear the reports among the effects, as a shell does."""
+    for effect in effects:
+        if isinstance(effect, Noticed | Decided | Stepped | Scored):
+            figures.report(effect)
+    return figures
+
+
+def shared(figures, name, *labels):
+    """A sample that everyone may see."""
+    return shown(figures.shared)[f"mirrormesh_{name}", *labels]
+
+
+def private(figures, name, *labels):
+    """A sample for the owner."""
+    return shown(figures.private)[f"mirrormesh_{name}", *labels]
+
+
+def shown(registry):
+    """Every sample of one of our registries: {(name, the labels but mesh and node): value}."""
+    return {
+        (sample.name, *(v for k, v in sample.labels.items() if k not in {"mesh", "node"})): sample.value
+        for family in registry.collected.collect()
+        for sample in family.samples
+    }
+
+
+def scraped(address, port):
+    """What Prometheus reads there."""
+    with urlopen(f"http://{address}:{port}/metrics", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def promtool_says(text):
+    """What `promtool check metrics` finds wrong. No promtool: skip, or fail if CI is set."""
+    if shutil.which("promtool") is None:
+        if os.environ.get("CI"):
+            pytest.fail(LEFT_OUT, pytrace=False)
+        pytest.skip(LEFT_OUT)
+    command = ["promtool", "check", "metrics"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    found = done.stdout + done.stderr
+    assert bool(found) == bool(done.returncode)
+    return found

@@ -1,0 +1,201 @@
+"""A whole mesh on a broker, one process a node, as operators run it; and what its edges hold."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+
+import yaml
+
+from streams.codec import decode_release
+from streams.kafka.bus import KafkaBus
+from streams.kafka.provision import provision
+from streams.kafka.topic_specs import edges, mesh_specs
+from streams.live.surroundings import surroundings
+from streams.local.run import LocalRun, mesh_parts
+from streams.mesh_file import build
+from streams.mesh_file.file import load
+from streams.mesh_file.settings.yaml_file import read_yaml
+from streams.topics import MeshTopics
+
+LONG = 120.0
+"""Seconds after which a test gives up on a mesh."""
+PROGRAM = (sys.executable, "-c", "from streams.cli import main; main()")
+
+
+def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
+    """Write a mesh file like `base` for these brokers, with `changes` of its shared part; return its path.
+
+    Mesh and nodes get names that no other test has: data topics belong to no run.
+    """
+    tree, mark = read_yaml(Path(base)), uuid.uuid4().hex[:8]
+    tree["mesh"] |= {"name": f"test-{mark}", **changes}
+    tree["mesh"]["nodes"] = [f"{name}-{mark}" for name in tree["mesh"]["nodes"]]
+    tree["nodes"] = {f"{name}-{mark}": own for name, own in tree["nodes"].items()}
+    for own in tree["nodes"].values():
+        source = own["source"]
+        for key in ("path", "schema"):
+            if isinstance(source.get(key), str):
+                source[key] = str(Path(base).parent.resolve() / source[key])
+    if isinstance(tree.get("held_out"), dict):
+        tree["held_out"] |= {
+            key: str(Path(base).parent.resolve() / tree["held_out"][key]) for key in ("path", "schema")
+        }
+    tree["brokers"] = {
+        "mesh": {"servers": mesh_broker},
+        "data": {"servers": data_broker or mesh_broker},
+        "trust_broker": data_broker is None,
+    }
+    path = folder / "mesh.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def wait_until(condition, seconds=LONG):
+    """Wait for it to be true; fail when it is not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+class Process:
+    """`mirrormesh ARGUMENTS` in a process of its own; its log is in `log`."""
+
+    def __init__(self, folder, label, *arguments):
+        self.path = folder / f"{label}.log"
+        with self.path.open("ab") as log:
+            self.started = time.monotonic()
+            self._process = subprocess.Popen(
+                [*PROGRAM, *map(str, arguments)],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+
+    @property
+    def log(self):
+        """All it has said."""
+        return self.path.read_text()
+
+    @property
+    def running(self):
+        """Whether it still is there."""
+        return self._process.poll() is None
+
+    @property
+    def code(self):
+        """Its exit code, once it has one."""
+        return self._process.poll()
+
+    def ends(self, seconds=LONG):
+        """Wait for its end and return the exit code; fail when it does not come."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.path.name} does not end: {self.log[-2000:]}") from None
+
+    def kill(self):
+        """End it as a power failure would."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(LONG)
+
+    def terminate(self):
+        """Ask it to end."""
+        self._process.send_signal(signal.SIGTERM)
+
+
+class LiveMesh:
+    """The processes of one mesh file. A context manager: whatever runs at its end is killed."""
+
+    def __init__(self, path):
+        self.path, self.folder = path, path.parent
+        self.file = load(path)
+        provision(self.file)
+        self.processes = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+
+    def start(self, label, *arguments):
+        """Start a command; `label` names its log."""
+        self.processes[label] = process = Process(self.folder, label, *arguments)
+        return process
+
+    def scheduler(self, label="scheduler"):
+        """Start a scheduler."""
+        return self.start(label, "scheduler", self.path)
+
+    def node(self, name, *options, state="state", label=None):
+        """Start a node."""
+        state = self.folder / state
+        return self.start(label or name, "node", self.path, name, "--state", state, *options)
+
+    def feed(self, name, *options):
+        """Feed a node, and wait until that is done."""
+        assert self.start(f"feed-{name}", "feed", self.path, name, *options).ends() == 0
+
+    def feed_all(self, *options):
+        """Feed every node at once, and wait until that is done."""
+        names = list(self.file.mesh.nodes)
+        feeders = [self.start(f"feed-{name}", "feed", self.path, name, *options) for name in names]
+        for feeder in feeders:
+            assert feeder.ends() == 0, feeder.log
+
+    def nodes(self, *options):
+        """Start every node."""
+        return {name: self.node(name, *options) for name in self.file.mesh.nodes}
+
+    def finish(self, *labels):
+        """Wait until these processes have ended with exit code 0 (none named: all)."""
+        waiting = {label: self.processes[label] for label in labels or self.processes}
+        end = time.monotonic() + LONG
+        while waiting:
+            for label in [label for label, process in waiting.items() if not process.running]:
+                process = waiting.pop(label)
+                assert process.code == 0, f"{label}: {process.log[-3000:]}"
+            assert time.monotonic() < end, {label: process.log[-500:] for label, process in waiting.items()}
+            time.sleep(0.02)
+
+    def values(self):
+        """Return what all edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""
+        bus = KafkaBus(
+            self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.mesh)}
+        )
+        try:
+            return released(self.file, lambda topic: bus.read(topic, bus.span(topic)[0]))
+        finally:
+            bus.close()
+
+
+def released_in_memory(path):
+    """Return what the same mesh file releases on the memory bus: {(source, round): bytes of the release}."""
+    file = load(path)
+    local = LocalRun(mesh_parts(file))
+    local.mesh.run()
+    local.mesh.close()
+    found = released(file, lambda topic: local.mesh.bus.read(topic, 0))
+    return {key: value for key, values in found.items() for _, _, value in values}
+
+
+def released(file, read):
+    """Return what the edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""
+    mesh, found = file.mesh, defaultdict(set)
+    for source, target in edges(build.schedule(mesh, mesh.seed).graph):
+        expected = surroundings(file, source).own
+        for value in read(MeshTopics(mesh.name, mesh.run).edge(source, target)):
+            message = decode_release(value, expected)
+            found[source, message.round].add((message.instance, message.exact, message.release.tobytes()))
+    return dict(found)
