@@ -38,12 +38,27 @@ _KINDS: dict[int, type[BusError]] = {
 }
 
 
+_PASSING = {  # what a broker says for a moment that has just come back; the client calls none retriable
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+
+
 def bus_error(error: KafkaError, subject: str) -> BusError:
     """Return the error in the bus's words; `subject` is the topic, or the servers, that it concerns."""
     code = error.code()
     if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
         return OffsetOutOfRange(subject, "the position is not inside the log")
-    kind = _KINDS.get(code) or (Unreachable if error.retriable() else BusError)
+    passing = code in _PASSING or error.retriable()
+    kind = _KINDS.get(code) or (Unreachable if passing else BusError)
     if kind is UnknownTopic:
         return UnknownTopic(f"no topic {subject}")
     return kind(f"{subject}: {error.str()}")

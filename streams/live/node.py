@@ -73,12 +73,7 @@ class LiveNode:
 
     def run(self, start: MeshStart) -> None:
         """Work until `stop`. Raises Ended when the run is over, Failed, JournalError, BusError."""
-        heard_from = self._bus.end(self._progress)
-        plans = self._bus.stored({self._topics.topology: start.topology})[self._topics.topology]
-        offsets = {edge: start.edges[source] for edge, source in self._sources.items()}
-        offsets |= {self._progress: heard_from}
-        offsets[self._topics.topology] = plans[-1].offset + 1 if plans else start.topology
-        reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._deadlines = Deadlines(
                 self._loop,
@@ -90,7 +85,7 @@ class LiveNode:
                 self._shell.deadline_passed,
             )
             self._loop.every(BEAT, self._shell.beat)
-            self._shell.start(start.records, plans)
+            self._shell.start(start.records, start.plans)
             self._loop.run()
         finally:
             reader.close()

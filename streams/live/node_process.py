@@ -11,7 +11,8 @@ from pathlib import Path
 from nodes.events import SlotClosed
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
-from streams.data.stream import DataFailed, DataStream
+from streams.data.failure import DataFailed
+from streams.data.stream import DataStream
 from streams.journal.journal import Journal
 from streams.kafka.access import node_on_mesh
 from streams.kafka.bus import KafkaBus
@@ -21,7 +22,7 @@ from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.outcome import Failed
-from streams.live.process import FLUSH, opened, reached
+from streams.live.process import FLUSH, opened, patiently, reached
 from streams.live.start import MeshStart, check_data, mesh_start
 from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
@@ -67,10 +68,12 @@ class NodeProcess:
         with ExitStack() as closing:
             journal = closing.enter_context(self._journal())
             self._reach(stop)
-            check_data(self._log, self._name, journal, self._brokers.data, _new_id)
-            mesh_bus = self._mesh_bus(closing)
-            start = mesh_start(self._log, self._name, journal, self._mesh, mesh_bus, _new_id)
-            live, data = self._assembled(journal, start, mesh_bus, closing)
+            who = (self._log, self._name, journal)
+            patiently(stop, lambda: check_data(*who, self._brokers.data, _new_id))
+            mesh_bus = patiently(stop, lambda: self._mesh_bus(closing))
+            start = patiently(stop, lambda: mesh_start(*who, self._mesh, mesh_bus, _new_id))
+            decisions = patiently(stop, lambda: self._decisions(closing))
+            live, data = self._assembled(journal, start, mesh_bus, decisions, closing)
             self._say(journal, start)
             asyncio.run(_serve(live, data, start, stop))
             self._log.info("stopped, as asked")
@@ -110,7 +113,12 @@ class NodeProcess:
         return Decisions(bus, topic, self._mesh.topics.run)
 
     def _assembled(
-        self, journal: Journal, start: MeshStart, bus: KafkaBus, closing: ExitStack
+        self,
+        journal: Journal,
+        start: MeshStart,
+        bus: KafkaBus,
+        decisions: Decisions | None,
+        closing: ExitStack,
     ) -> tuple[LiveNode, DataStream]:
         """Return the node and its data stream, put together; each needs the other."""
         mesh = self._mesh
@@ -146,7 +154,7 @@ class NodeProcess:
             lag=lambda: data.lag,
             counts=lambda: data.counts,
         )
-        watcher = NodeWatcher(self._log, metrics, self._decisions(closing))
+        watcher = NodeWatcher(self._log, metrics, decisions)
         live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
         served = ((metrics.shared, self._options.metrics), (metrics.private, self._options.private_metrics))
         for registry, address in served:

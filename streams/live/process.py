@@ -1,15 +1,21 @@
 """What every process on a broker does before it starts, and as it ends."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from streams.kafka.access import Access
 from streams.kafka.bus import KafkaBus
+from streams.kafka.errors import Unreachable
 from streams.kafka.preflight import preflight
 from streams.kafka.reach import wait_for
 from streams.kafka.topic_specs import TopicSpec
 from streams.live.stopping import Stop
 from streams.mesh_file.settings.node import BrokerSettings
 
+T = TypeVar("T")
+
+AGAIN = 0.2
+"""Seconds until a broker that was away is asked again."""
 FLUSH = 2.0
 """Seconds that a process waits, as it ends, for what it has sent to be acknowledged."""
 
@@ -24,6 +30,16 @@ def reached(broker: BrokerSettings, stop: Stop) -> str:
     if cluster is None:
         raise Stopped
     return cluster
+
+
+def patiently(stop: Stop, ask: Callable[[], T]) -> T:
+    """Return what `ask` does, asked again while its broker is away. Raises Stopped, and what `ask` does."""
+    while not stop.asked.is_set():
+        try:
+            return ask()
+        except Unreachable:
+            stop.asked.wait(AGAIN)
+    raise Stopped
 
 
 def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from streams.bus import BusError
 from streams.kafka.bus import KafkaBus
@@ -12,6 +13,13 @@ from streams.live.outcome import Ended, Failed
 from streams.scheduler_shell import SchedulerShell, SchedulerWatcher
 from streams.topics import MeshTopics
 from topology.scheduler import SchedulerSettings
+
+
+class SchedulerStart(NamedTuple):
+    """What the logs of topology and progress hold, and the offsets to read on from, by topic."""
+
+    values: dict[str, list[bytes]]
+    offsets: dict[str, int]
 
 
 class LiveScheduler:
@@ -41,20 +49,22 @@ class LiveScheduler:
         """End `run`. From any thread."""
         self._loop.stop()
 
-    def run(self) -> None:
-        """Plan until `stop`. Raises Ended when the run is over, Failed, BusError."""
-        topology, beats = self._topics.topology, self._topics.scheduler
-        first = {topic: self._bus.span(topic)[0] for topic in (topology, *self._progress)}
+    def logs(self) -> SchedulerStart:
+        """Return what topology and progress hold, and where to read on. Raises Unreachable, BusError."""
+        beats = self._topics.scheduler
+        first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}
         stored = self._bus.stored(first)
         offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
-        offsets[beats] = self._bus.end(beats)
-        reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        values = {topic: [record.value for record in found] for topic, found in stored.items()}
+        return SchedulerStart(values, offsets | {beats: self._bus.end(beats)})
+
+    def run(self, start: SchedulerStart) -> None:
+        """Plan until `stop`. Raises Ended when the run is over, Failed, BusError."""
+        heartbeats = {node: start.values[topic] for topic, node in self._progress.items()}
+        reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._loop.every(BEAT, self._beat)
-            values = {topic: [record.value for record in found] for topic, found in stored.items()}
-            self._shell.start(
-                values[topology], {node: values[topic] for topic, node in self._progress.items()}
-            )
+            self._shell.start(start.values[self._topics.topology], heartbeats)
             self._leave_when_over()
             self._loop.run()
         finally:

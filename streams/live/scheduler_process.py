@@ -9,7 +9,7 @@ from math import floor
 
 from streams.kafka.access import scheduler as scheduler_access
 from streams.kafka.topic_specs import mesh_specs
-from streams.live.process import FLUSH, opened, reached
+from streams.live.process import FLUSH, opened, patiently, reached
 from streams.live.scheduler import LiveScheduler
 from streams.live.stopping import Stop
 from streams.mesh_file import build
@@ -32,7 +32,8 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     )
     reached(broker, stop)
     with ExitStack() as closing:
-        bus = opened(broker, scheduler_access(topics, mesh.nodes), mesh_specs(mesh))
+        access = scheduler_access(topics, mesh.nodes)
+        bus = patiently(stop, lambda: opened(broker, access, mesh_specs(mesh)))
         closing.callback(bus.close)
         closing.callback(bus.flush, FLUSH)
         figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
@@ -42,7 +43,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             closing.enter_context(Endpoint(figures.shared, *metrics))
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
-        live.run()
+        live.run(patiently(stop, live.logs))
         LOGGER.info("stopped, as asked")
 
 

@@ -10,6 +10,7 @@ from nodes.messages import ReleaseMessage
 from streams.codec import Refused, decode_release
 from streams.kafka.access import node_on_data
 from streams.kafka.bus import KafkaBus
+from streams.kafka.logs import Stored
 from streams.kafka.preflight import preflight
 from streams.memory.node import Surroundings
 from streams.mesh_file.settings.node import BrokerSettings
@@ -19,11 +20,15 @@ from streams.topics import DataTopics
 
 @dataclass(frozen=True, slots=True)
 class MeshStart:
-    """The journal's records, and the offsets on the mesh broker from which topology and in-edges are read."""
+    """Where a process goes on: all that it must know of the mesh broker before its machine starts.
+
+    `plans` are the topology's records from the journal's position on; `offsets` by topic are where the
+    in-edges, the topology after `plans`, and the node's own progress are read from.
+    """
 
     records: tuple[JournalRecord, ...]
-    topology: int
-    edges: dict[str, int]
+    plans: tuple[Stored, ...]
+    offsets: dict[str, int]
 
 
 def check_data(
@@ -67,15 +72,20 @@ def mesh_start(
         log.warning("the journal is older than what it has published: joining as a new instance")
     records = journal.records()
     wanted = dict(records[-1].edge_positions) if records else {}
-    edges = {}
-    for source in surroundings.expected:
-        edges[source] = _inside(log, bus, topics.edge(source, node), wanted.get(source))
+    edges = {
+        source: _inside(log, bus, topics.edge(source, node), wanted.get(source))
+        for source in surroundings.expected
+    }
     topology = _inside(log, bus, topics.topology, records[-1].topology_position if records else None)
+    plans = tuple(bus.stored({topics.topology: topology})[topics.topology])
     if records:
-        moved = {source: edges.get(source, position) for source, position in wanted.items()}
-        last = records[-1]._replace(topology_position=topology, edge_positions=tuple(moved.items()))
+        moved = tuple((source, edges[source]) for source in wanted if source in edges)
+        last = records[-1]._replace(topology_position=topology, edge_positions=moved)
         records = (*records[:-1], last)
-    return MeshStart(records, topology, edges)
+    offsets = {topics.edge(source, node): offset for source, offset in edges.items()}
+    offsets[topics.topology] = plans[-1].offset + 1 if plans else topology
+    offsets[topics.progress(node)] = bus.end(topics.progress(node))
+    return MeshStart(records, plans, offsets)
 
 
 def _inside(log: logging.Logger, bus: KafkaBus, topic: str, position: int | None) -> int:

@@ -1,0 +1,133 @@
+"""Two processes with one name; journals that are lost or old; processes that are asked to end."""
+
+import shutil
+
+import pytest
+
+from streams.journal.journal import JournalError, JournalReader
+from tests.kafka.test_equality import SIMULATED, WAITING, equal
+from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+ROUNDS = 200
+QUICK = {"round_timeout": 2, "silence": 3, "slots": {"by": "count", "size": 1, "timeout": 1}}
+"""A lost instance is given up, and planned without; a node whose feed has ended goes on with empty slots."""
+
+
+@pytest.fixture
+def mesh_waiting(tmp_path, broker):
+    path = mesh_file(
+        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING
+    )
+    with LiveMesh(path) as live:
+        live.feed_all()
+        yield live
+
+
+@pytest.fixture
+def mesh_quick(tmp_path, broker):
+    path = mesh_file(
+        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **QUICK
+    )
+    with LiveMesh(path) as live:
+        live.feed_all()
+        yield live
+
+
+def last_round(mesh, name, state="state"):
+    """The last round that a node's journal knows; 0: none."""
+    try:
+        with JournalReader(mesh.folder / state / f"{name}.journal") as journal:
+            return max((record.round for record in journal.records(1)), default=0)
+    except JournalError:
+        return 0
+
+
+def one_value_a_round(mesh):
+    """Assert that no round of an edge's source has two values."""
+    values = mesh.values()
+    assert {key: found for key, found in values.items() if len(found) != 1} == {}
+    return values
+
+
+def test_the_lock_turns_a_second_process_on_one_state_folder_away(mesh_waiting):
+    mesh = mesh_waiting
+    mesh.scheduler()
+    nodes = list(mesh.nodes())
+    wait_until(lambda: last_round(mesh, nodes[0]) > 5)
+    second = mesh.node(nodes[0], label="second")
+    assert second.ends() == 2
+    assert "another process has the journal" in second.log
+    mesh.finish("scheduler", *nodes)
+    equal(mesh.values(), released_in_memory(mesh.path))
+
+
+def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):
+    mesh = mesh_quick
+    mesh.scheduler()
+    nodes = list(mesh.nodes())
+    older = mesh.processes[nodes[0]]
+    wait_until(lambda: last_round(mesh, nodes[0]) > 20)
+    mesh.node(nodes[0], state="elsewhere", label="newer")
+    assert older.ends() == 1
+    assert "has started after this one, and takes its place" in older.log
+    mesh.finish("scheduler", "newer", *nodes[1:])
+    assert "has joined as a listener" in mesh.processes["newer"].log
+    values = one_value_a_round(mesh)
+    instances = {instance for (name, _), ((instance, _, _),) in values.items() if name == nodes[0]}
+    assert len(instances) == 2
+
+
+@pytest.mark.parametrize("what", ["deleted", "old"])
+def test_a_node_without_its_newest_journal_joins_as_a_new_instance(mesh_quick, what):
+    mesh = mesh_quick
+    mesh.scheduler()
+    nodes = list(mesh.nodes())
+    lost, state = nodes[2], mesh.folder / "state"
+    wait_until(lambda: last_round(mesh, lost) > 5)
+    for file in state.glob(f"{lost}.journal*"):
+        shutil.copy(file, mesh.folder / file.name)
+    at = last_round(mesh, lost)
+    wait_until(lambda: last_round(mesh, lost) > at + 20)
+    mesh.processes[lost].kill()
+    for file in state.glob(f"{lost}.journal*"):
+        file.unlink()
+    if what == "old":
+        for file in mesh.folder.glob(f"{lost}.journal*"):
+            shutil.copy(file, state / file.name)
+    mesh.node(lost)
+    mesh.finish("scheduler", *nodes)
+    log = mesh.processes[lost].log
+    assert "has joined as a listener" in log
+    assert ("the journal is older than what it has published" in log) is (what == "old")
+    values = one_value_a_round(mesh)
+    assert len({instance for (name, _), ((instance, _, _),) in values.items() if name == lost}) == 2
+
+
+def test_asked_to_end_every_process_does_and_goes_on_later_where_it_was(mesh_waiting):
+    mesh = mesh_waiting
+    labels = ["scheduler", *mesh.file.mesh.nodes]
+    mesh.scheduler()
+    mesh.nodes()
+    wait_until(lambda: all(last_round(mesh, name) > 30 for name in labels[1:]))
+    for label in labels:
+        mesh.processes[label].terminate()
+    for label in labels:
+        assert mesh.processes[label].ends(5.0) == 0, mesh.processes[label].log
+        assert "stopped, as asked" in mesh.processes[label].log
+    mesh.scheduler()
+    mesh.nodes()
+    mesh.finish(*labels)
+    equal(mesh.values(), released_in_memory(mesh.path))
+
+
+def test_a_second_start_after_the_end_says_that_the_run_is_over(mesh_waiting):
+    mesh = mesh_waiting
+    labels = ["scheduler", *mesh.nodes()]
+    mesh.scheduler()
+    mesh.finish(*labels)
+    for label in ("scheduler", labels[1]):
+        again = mesh.scheduler() if label == "scheduler" else mesh.node(label)
+        assert again.ends() == 0
+        assert again.log.count("the run is over") == 2
