@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 AGAIN = 0.2
 """Seconds until a broker that was away is asked again."""
-FLUSH = 2.0
+FLUSH = 1.0
 """Seconds that a process waits, as it ends, for what it has sent to be acknowledged."""
 
 
