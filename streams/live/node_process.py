@@ -11,7 +11,6 @@ from pathlib import Path
 from nodes.events import SlotClosed
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
-from streams.data.failure import DataFailed
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
 from streams.kafka.access import node_on_mesh
@@ -21,8 +20,8 @@ from streams.kafka.topic_specs import data_specs, mesh_specs
 from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.outcome import Failed
 from streams.live.process import FLUSH, opened, patiently, reached
+from streams.live.serving import serve
 from streams.live.start import MeshStart, check_data, mesh_start
 from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
@@ -75,7 +74,7 @@ class NodeProcess:
             decisions = patiently(stop, lambda: self._decisions(closing))
             live, data = self._assembled(journal, start, mesh_bus, decisions, closing)
             self._say(journal, start)
-            asyncio.run(_serve(live, data, start, stop))
+            asyncio.run(serve(live, data, start, stop))
             self._log.info("stopped, as asked")
 
     def _journal(self) -> Journal:
@@ -169,24 +168,6 @@ class NodeProcess:
         self._log.info("%s", promise.sentence(self._name))
         at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
         self._log.info("instance %s goes on %s", journal.instance, at)
-
-
-async def _serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) -> None:
-    """Run the data stream in this loop, and the machine in a thread, until either ends."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
-    position = start.records[-1].data_position if start.records else ()
-    machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
-    stream = asyncio.ensure_future(data.serve(position, stopped))
-    await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
-    live.stop()
-    stopped.set()
-    await asyncio.wait({machine, stream})
-    try:
-        machine.result()
-        stream.result()
-    except DataFailed as error:
-        raise Failed(str(error)) from error
 
 
 def _new_id() -> str:

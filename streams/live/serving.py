@@ -1,0 +1,28 @@
+"""A node's two halves at work: the data stream in the main thread's loop, the machine in its own thread."""
+
+import asyncio
+
+from streams.data.failure import DataFailed
+from streams.data.stream import DataStream
+from streams.live.node import LiveNode
+from streams.live.outcome import Failed
+from streams.live.start import MeshStart
+from streams.live.stopping import Stop
+
+
+async def serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) -> None:
+    """Run both until either ends, or a stop is asked for. Raises what the one raised that ended first."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
+    position = start.records[-1].data_position if start.records else ()
+    machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
+    stream = asyncio.ensure_future(data.serve(position, stopped))
+    await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
+    live.stop()
+    stopped.set()
+    await asyncio.wait({machine, stream})
+    try:
+        machine.result()
+        stream.result()
+    except DataFailed as error:
+        raise Failed(str(error)) from error
