@@ -17,6 +17,7 @@ from streams.commands.plan import plan
 from streams.commands.provision import provision
 from streams.commands.run import run
 from streams.commands.scheduler import scheduler
+from streams.commands.up import up
 from streams.commands.usage import UsageError
 from streams.journal.journal import JournalError
 from streams.mesh_file.settings.errors import MeshFileError
@@ -57,13 +58,13 @@ def _mirrormesh(
       mirrormesh check mesh.yaml      is it right?
       mirrormesh plan mesh.yaml       what would happen, and what is promised?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
-      mirrormesh broker start         a Kafka broker for development, on this machine
+      mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
 
     Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision, scheduler, node, feed):
+for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up):
     app.command()(command)
 app.add_typer(broker, name="broker")
 

@@ -75,8 +75,11 @@ class DataTopics:
 
     @property
     def group(self) -> str:
-        """The consumer group whose committed offsets tell the party's own tools how far the node has read."""
-        return _joined("mirrormesh", self.node)
+        """The consumer group whose committed offsets tell the party's own tools how far the node has read.
+
+        Faust names it as its app, and that is named as the topic.
+        """
+        return self.records
 
     @property
     def decisions(self) -> str:

@@ -1,9 +1,13 @@
 """The broker that all tests on a real Kafka share, and a loud line where they were left out."""
 
 import pytest
+from hypothesis import settings
 
 from streams.broker.broker import stop
 from tests.support.brokers import LEFT_OUT, started
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

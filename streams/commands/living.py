@@ -9,6 +9,7 @@ import typer
 
 from streams.bus import BusError
 from streams.commands.usage import UsageError
+from streams.journal.journal import JournalError, JournalLocked
 from streams.kafka.preflight import PreflightFailed
 from streams.live.outcome import Ended
 from streams.live.process import Stopped
@@ -68,7 +69,9 @@ def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, lev
             for line in failed.lines:
                 log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
             raise typer.Exit(1) from None
-        except (BusError, NotServed) as error:
+        except JournalLocked:
+            raise  # a mistake in what was given
+        except (BusError, NotServed, JournalError) as error:
             log.error("%s", error)  # noqa: TRY400 # as above
             raise typer.Exit(1) from None
     raise typer.Exit(stop.exit_code)

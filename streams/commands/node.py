@@ -9,6 +9,7 @@ import typer
 from streams.commands.arguments import MeshArgument
 from streams.commands.living import LevelOption, LogFormat, LogLevel, LogOption, MetricsOption, address, live
 from streams.commands.usage import writable_folder
+from streams.live.stopping import Stop
 from streams.mesh_file.file import load
 
 NameArgument = Annotated[
@@ -64,6 +65,10 @@ def node(
         private_metrics=address("--private-metrics", private_metrics),
         web=address("--web", web),
     )
-    process = NodeProcess(load(mesh), name, options)
-    writable_folder(state)
-    live(logging.getLogger(f"mirrormesh.node.{name}"), process.run, log, level)
+
+    def work(stop: Stop) -> None:
+        process = NodeProcess(load(mesh), name, options)
+        writable_folder(state)
+        process.run(stop)
+
+    live(logging.getLogger(f"mirrormesh.node.{name}"), work, log, level)

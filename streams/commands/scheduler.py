@@ -1,7 +1,5 @@
 """`mirrormesh scheduler`: plans the rounds of a mesh on its broker."""
 
-from functools import partial
-
 from streams.commands.arguments import MeshArgument
 from streams.commands.living import LevelOption, LogFormat, LogLevel, LogOption, MetricsOption, address, live
 from streams.live.scheduler_process import LOGGER, run_scheduler
@@ -23,5 +21,5 @@ def scheduler(
     Example:
       mirrormesh scheduler mesh.yaml --metrics 9100
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    work = partial(run_scheduler, load(mesh), metrics=address("--metrics", metrics))
-    live(LOGGER, work, log, level)
+    served = address("--metrics", metrics)
+    live(LOGGER, lambda stop: run_scheduler(load(mesh), stop, served), log, level)

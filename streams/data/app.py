@@ -3,17 +3,22 @@
 What Faust's defaults would do otherwise, and why not here, is in tests/kafka/test_data_stream.py.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import faust
+from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped] # it ships no types
 from faust.streams import Stream
-from faust.types import StreamT
+from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.types import TP, StreamT
+from faust.types.transports import TransportT
+from mode import ServiceT
 from mode.supervisors import CrashingSupervisor
 
 from nodes.slots import Arrival
-from streams.data.pinned import PinnedApp, Position
+from streams.data.pinned import PinnedThread, Position
 from streams.mesh_file.settings.node import BrokerSettings
 from streams.topics import DataTopics
 
@@ -21,16 +26,53 @@ Taken = Callable[[Arrival[bytes]], Awaitable[None]]
 """Takes a record; the next one comes when it is done."""
 
 
+class PinnedApp(faust.App):
+    """A Faust app on one topic, which it reads in a pinned thread from `place` on."""
+
+    topic_name: str
+    place: Position
+    reader: PinnedThread | None = None
+    """The thread, once there is one."""
+
+    def _new_transport(self) -> TransportT:
+        return _Transport(self.conf.broker_consumer, self)
+
+
+class _Consumer(Consumer):
+    def _new_consumer_thread(self) -> PinnedThread:
+        app = cast("PinnedApp", self.app)
+        app.reader = thread = PinnedThread(self, loop=self.loop, beacon=self.beacon)
+        thread.topic, thread.place = app.topic_name, app.place
+        return thread
+
+    async def _drain_messages(self, fetcher: ServiceT) -> None:
+        """Hand on what is fetched: without Faust's bookkeeping of acks, in 31 us a record instead of 71."""
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                async for _, message in self.getmany(timeout=1.0):
+                    await self.callback(message)
+        except (asyncio.CancelledError, ConsumerStoppedError):
+            if not self.app.should_stop:
+                raise
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Do nothing: who hands on waits for room. Faust would pause the partition, and sleep for 1 s."""
+
+
+class _Transport(Transport):
+    Consumer = _Consumer
+
+
 def data_app(
     broker: BrokerSettings,
     node: str,
-    position: Position,
+    place: Position,
     take: Taken,
     *,
     state: Path,
     web: tuple[str, int] | None,
 ) -> PinnedApp:
-    """Return the app that hands each record of the node's data topic from `position` on to `take`.
+    """Return the app that hands each record of the node's data topic from `place` on to `take`.
 
     Its group, named as the topic, has no members. `state` must be there. `web` is (address, port).
     """
@@ -50,7 +92,7 @@ def data_app(
         agent_supervisor=CrashingSupervisor,
         **_web(web),
     )
-    app.topic_name, app.position = name, position
+    app.topic_name, app.place = name, place
     topic = app.topic(
         name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", acks=False
     )

@@ -1,4 +1,4 @@
-"""Faust's consumer, pinned: every partition of one topic from given offsets on, in no group.
+"""Faust's consumer thread, pinned: every partition of one topic from given offsets on, in no group.
 
 A group that is subscribed to can stall for ever after a broker's restart; what is assigned reads on. The
 overrides are of private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py shows
@@ -11,18 +11,16 @@ from typing import Any, Protocol, cast
 
 from aiokafka import TopicPartition  # type: ignore[import-untyped] # it ships no types
 from aiokafka.errors import OffsetOutOfRangeError  # type: ignore[import-untyped] # as above
-from faust import App
 from faust.transport.consumer import RecordMap
-from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
-from faust.types.transports import TransportT
 
 from streams.bus import UnknownTopic
 from streams.kafka.connection import PATIENCE
 
 
 class Position(Protocol):
-    """Where a stream stands. Its methods are called in the consumer's thread."""
+    """Where a stream stands. It is called in the consumer's thread."""
 
     @property
     def next(self) -> Mapping[int, int]:
@@ -35,20 +33,11 @@ class Position(Protocol):
         """Say that so many records went from a log before they were read."""
 
 
-class PinnedApp(App):
-    """A Faust app on one topic, which starts at `position` and follows it. `consumer_thread` once it runs."""
-
-    topic_name: str
-    position: Position
-    consumer_thread: "PinnedThread | None" = None
-
-    def _new_transport(self) -> TransportT:
-        return PinnedTransport(self.conf.broker_consumer, self)
-
-
 class PinnedThread(AIOKafkaConsumerThread):
-    """The thread that reads. `ends`, `read`, `follow` and `note` are for other threads' loops."""
+    """The thread that reads `topic`. `ends`, `read`, `follow` and `note` are for other threads' loops."""
 
+    topic: str
+    place: Position
     _partitions: tuple[TopicPartition, ...] = ()
 
     @property
@@ -80,21 +69,33 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Go to the position: what Faust takes for committed."""
         return cast("Mapping[TP, int]", await self.call_thread(self._go))
 
+    async def stop(self) -> None:
+        """Stop; mode closes a loop in its thread, which may never have run."""
+        await super().stop()
+        if not self._thread_started.is_set():
+            self.thread_loop.close()
+
+    async def on_thread_stop(self) -> None:
+        """Let go of the broker. aiokafka falls over a fetch that waits for its broker to come back."""
+        try:
+            await super().on_thread_stop()
+        except asyncio.CancelledError:
+            await self._ensure_consumer()._client.close()  # noqa: SLF001 # what it was about to do
+
     async def _pin(self) -> None:
-        consumer, app = self._ensure_consumer(), cast("PinnedApp", self.app)
+        consumer = self._ensure_consumer()
         known = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
-        partitions = known.partitions_for_topic(app.topic_name)
+        partitions = known.partitions_for_topic(self.topic)
         if not partitions:
-            raise UnknownTopic(f"no topic {app.topic_name}")
-        pinned = tuple(TopicPartition(app.topic_name, number) for number in sorted(partitions))
+            raise UnknownTopic(f"no topic {self.topic}")
+        pinned = tuple(TopicPartition(self.topic, number) for number in sorted(partitions))
         firsts = await asyncio.wait_for(consumer.beginning_offsets(pinned), PATIENCE)
         ends = await asyncio.wait_for(consumer.end_offsets(pinned), PATIENCE)
-        app.position.begin({of.partition: (firsts[of], ends[of]) for of in pinned})
+        self.place.begin({of.partition: (firsts[of], ends[of]) for of in pinned})
         consumer.assign(pinned)
         self._partitions = pinned
         self._returned: dict[int, int] = {}
-        app.consumer_thread = self
-        app.on_rebalance_start()
+        self.app.on_rebalance_start()
         # not awaited: it waits until `subscribe` has returned
         self._assigned = asyncio.ensure_future(self.on_partitions_assigned({TP(*of) for of in pinned}))
 
@@ -143,24 +144,8 @@ class PinnedThread(AIOKafkaConsumerThread):
             first = (await consumer.beginning_offsets([of]))[of]
             if first <= offset:
                 raise error
-            cast("PinnedApp", self.app).position.lose(first - offset)
+            self.place.lose(first - offset)
             consumer.seek(of, first)
 
     def _next(self, of: TopicPartition) -> int:
-        return cast("PinnedApp", self.app).position.next[of.partition]
-
-
-class PinnedConsumer(Consumer):
-    """Faust's consumer on the pinned thread."""
-
-    def _new_consumer_thread(self) -> PinnedThread:
-        return PinnedThread(self, loop=self.loop, beacon=self.beacon)
-
-    def on_buffer_full(self, tp: TP) -> None:
-        """Do nothing: who hands on waits for room. Faust would pause the partition, and sleep for 1 s."""
-
-
-class PinnedTransport(Transport):
-    """Faust's transport with the pinned consumer."""
-
-    Consumer = PinnedConsumer
+        return self.place.next[of.partition]

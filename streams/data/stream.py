@@ -8,17 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from aiokafka.errors import KafkaError  # type: ignore[import-untyped] # it ships no types
-
 from nodes.events import OpenSlot, SlotClosed
 from nodes.journal import DataPosition
 from nodes.privacy.private import Private
 from nodes.slots import Arrival, Slots
-from streams.bus import BusError
-from streams.data.app import data_app
+from streams.data.app import PinnedApp, data_app
 from streams.data.collector import SlotCollector
 from streams.data.counts import DataCounts
-from streams.data.pinned import PinnedApp
+from streams.data.failure import DataFailed, failure, patience
+from streams.data.pinned import PinnedThread
 from streams.data.start import Start
 from streams.mesh_file.settings.node import BrokerSettings
 from streams.sources.record import Decoder
@@ -30,10 +28,6 @@ PERIOD = 1.0
 """Seconds between two looks at how much waits at the broker."""
 STOPPING = 1.5
 """Seconds that the app may take to start up, and then to stop, once it is told to stop."""
-
-
-class DataFailed(Exception):
-    """The data side of the process is broken: what to say of it holds nothing of a record."""
 
 
 class DataStream:
@@ -82,7 +76,7 @@ class DataStream:
         Below a log's start it goes on from there. Raises DataFailed when it cannot go on.
         """
         self._loop = asyncio.get_running_loop()
-        app = self._app(position=Start(self._topic, position, self._collector), take=self._take)
+        app = self._app(place=Start(self._topic, position, self._collector), take=self._take)
         starting = asyncio.create_task(app.start())
         parts = (_run(app, starting), self._expire(), self._complete(app), self._watch(app), stopped.wait())
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in parts]
@@ -97,7 +91,7 @@ class DataStream:
         for task in done:
             error = None if task.cancelled() else task.exception()
             if error is not None and not stopped.is_set():
-                raise DataFailed(self._said(error)) from None
+                raise failure(self._topic, error) from None
 
     async def _take(self, arrival: Arrival[bytes]) -> None:
         try:
@@ -113,12 +107,6 @@ class DataStream:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(self._room.set)
 
-    def _said(self, error: BaseException) -> str:
-        """Return what may be said of an error: a client's own words may hold what it read."""
-        if isinstance(error, DataFailed | BusError):
-            return str(error)
-        return f"{self._topic}: {error if isinstance(error, OSError) else type(error).__name__}"
-
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(TICK)
@@ -128,10 +116,10 @@ class DataStream:
         """Close what needs to know how far the logs go."""
         while True:
             await asyncio.sleep(TICK)
-            thread, now = app.consumer_thread, time.time()
+            thread, now = _reader(app), time.time()
             if thread is None or not (self._collector.unplaced or self._collector.due(now)):
                 continue
-            with suppress(KafkaError, TimeoutError):  # the broker is away: asked again
+            with patience():
                 ends = await thread.ends()
                 if self._collector.unplaced:
                     self._collector.place(ends)
@@ -144,13 +132,14 @@ class DataStream:
     async def _watch(self, app: PinnedApp) -> None:
         """Keep the lag, and commit it for those who look from outside."""
         while True:
-            thread = app.consumer_thread
+            thread = _reader(app)
             if thread is not None:
-                self._lag = None
-                with suppress(KafkaError, TimeoutError):  # the broker is away
+                lag = None
+                with patience():
                     ends, read = await thread.ends(), await thread.read()
-                    self._lag = sum(max(0, end - read[number]) for number, end in ends.items())
+                    lag = sum(max(0, end - read[number]) for number, end in ends.items())
                     await thread.note(read)
+                self._lag = lag
             await asyncio.sleep(PERIOD)
 
 
@@ -168,6 +157,10 @@ async def _stop(app: PinnedApp, starting: asyncio.Task[None]) -> None:
     with suppress(TimeoutError):
         await asyncio.wait_for(app.stop(), STOPPING)
     await asyncio.gather(starting, return_exceptions=True)
+
+
+def _reader(app: PinnedApp) -> PinnedThread | None:
+    return app.reader if app.reader is not None and app.reader.pinned else None
 
 
 def _reached(read: Mapping[int, int], ends: Mapping[int, int]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from streams.feed.errors import FeedFailed
-from streams.kafka.access import Access
+from streams.kafka.access import feeder
 from streams.kafka.admin import Admin
 from streams.kafka.connection import PATIENCE, consumer_settings
 from streams.kafka.errors import Unreachable
@@ -41,21 +41,13 @@ class FeedTopic:
     mark: bytes | None
 
 
-def access(node: str) -> Access:
-    """Return what a feed needs on the data broker; it describes the settings of its topic too."""
-    topics = DataTopics(node)
-    return Access((topics.records,), (topics.records, topics.dead_letters))
-
-
 def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
     """Look at the data topic of a node. Raises BusError where it cannot be fed: see `PreflightFailed`."""
     topics = DataTopics(node)
     name = topics.records
-    preflight(broker, access(node), {}, (name,) if by_time else ())
+    preflight(broker, feeder(node), {}, (name,) if by_time else ())
     with Admin(broker) as admin:
         found = admin.topics([name])[name]
-    if not found.configs:
-        raise FeedFailed(f"{broker.servers}: {name}: these credentials may not read its configs")
     if timed and found.configs["message.timestamp.type"] != "CreateTime":
         words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
         raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")

@@ -12,8 +12,9 @@ from kafka.errors import KafkaError
 from streams.feed.errors import FeedFailed
 from streams.feed.letters import encode_letter
 from streams.feed.lines import Line
-from streams.feed.topic import ANEW, LINE, MARK, FeedTopic, access
+from streams.feed.topic import ANEW, LINE, MARK, FeedTopic
 from streams.feed.waiting import Waiting
+from streams.kafka.access import feeder
 from streams.kafka.connection import PATIENCE, admin_settings
 from streams.kafka.preflight import preflight
 from streams.live.process import reached
@@ -99,7 +100,7 @@ class Writer:
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > QUIET:
             reached(self._broker, self._stop)
-            preflight(self._broker, access(self._node), {}, (self._topic.name,))
+            preflight(self._broker, feeder(self._node), {}, (self._topic.name,))
             self._heard = time.monotonic()
 
     def close(self) -> None:

@@ -5,12 +5,12 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from streams.journal.rows import TABLE
 
-SCHEMA = 1
+SCHEMA = 2
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 
@@ -25,13 +25,17 @@ class JournalLocked(JournalError):  # the state of the journal, not a fault of i
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id."""
+    """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id.
+
+    `place` is the file it was made as: a copy is another, and two of them must not live one life.
+    """
 
     run: str
     node: str
     digest: bytes
     horizon: int
     instance: str
+    place: str = ""
 
 
 def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connection:
@@ -48,7 +52,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
         raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
     connection.execute("PRAGMA synchronous = FULL")
     if not exists:
-        _create(connection, life)
+        _create(connection, replace(life, place=place_of(path)))
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life)
@@ -64,9 +68,15 @@ def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
     return connection
 
 
+def place_of(path: Path) -> str:
+    """Return what tells a file from its copies."""
+    found = path.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 def read_life(connection: sqlite3.Connection) -> Life:
     """Return whose journal it is. Raises ValueError where that is not said."""
-    row = connection.execute("SELECT run, node, digest, horizon, instance FROM life").fetchone()
+    row = connection.execute("SELECT run, node, digest, horizon, instance, place FROM life").fetchone()
     if row is None or [type(value) for value in row] != [field.type for field in fields(Life)]:
         raise ValueError("it is broken: it does not say whose it is")
     return Life(*row)
@@ -115,9 +125,9 @@ def _create(connection: sqlite3.Connection, life: Life) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         connection.execute(f"CREATE TABLE records ({TABLE})")
         connection.execute(
-            "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT)"
+            "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT, place TEXT)"
         )
-        connection.execute("INSERT INTO life VALUES (?, ?, ?, ?, ?)", astuple(life))
+        connection.execute("INSERT INTO life VALUES (?, ?, ?, ?, ?, ?)", astuple(life))
 
 
 def _check_owner(found: Life, asked: Life) -> None:

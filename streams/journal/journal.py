@@ -19,6 +19,7 @@ from streams.journal.file import (
     Life,
     open_to_read,
     open_to_write,
+    place_of,
     read_life,
     transaction,
 )
@@ -91,8 +92,9 @@ class JournalReader:
 class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
-    Raises JournalLocked if another process has it open, and JournalError if it is
-    another run's, node's, digest's, horizon's or version's, or broken.
+    `copied`: the file is a copy of the one that was opened last, so it has begun a new life, with
+    `instance`. Raises JournalLocked if another process has it open, and JournalError if it is another run's,
+    node's, digest's, horizon's or version's, or broken.
     """
 
     def __init__(
@@ -100,6 +102,9 @@ class Journal(JournalReader):
     ) -> None:
         life = Life(run, node, digest, horizon, instance)
         self._start(path, lambda closing: open_to_write(path, life, closing))
+        self.copied = self._life.place != place_of(path)
+        if self.copied:
+            self.renew(instance)
 
     def append(self, record: JournalRecord) -> None:
         """Keep `record`: durable when this returns. The same again is harmless.
@@ -119,11 +124,12 @@ class Journal(JournalReader):
                 self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
 
     def renew(self, instance: str) -> None:
-        """Begin a new life without records: the old one was proven out of date. Raises JournalError."""
+        """Begin a new life without records: the old one is out of date, or another's. Raises JournalError."""
         with _explained(self._path), transaction(self._connection):
             self._connection.execute("DELETE FROM records")
-            self._connection.execute("UPDATE life SET instance = ?", (instance,))
-        self._life = replace(self._life, instance=instance)
+            place = place_of(self._path)
+            self._connection.execute("UPDATE life SET instance = ?, place = ?", (instance, place))
+        self._life = replace(self._life, instance=instance, place=place)
         self._last, self._kept = 0, 0
 
     def _check_known(self, row: Row) -> None:

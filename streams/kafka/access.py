@@ -8,11 +8,15 @@ from streams.topics import DataTopics, MeshTopics
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one process needs on one broker. `group`: the consumer group whose offsets it commits."""
+    """What one process needs on one broker.
+
+    `group`: the consumer group whose offsets it commits; `configs`: the topics whose settings it reads.
+    """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     group: str | None = None
+    configs: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -32,6 +36,13 @@ def node_on_data(node: str, group: str | None = None) -> Access:
     """Return what a node needs on its party's own broker."""
     topics = DataTopics(node)
     return Access((topics.records,), (topics.dead_letters, topics.predictions, topics.decisions), group)
+
+
+def feeder(node: str) -> Access:
+    """Return what a feed needs on the party's own broker: it goes on after the last record that is there."""
+    topics = DataTopics(node)
+    records = (topics.records,)
+    return Access(records, (*records, topics.dead_letters), configs=records)
 
 
 def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:

@@ -4,7 +4,7 @@ Threads: `send` from any; acknowledgements, records and failures come in the rea
 is called. Questions (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streams.bus import BusError, TooLarge, UnknownTopic
 from streams.kafka.logs import Logs, Stored
@@ -70,6 +70,13 @@ class KafkaBus:
     def end(self, topic: str) -> int:
         """Return the offset that the next record will have. Raises UnknownTopic."""
         return self.span(topic)[1]
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the offset that each topic's next record will have.
+
+        Raises Unreachable after half a second without an answer, or whatever else keeps one away.
+        """
+        return {topic: self._logs.end(topic) for topic in topics}
 
     def read(self, topic: str, offset: int) -> Sequence[bytes]:
         """Return the records from `offset` to the topic's end. Raises UnknownTopic, OffsetOutOfRange."""

@@ -43,6 +43,7 @@ def producer_settings(broker: BrokerSettings, largest: int) -> dict[str, Any]:
         "batch.num.messages": 1,  # a record that is refused takes its batch with it
         "message.timeout.ms": 0,  # never: a release is sent until it is acknowledged
         "message.max.bytes": max(1_000_000, largest + 1024),
+        "queue.buffering.max.kbytes": 65_536,  # 1 GiB unless set: a broker that is away must not cost that
     }
 
 

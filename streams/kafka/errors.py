@@ -49,6 +49,10 @@ _PASSING = {  # what a broker says for a moment that has just come back; the cli
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001 # as above
 }
 
 

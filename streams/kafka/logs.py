@@ -10,6 +10,9 @@ from streams.kafka.connection import PATIENCE, consumer_settings
 from streams.kafka.errors import OffsetOutOfRange, Unreachable, bus_error
 from streams.mesh_file.settings.node import BrokerSettings
 
+SOON = 0.5
+"""Seconds that a thread waits for an answer that has more to do."""
+
 
 class Stored(NamedTuple):
     """A record and where it stands."""
@@ -55,6 +58,13 @@ class Logs:
             self.partitions([topic])  # what is not known here may be missing, or its broker may be away
             raise bus_error(error.args[0], topic) from None
         return first, end
+
+    def end(self, topic: str) -> int:
+        """Return the offset that the log's next record will have, or raise Unreachable soon."""
+        try:
+            return int(self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)[1])
+        except KafkaException as error:
+            raise Unreachable(f"{topic}: {error.args[0].str()}") from None
 
     def read(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records from its offset to the end that its log has now.

@@ -75,7 +75,9 @@ def _topic_failures(
 ) -> list[str]:
     needed = {"READ"} if topic in access.reads else set()
     needed |= {"WRITE"} if topic in access.writes else set()
-    wrong = [f"{topic}: these credentials may not {word.lower()}" for word in sorted(needed - allowed)]
+    needed |= {"DESCRIBE_CONFIGS"} if topic in access.configs else set()
+    missing = [word.lower().replace("_", " ") for word in sorted(needed - allowed)]
+    wrong = [f"{topic}: these credentials may not {words}" for words in missing]
     if count != 1 and topic not in several:
         wrong.append(f"{topic}: has {count} partitions: must have one")
     return wrong

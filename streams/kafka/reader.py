@@ -28,8 +28,8 @@ class Reader:
 
     `record` and `failed` are called in the reader's thread: let them put what they get on a queue. `failed`
     takes (topic, error: OffsetOutOfRange, Denied or UnknownTopic), once: the topic yields nothing more until
-    `move`. An unreachable broker is no failure: reading goes on when it is back. `between` is done after each
-    record, and at least every `POLL` seconds.
+    `move`; any other BusError ends the thread. An unreachable broker is no failure: reading goes on when it
+    is back. `between` is done after each record, and at least every `POLL` seconds.
     """
 
     def __init__(
@@ -75,13 +75,20 @@ class Reader:
         self._consumer.close()
 
     def _read(self) -> None:
-        while not self._stopped.is_set():
-            if self._moves:
-                self._move()
-            message = self._consumer.poll(POLL)
-            if message is not None:
-                self._take(message)
-            self._between()
+        try:
+            while not self._stopped.is_set():
+                self._read_once()
+        except Exception as error:  # noqa: BLE001 # a process must not live on without its reader
+            said = str(error) if isinstance(error, BusError) else type(error).__name__
+            self._failed("the mesh broker", BusError(f"reading has failed: {said}"))
+
+    def _read_once(self) -> None:
+        if self._moves:
+            self._move()
+        message = self._consumer.poll(POLL)
+        if message is not None:
+            self._take(message)
+        self._between()
 
     def _move(self) -> None:
         with self._lock:

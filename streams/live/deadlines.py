@@ -74,8 +74,9 @@ class Deadlines:
 
     def _read_to_the_ends(self, started: StartDeadline) -> bool:
         try:
-            ends = {edge: self._bus.end(edge) for edge in self._edges}
+            ends = self._bus.ends(self._edges)
         except Unreachable:
+            self._began = self._clock.now()  # what was sent meanwhile needs its time to come
             return False
         self._reader.when_read(ends, lambda: self._loop.put(partial(self._passed, started.round)))
         return True

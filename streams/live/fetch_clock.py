@@ -5,7 +5,7 @@ from threading import Lock
 
 BEAT = 1.0
 """Seconds between the beats that a process sends, to others and to this clock."""
-PATIENCE = 3.0
+PATIENCE = 1.5
 """Seconds from one own beat read to the next that still count as time."""
 
 

@@ -22,6 +22,11 @@ class Loop:
         """Do `action` when those before it are done."""
         self._queue.put(action)
 
+    @property
+    def waiting(self) -> int:
+        """How many actions were put, and are not begun. From any thread."""
+        return self._queue.qsize()
+
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), action))

@@ -1,6 +1,5 @@
 """One node on a broker: the machine's thread, and everything that it hears of the mesh."""
 
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -9,17 +8,19 @@ from typing import Protocol
 from nodes.events import Decided, Halt, OpenSlot, Report, SlotClosed, StartDeadline
 from nodes.machine import NodeMachine
 from streams.bus import BusError
-from streams.codec import Reason, Refused, decode_heartbeat, encode_dead_letter
+from streams.codec import Reason, Refused, decode_heartbeat
 from streams.kafka.bus import KafkaBus
 from streams.live.deadlines import Deadlines
 from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.letters import DeadLetters
 from streams.live.loop import Loop
 from streams.live.outcome import Ended, Failed
 from streams.live.start import MeshStart
 from streams.memory.node import Surroundings
 from streams.node_shell import NodeJournal, NodeShell, Ports
 
-LOGGER = logging.getLogger("mirrormesh.node")
+MOST_WAITING = 10_000
+"""Records that may wait for the machine."""
 
 
 class Watcher(Protocol):
@@ -57,7 +58,9 @@ class LiveNode:
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
         self._deadlines: Deadlines | None = None
+        self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._said_hello = False
+        self._beats_sent = self._beats_taken = 0  # one thread writes each
         ports = Ports(self._send, open_slot, self._start_deadline, self._report, self._refuse, self._halt)
         self._shell = NodeShell(
             machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
@@ -84,7 +87,9 @@ class LiveNode:
                 self._mesh.round_timeout,
                 self._shell.deadline_passed,
             )
-            self._loop.every(BEAT, self._shell.beat)
+            self._loop.every(BEAT, self._beat)
+            for topic, value in start.unsent:
+                self._send(topic, value)
             self._shell.start(start.records, start.plans)
             self._loop.run()
         finally:
@@ -100,6 +105,8 @@ class LiveNode:
     def _read(self, topic: str, offset: int, value: bytes) -> None:
         source = self._sources.get(topic)
         if source is not None:
+            while self._loop.waiting > MOST_WAITING:  # a flood waits at the broker
+                time.sleep(0.01)
             self._loop.put(partial(self._release_read, source, offset, value))
         elif topic == self._progress:
             self._own_beat_read(value)
@@ -129,9 +136,17 @@ class LiveNode:
         self._watcher.received(source)
         self._shell.release_read(source, offset, value)
 
+    def _beat(self) -> None:
+        if self._beats_taken == self._beats_sent:  # else the broker is away, and would get them all at once
+            self._shell.beat()
+
+    def _beat_taken(self) -> None:
+        self._beats_taken += 1
+
     def _send(self, topic: str, value: bytes) -> None:
         if topic not in self._edges:
-            self._bus.send(topic, value)
+            self._beats_sent += 1
+            self._bus.send(topic, value, self._beat_taken)
             return
         if self._deadlines is not None:
             self._deadlines.sent()
@@ -153,7 +168,7 @@ class LiveNode:
 
     def _refuse(self, topic: str, value: bytes, refused: Refused) -> None:
         self._watcher.refused(refused.reason)
-        self._bus.send(self._topics.dead_letters(self._name), encode_dead_letter(topic, value, refused))
+        self._letters.write(topic, value, refused)
 
     def _halt(self, halt: Halt) -> None:
         raise Ended(halt.reason)

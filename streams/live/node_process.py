@@ -17,12 +17,14 @@ from streams.kafka.access import node_on_mesh
 from streams.kafka.bus import KafkaBus
 from streams.kafka.provision import check_clusters
 from streams.kafka.topic_specs import data_specs, mesh_specs
+from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.process import FLUSH, opened, patiently, reached
+from streams.live.outcome import Ended
+from streams.live.process import FLUSH, Stopped, opened, patiently, reached
 from streams.live.serving import serve
-from streams.live.start import MeshStart, check_data, mesh_start
+from streams.live.start import MeshStart, hello, mesh_start
 from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
 from streams.mesh_file import build
@@ -58,6 +60,7 @@ class NodeProcess:
         noise = build.sampler(file.mesh, name, file.mesh.seed)
         self._learner = build.learner(file.mesh, name, noise, options.spent)
         self._log = logging.getLogger(f"mirrormesh.node.{name}")
+        self._boot = _new_id()
 
     def run(self, stop: Stop) -> None:
         """Live until asked to stop.
@@ -66,15 +69,21 @@ class NodeProcess:
         """
         with ExitStack() as closing:
             journal = closing.enter_context(self._journal())
+            if journal.copied:
+                self._log.warning("the journal is a copy: joining as a new instance")
             self._reach(stop)
-            who = (self._log, self._name, journal)
-            patiently(stop, lambda: check_data(*who, self._brokers.data, _new_id))
-            mesh_bus = patiently(stop, lambda: self._mesh_bus(closing))
-            start = patiently(stop, lambda: mesh_start(*who, self._mesh, mesh_bus, _new_id))
+            patiently(stop, lambda: self._check_data(journal))
+            bus = patiently(stop, lambda: self._mesh_bus(closing))
+            start = self._start(journal, bus, stop)
             decisions = patiently(stop, lambda: self._decisions(closing))
-            live, data = self._assembled(journal, start, mesh_bus, decisions, closing)
+            live, data = self._assembled(journal, start, bus, decisions, closing)
             self._say(journal, start)
-            asyncio.run(serve(live, data, start, stop))
+            try:
+                asyncio.run(serve(live, data, start, stop))
+            except Ended as ended:
+                while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
+                    pass  # a neighbour may still need the last release, and nobody starts this process again
+                raise
             self._log.info("stopped, as asked")
 
     def _journal(self) -> Journal:
@@ -94,6 +103,23 @@ class NodeProcess:
         }
         check_clusters(self._file, {self._name: brokers}, clusters)
 
+    def _check_data(self, journal: Journal) -> None:
+        by_time = self._file.mesh.slots.by == "time"
+        check_data(self._log, self._name, journal, self._brokers.data, _new_id, by_time=by_time)
+
+    def _start(self, journal: Journal, bus: KafkaBus, stop: Stop) -> MeshStart:
+        """Say hello; when that is in the log, look at what the own edges hold."""
+        who = Identity(self._name, self._mesh.topics.run, journal.instance, self._boot)
+        records = journal.records()
+        stepped = records[-1].stepped if records else 0
+        progress = patiently(stop, lambda: hello(who, stepped, self._mesh, bus))
+        while not bus.flush(FLUSH):
+            if stop.asked.is_set():
+                raise Stopped
+        simulated = self._learner.mechanism.simulated
+        look = partial(mesh_start, self._log, self._name, journal, self._mesh, bus, _new_id)
+        return patiently(stop, lambda: look(progress=progress, simulated=simulated))
+
     def _mesh_bus(self, closing: ExitStack) -> KafkaBus:
         access = node_on_mesh(self._mesh.topics, self._name, self._mesh.expected, self._mesh.targets)
         bus = opened(self._brokers.mesh, access, mesh_specs(self._file.mesh))
@@ -108,7 +134,7 @@ class NodeProcess:
         largest = {spec.name: spec.largest for spec in data_specs(self._file.mesh, self._name)}
         bus = KafkaBus(self._brokers.data, {topic: largest[topic]})
         closing.callback(bus.close)
-        closing.callback(bus.flush, FLUSH)
+        closing.callback(bus.flush, FLUSH / 2)
         return Decisions(bus, topic, self._mesh.topics.run)
 
     def _assembled(
@@ -122,7 +148,7 @@ class NodeProcess:
         """Return the node and its data stream, put together; each needs the other."""
         mesh = self._mesh
         machine = NodeMachine(
-            Identity(self._name, mesh.topics.run, journal.instance, _new_id()),
+            Identity(self._name, mesh.topics.run, journal.instance, self._boot),
             self._learner,
             mesh.expected,
             mesh.horizon,

@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from streams.kafka.access import Access
 from streams.kafka.bus import KafkaBus
-from streams.kafka.errors import Unreachable
+from streams.kafka.errors import OffsetOutOfRange, Unreachable
 from streams.kafka.preflight import preflight
+from streams.kafka.quiet import LOGGER
 from streams.kafka.reach import wait_for
 from streams.kafka.topic_specs import TopicSpec
 from streams.live.stopping import Stop
@@ -17,7 +18,7 @@ T = TypeVar("T")
 AGAIN = 0.2
 """Seconds until a broker that was away is asked again."""
 FLUSH = 1.0
-"""Seconds that a process waits, as it ends, for what it has sent to be acknowledged."""
+"""Seconds that a process which was asked to end waits for what it has sent to be acknowledged."""
 
 
 class Stopped(Exception):
@@ -37,7 +38,8 @@ def patiently(stop: Stop, ask: Callable[[], T]) -> T:
     while not stop.asked.is_set():
         try:
             return ask()
-        except Unreachable:
+        except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut while it was looked at
+            LOGGER.warning("waiting for the broker: %s", away)
             stop.asked.wait(AGAIN)
     raise Stopped
 

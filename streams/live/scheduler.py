@@ -38,6 +38,7 @@ class LiveScheduler:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
         self._shell = SchedulerShell(settings, topics, digest, bus.send, watcher)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic), 0.0
+        self._beat_taken = True
         self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
     @property
@@ -88,7 +89,12 @@ class LiveScheduler:
         self._loop.put(fail)
 
     def _beat(self) -> None:
-        self._bus.send(self._topics.scheduler, self._boot)
+        if self._beat_taken:  # else the broker is away, and would get them all at once
+            self._beat_taken = False
+            self._bus.send(self._topics.scheduler, self._boot, self._take_beat)
+
+    def _take_beat(self) -> None:
+        self._beat_taken = True
 
     def _tick(self) -> None:
         now = self._clock.now()

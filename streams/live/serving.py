@@ -1,6 +1,7 @@
 """A node's two halves at work: the data stream in the main thread's loop, the machine in its own thread."""
 
 import asyncio
+from contextlib import suppress
 
 from streams.data.failure import DataFailed
 from streams.data.stream import DataStream
@@ -13,7 +14,13 @@ from streams.live.stopping import Stop
 async def serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) -> None:
     """Run both until either ends, or a stop is asked for. Raises what the one raised that ended first."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
+
+    def end() -> None:
+        live.stop()
+        with suppress(RuntimeError):  # the loop is closed: all has ended
+            loop.call_soon_threadsafe(stopped.set)
+
+    stop.then(end)
     position = start.records[-1].data_position if start.records else ()
     machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
     stream = asyncio.ensure_future(data.serve(position, stopped))

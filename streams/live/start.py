@@ -1,55 +1,48 @@
 """Where a node's process goes on from: its journal, held against what the brokers' logs say."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from nodes.journal import JournalRecord, is_outdated
+from nodes.journal import JournalRecord
+from nodes.membership import Identity
 from nodes.messages import ReleaseMessage
-from streams.codec import Refused, decode_release
-from streams.kafka.access import node_on_data
+from streams.codec import Refused, decode_plan, encode_heartbeat, encode_release
 from streams.kafka.bus import KafkaBus
 from streams.kafka.logs import Stored
-from streams.kafka.preflight import preflight
+from streams.live.published import published, unsent
 from streams.memory.node import Surroundings
-from streams.mesh_file.settings.node import BrokerSettings
 from streams.node_shell import NodeJournal
-from streams.topics import DataTopics
+from topology.plans import Heartbeat, Plan
 
 
 @dataclass(frozen=True, slots=True)
 class MeshStart:
-    """Where a process goes on: all that it must know of the mesh broker before its machine starts.
+    """All that a process must know of the mesh broker before its machine starts.
 
     `plans` are the topology's records from the journal's position on; `offsets` by topic are where the
-    in-edges, the topology after `plans`, and the node's own progress are read from.
+    in-edges, the topology after `plans`, and the node's own progress are read from; `unsent` are (topic,
+    bytes) of releases that the journal knows, and an edge lacks.
     """
 
     records: tuple[JournalRecord, ...]
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
+    unsent: tuple[tuple[str, bytes], ...]
 
 
-def check_data(
-    log: logging.Logger,
-    node: str,
-    journal: NodeJournal,
-    broker: BrokerSettings,
-    new_id: Callable[[], str],
-) -> None:
-    """Check what the node needs of its data broker, and whether its log is the one that the journal knows.
+def hello(who: Identity, stepped: int, surroundings: Surroundings, bus: KafkaBus) -> int:
+    """Say that this process is there; return the offset on the own progress from which it is read back.
 
-    Where the log ends before the journal's position it was made anew: a new life begins. Raises
-    PreflightFailed, BusError.
+    It comes before the own edges are read: an older process of the node stops when it reads this. What is
+    said is in the log when the bus is flushed.
     """
-    topics, records = DataTopics(node), journal.records()
-    position = dict(records[-1].data_position or ()) if records else {}
-    topic = topics.records
-    outside = preflight(broker, node_on_data(node, topics.group), {topic: position}, several={topic})
-    if any(found.position > found.end for found in outside):
-        journal.renew(new_id())
-        log.warning("%s was made anew: joining as a new instance", topic)
+    progress = surroundings.topics.progress(who.name)
+    offset = bus.end(progress)
+    beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, hello=True)
+    bus.send(progress, encode_heartbeat(beat, surroundings.digest))
+    return offset
 
 
 def mesh_start(
@@ -59,15 +52,19 @@ def mesh_start(
     surroundings: Surroundings,
     bus: KafkaBus,
     new_id: Callable[[], str],
+    *,
+    progress: int,
+    simulated: bool,
 ) -> MeshStart:
     """Return where to go on. A journal older than what it has published itself begins a new life.
 
     Positions that are outside their logs by now give way to where the logs begin: then the node has missed
-    more than H rounds, and joins again.
+    more than H rounds, and joins again. `progress` is what `hello` returned; `simulated` says of the noise
+    that it is. Raises Unreachable, OffsetOutOfRange where a log was cut meanwhile, BusError.
     """
     topics = surroundings.topics
-    published = _published(node, surroundings, bus)
-    if is_outdated(journal.records(), journal.instance, published):
+    found = published(node, journal, surroundings, bus)
+    if found.outdated:
         journal.renew(new_id())
         log.warning("the journal is older than what it has published: joining as a new instance")
     records = journal.records()
@@ -77,15 +74,37 @@ def mesh_start(
         for source in surroundings.expected
     }
     topology = _inside(log, bus, topics.topology, records[-1].topology_position if records else None)
-    plans = tuple(bus.stored({topics.topology: topology})[topics.topology])
+    oldest = records[0].topology_position if records else topology
+    first = max(bus.span(topics.topology)[0], min(topology, oldest))
+    stored = bus.stored({topics.topology: first})[topics.topology]
+    again = tuple(
+        (topics.edge(node, target), encode_release(message, surroundings.digest))
+        for target, record in unsent(node, records, _plans(stored, surroundings), found.rounds)
+        for message in [_message(node, journal, surroundings, record, simulated=simulated)]
+    )
     if records:
         moved = tuple((source, edges[source]) for source in wanted if source in edges)
         last = records[-1]._replace(topology_position=topology, edge_positions=moved)
         records = (*records[:-1], last)
     offsets = {topics.edge(source, node): offset for source, offset in edges.items()}
-    offsets[topics.topology] = plans[-1].offset + 1 if plans else topology
-    offsets[topics.progress(node)] = bus.end(topics.progress(node))
-    return MeshStart(records, plans, offsets)
+    offsets[topics.topology] = stored[-1].offset + 1 if stored else topology
+    offsets[topics.progress(node)] = progress
+    plans = tuple(record for record in stored if record.offset >= topology)
+    return MeshStart(records, plans, offsets, again)
+
+
+def _message(
+    node: str, journal: NodeJournal, surroundings: Surroundings, record: JournalRecord, *, simulated: bool
+) -> ReleaseMessage:
+    noise = simulated and not record.exact
+    run, instance = surroundings.topics.run, journal.instance
+    return ReleaseMessage(run, node, instance, record.round, record.exact, noise, record.release)
+
+
+def _plans(stored: Iterable[Stored], surroundings: Surroundings) -> Iterable[Plan]:
+    for record in stored:
+        with suppress(Refused):
+            yield decode_plan(record.value, surroundings.topics.run, surroundings.digest)
 
 
 def _inside(log: logging.Logger, bus: KafkaBus, topic: str, position: int | None) -> int:
@@ -95,14 +114,3 @@ def _inside(log: logging.Logger, bus: KafkaBus, topic: str, position: int | None
     if position is not None:
         log.warning("%s: position %d is not from %d to %d, where its log is", topic, position, first, end)
     return first
-
-
-def _published(node: str, surroundings: Surroundings, bus: KafkaBus) -> list[ReleaseMessage]:
-    """Return all that this node's own edges hold."""
-    edges = [surroundings.topics.edge(node, target) for target in surroundings.targets]
-    found = []
-    for records in bus.stored({edge: bus.span(edge)[0] for edge in edges}).values():
-        for record in records:
-            with suppress(Refused):
-                found.append(decode_release(record.value, surroundings.own))
-    return found

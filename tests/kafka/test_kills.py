@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import statistics
 import time
 
 import pytest
@@ -17,8 +16,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS = 300
 KILLS = 10
-RESTART = 5.0
-"""Seconds from a killed node's restart to its next round, at the median."""
 
 
 class Chaos:
@@ -38,6 +35,7 @@ class Chaos:
 
     def furthest(self):
         """The furthest round of any node."""
+        self.mesh.check()
         return max(map(self.round, self.mesh.file.mesh.nodes))
 
     def run(self, broker_at=None, kill_broker=None):
@@ -64,6 +62,12 @@ class Chaos:
         self.recovered.append(time.monotonic() - began)
 
 
+def killed(broker):
+    """Kill the broker, and wait until it is gone."""
+    os.kill(broker.pid, signal.SIGKILL)
+    wait_until(lambda: not status(broker.folder).running)
+
+
 def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broker):
     broker = new_broker()
     path = mesh_file(
@@ -71,8 +75,7 @@ def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broke
     )
 
     def kill_broker():
-        os.kill(broker.pid, signal.SIGKILL)
-        wait_until(lambda: not status(broker.folder).running)
+        killed(broker)
         start(broker.folder)
 
     with LiveMesh(path) as mesh:
@@ -89,3 +92,24 @@ def test_killed_processes_and_a_killed_broker_change_nothing(tmp_path, new_broke
     report = ", ".join(f"{seconds:.1f}" for seconds in sorted(chaos.recovered))
     (tmp_path / "recovered").write_text(report)
     assert len(chaos.recovered) == KILLS - KILLS // 3
+
+
+def test_what_was_journalled_while_the_broker_was_away_is_sent_after_a_kill(tmp_path, new_broker):
+    broker = new_broker()
+    path = mesh_file(
+        tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING
+    )
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        names = list(mesh.nodes())
+        chaos = Chaos(mesh, 0)
+        for number in range(3):
+            wait_until(lambda number=number: chaos.furthest() >= 50 * (number + 1))
+            killed(broker)
+            for name in names:
+                mesh.processes[name].kill()
+            broker = start(broker.folder)
+            mesh.nodes()
+        mesh.finish("scheduler", *names)
+        equal(mesh.values(), released_in_memory(path))

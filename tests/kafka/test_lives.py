@@ -1,9 +1,12 @@
 """Two processes with one name; journals that are lost or old; processes that are asked to end."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 
+from streams.journal.file import place_of
 from streams.journal.journal import JournalError, JournalReader
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
@@ -79,6 +82,12 @@ def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):
     assert len(instances) == 2
 
 
+def put_back(journal):
+    """Make a copy pass for the file that was copied, as a restored disk does."""
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute("UPDATE life SET place = ?", (place_of(journal),))
+
+
 @pytest.mark.parametrize("what", ["deleted", "old"])
 def test_a_node_without_its_newest_journal_joins_as_a_new_instance(mesh_quick, what):
     mesh = mesh_quick
@@ -96,6 +105,7 @@ def test_a_node_without_its_newest_journal_joins_as_a_new_instance(mesh_quick, w
     if what == "old":
         for file in mesh.folder.glob(f"{lost}.journal*"):
             shutil.copy(file, state / file.name)
+        put_back(state / f"{lost}.journal")
     mesh.node(lost)
     mesh.finish("scheduler", *nodes)
     log = mesh.processes[lost].log
@@ -131,3 +141,16 @@ def test_a_second_start_after_the_end_says_that_the_run_is_over(mesh_waiting):
         again = mesh.scheduler() if label == "scheduler" else mesh.node(label)
         assert again.ends() == 0
         assert again.log.count("the run is over") == 2
+
+
+def test_a_copied_state_folder_is_another_instance(mesh_quick):
+    mesh = mesh_quick
+    mesh.scheduler()
+    nodes = list(mesh.nodes())
+    wait_until(lambda: last_round(mesh, nodes[1]) > 20)
+    shutil.copytree(mesh.folder / "state", mesh.folder / "copy", ignore=shutil.ignore_patterns("faust"))
+    mesh.node(nodes[1], state="copy", label="copy")
+    assert mesh.processes[nodes[1]].ends() == 1
+    mesh.finish("scheduler", "copy", nodes[0], *nodes[2:])
+    assert "the journal is a copy" in mesh.processes["copy"].log
+    one_value_a_round(mesh)

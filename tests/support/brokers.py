@@ -4,6 +4,7 @@ import logging
 import os
 import socket
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,8 +36,14 @@ def started(folder: Path, port: int | None = None, *, secure: bool = False) -> B
 
 def free_port() -> int:
     """Return a broker's port that is free, below the range that the system hands out to anyone."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return so many of them."""
     first = os.getpid() * 17
-    return next(port for port in (20_000 + (first + step) % 1_000 for step in range(1_000)) if _free(port))
+    ports = (20_000 + (first + step) % 1_000 for step in range(1_000))
+    return list(islice(filter(_free, ports), count))
 
 
 def _free(port: int) -> bool:

@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from nodes.slots import CountSlots
-from streams.data.stream import DataFailed, DataStream
+from streams.data.failure import DataFailed
+from streams.data.stream import DataStream
 from tests.support.kafka import PATIENCE, connection, until
 
 
@@ -25,7 +26,7 @@ class Lengths:
     dimension = 2
 
     def decode(self, value):
-        return (np.array([float(len(value)), float(value[0])]), 0.0) if value else None
+        return (np.array([float(len(value)), float(value[0])]), 0.0) if len(value) else None
 
 
 class Numbers:

@@ -50,9 +50,14 @@ def private(figures, name, *labels):
 
 def shown(registry):
     """Every sample of one of our registries: {(name, the labels but mesh and node): value}."""
+    return samples(registry.collected.collect())
+
+
+def samples(families):
+    """Every sample of some families: {(name, the labels but mesh and node): value}."""
     return {
         (sample.name, *(v for k, v in sample.labels.items() if k not in {"mesh", "node"})): sample.value
-        for family in registry.collected.collect()
+        for family in families
         for sample in family.samples
     }
 

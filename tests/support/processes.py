@@ -158,6 +158,11 @@ class LiveMesh:
         """Start every node."""
         return {name: self.node(name, *options) for name in self.file.mesh.nodes}
 
+    def check(self):
+        """Fail where a process has failed by itself; one that a test has killed is no failure."""
+        for label, process in self.processes.items():
+            assert process.code in {None, 0, -signal.SIGKILL}, f"{label}: {process.log[-3000:]}"
+
     def finish(self, *labels):
         """Wait until these processes have ended with exit code 0 (none named: all)."""
         waiting = {label: self.processes[label] for label in labels or self.processes}

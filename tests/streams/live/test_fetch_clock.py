@@ -23,8 +23,8 @@ def test_it_goes_with_the_beats_and_stands_still_without():
         hand.time += 1.0
         clock.beat()
     assert clock.now() == 5.0
-    hand.time += 2.0
-    assert clock.now() == 7.0
+    hand.time += 1.0
+    assert clock.now() == 6.0
     assert clock.going
     hand.time += 60.0
     assert clock.now() == 5.0 + PATIENCE

@@ -1,0 +1,96 @@
+"""`mirrormesh up`: everything of a mesh on this machine, one process each."""
+
+import math
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.broker.errors import BrokerError
+from streams.bus import BusError
+from streams.commands.arguments import MeshArgument
+from streams.commands.usage import UsageError, writable_folder
+from streams.kafka.provision import Differs
+from streams.live.stopping import Stop
+from streams.mesh_file.file import MeshFile, load
+from streams.up.programs import Options
+from streams.up.up import run_up
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Where journals, logs and a broker that is started here are kept. The same DIR again: the run "
+        "goes on. [default: mirrormesh-state/<mesh>.<run>]",
+        show_default=False,
+    ),
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="R", help="Feed each node R records a second. [default: full speed]"),
+]
+NoFeedOption = Annotated[bool, typer.Option("--no-feed", help="Feed nobody.")]
+MetricsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-from",
+        metavar="PORT",
+        help="Serve metrics on this machine: the scheduler's on PORT, each node's shared and private ones on "
+        "the next two.",
+    ),
+]
+PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
+
+
+def up(
+    mesh: MeshArgument,
+    *,
+    state: StateOption = None,
+    rate: RateOption = None,
+    no_feed: NoFeedOption = False,
+    metrics_from: MetricsOption = None,
+    plain: PlainOption = False,
+) -> None:
+    """Run everything of a mesh on this machine: a broker if none answers, topics, scheduler, nodes, feeders.
+
+    Each is a process of its own, started again when it fails. Nodes whose own part is not here run with their
+    owners; a source without a path, or standard input, is fed by its owner. Ends with the run, or with
+    Ctrl-C, and so does everything that it has started. Killed outright, it leaves its broker alone running:
+    the next start takes it over, or: mirrormesh broker stop --folder DIR/broker
+
+    With slots by time records are fed at their own times, unless --rate is given.
+
+    \b
+    Examples:
+      mirrormesh up mesh.yaml
+      mirrormesh up mesh.yaml --state state --rate 50 --metrics-from 9100
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"--rate is {rate:g}: must be a number above 0")
+    file = load(mesh)
+    folder = writable_folder(state or _default_state(file))
+    options = Options(folder, rate, not no_feed, metrics_from)
+    with Stop() as stop:
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal is closed; nohup ignores it
+            signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+        try:
+            run_up(file, options, Console(highlight=False), stop, plain=plain)
+        except Differs as error:
+            _leave(*error.lines)
+        except (BusError, BrokerError) as error:
+            _leave(str(error))
+    if stop.asked.is_set():
+        raise typer.Exit(stop.exit_code)
+
+
+def _default_state(file: MeshFile) -> Path:
+    return Path("mirrormesh-state") / f"{file.mesh.name}.{file.mesh.run}"
+
+
+def _leave(*lines: str) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+    raise typer.Exit(1)

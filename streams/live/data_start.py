@@ -1,0 +1,33 @@
+"""Whether the data broker has what a node needs, and its log is the one that the journal knows."""
+
+import logging
+from collections.abc import Callable
+
+from streams.kafka.access import node_on_data
+from streams.kafka.preflight import preflight
+from streams.mesh_file.settings.node import BrokerSettings
+from streams.node_shell import NodeJournal
+from streams.topics import DataTopics
+
+
+def check_data(
+    log: logging.Logger,
+    node: str,
+    journal: NodeJournal,
+    broker: BrokerSettings,
+    new_id: Callable[[], str],
+    *,
+    by_time: bool,
+) -> None:
+    """Check topics and rights. Where the log ends before the journal's position it was made anew.
+
+    Then a new life begins. Slots by count need one partition. Raises PreflightFailed, BusError.
+    """
+    topics, records = DataTopics(node), journal.records()
+    position = dict(records[-1].data_position or ()) if records else {}
+    several = {topics.records} if by_time else set()
+    access = node_on_data(node, topics.group)
+    outside = preflight(broker, access, {topics.records: position}, several=several)
+    if any(found.position > found.end for found in outside):
+        journal.renew(new_id())
+        log.warning("%s was made anew: joining as a new instance", topics.records)

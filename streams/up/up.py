@@ -1,0 +1,110 @@
+"""`mirrormesh up`, step by step: brokers, topics, processes; the view; the end."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from streams.broker.lock import take
+from streams.commands.usage import UsageError
+from streams.kafka.provision import provision
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+from streams.terminal.report import say
+from streams.terminal.wording import counted, listed, promises
+from streams.up import programs
+from streams.up.brokers import Fact, ensure_brokers
+from streams.up.mesh import UpMesh
+from streams.up.programs import Options, Ports
+from streams.up.view import shown, summary
+
+PERIOD = 0.25
+"""Seconds between two looks."""
+
+
+def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> None:
+    """Run everything of the mesh here until the run is over, or it is asked to stop; then end everything.
+
+    Raises MeshFileError, UsageError, Differs, BusError, BrokerError: nothing is left running.
+    """
+
+    def fact(name: str, text: str) -> None:
+        say(console, f"{name:<10} {text}")
+
+    programs.check(file, options)
+    served = programs.ports(file, options.metrics_from)
+    with ExitStack() as closing:
+        closing.enter_context(_alone(options.state))
+        fact("state", str(options.state))
+        try:
+            ensure_brokers(file, options.state, stop, fact, closing)
+        except Stopped:
+            return
+        _provision(file, fact)
+        mesh = UpMesh(file, options, served, lambda text: say(console, text, "bold red"))
+        closing.callback(mesh.end)
+        _introduce(file, options, served, fact)
+        _watch(mesh, file, console, stop, plain=plain)
+        fact("ending", "the run is over" if mesh.over else "as asked")
+    say(console, summary(*mesh.course.whole), "bold")
+    _conclude(file, options, fact, console)
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """Hold the state folder's lock. Raises UsageError where another `up` does."""
+    lock = take(state / "up.lock")
+    if lock is None:
+        raise UsageError(f"{state}: another mirrormesh up runs there")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _provision(file: MeshFile, fact: Fact) -> None:
+    done = provision(file)
+    made, found = sum(len(side.made) for side in done), sum(len(side.found) for side in done)
+    fact("topics", f"made {made}, found right {found}")
+
+
+def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
+    """Say what is started, what is not, and where to look."""
+    fed = programs.fed_here(file) if options.feed else []
+    kinds = [counted(1, "scheduler"), counted(len(file.nodes), "node"), counted(len(fed), "feeder")]
+    fact("processes", f"{', '.join(kinds)}; logs in {options.state / 'logs'}")
+    elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
+    if elsewhere:
+        fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
+    unfed = [name for name in file.nodes if name not in fed]
+    if unfed:
+        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed")
+    if served is not None:
+        fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
+        for name, port in served.shared.items():
+            fact("", f"{name} :{port} (shared), :{served.private[name]} (private)")
+    fact("Ctrl-C", "ends everything in order; the same command goes on from there")
+
+
+def _watch(mesh: UpMesh, file: MeshFile, console: Console, stop: Stop, *, plain: bool) -> None:
+    title = f"{file.mesh.name}, run {file.mesh.run}"
+    with shown(console, title, file.mesh.rounds, plain=plain) as view:
+        while not (mesh.over or stop.asked.is_set()):
+            view(mesh.look())
+            stop.asked.wait(PERIOD)
+
+
+def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) -> None:
+    """Say where everything is, and what is promised."""
+    servers = sorted({file.brokers(name).data.servers for name in file.nodes})
+    fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
+    fact("state", f"{options.state}: <node>.journal, logs/<process>.log")
+    promised = {
+        name: build.guarantee(file.mesh, name, trusted_broker=file.trusts_broker(name)) for name in file.nodes
+    }
+    for sentence in promises(promised):
+        say(console, sentence)

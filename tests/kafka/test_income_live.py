@@ -1,0 +1,64 @@
+"""The example of four institutions as four processes, with real noise: as much learnt, as much promised."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments import income
+from streams.local.scoring import score
+from streams.sources.opening import held_out
+from tests.support.commands import Commands
+from tests.support.processes import LiveMesh, mesh_file
+from tests.support.small_mesh import PATIENT, decisions
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+BASE = "deploy/meshes/income.yaml"
+WIDTH = 5
+"""Times the way from the mean of the ten runs in income.csv to the lowest of them.
+
+24 runs in memory: from 0.851 to 0.8815, standard deviation 0.0073. Epsilon 0.3 comes to 0.78.
+"""
+
+
+def band():
+    """The AUCs of which one is to be expected, from what runs in one process came to."""
+    with income.OUTPUT.open() as table:
+        (row,) = [row for row in csv.DictReader(table) if row["epsilon"] == "1"]
+    mean, lowest = float(row["auc_mean"]), float(row["auc_lowest"])
+    return mean - WIDTH * (mean - lowest), mean + WIDTH * (mean - lowest)
+
+
+def promised(call, path, nodes):
+    """The guarantee of each node, as `plan` prints it: of the first in full, and the same for the others."""
+    (line,) = [line for line in call("plan", path).out.splitlines() if line.startswith("guarantee")]
+    first, *others = nodes
+    sentence, _, rest = line.removeprefix("guarantee:").strip().partition(" The same holds for ")
+    assert rest == f"{', '.join(others)}."
+    return {node: sentence.replace(f"node {first}'s", f"node {node}'s") for node in nodes}
+
+
+def test_four_processes_learn_and_promise_what_one_does(tmp_path, broker, capsys):
+    waiting = {"round_timeout": "none", "silence": PATIENT["silence"]}
+    slots = {"by": "count", "size": 220, "timeout": "none"}
+    path = mesh_file(tmp_path, BASE, broker.address, slots=slots, **waiting)
+    with LiveMesh(path) as mesh:
+        nodes, rounds = list(mesh.file.mesh.nodes), mesh.file.mesh.rounds
+        promises = promised(Commands(capsys), path, nodes)
+        mesh.feed_all()
+        mesh.scheduler()
+        mesh.nodes("--log", "json")
+        mesh.finish()
+    for node in nodes:
+        said = [json.loads(line)["message"] for line in mesh.processes[node].log.splitlines()]
+        assert said[0] == promises[node]
+        assert said[0].startswith(f"Each record of node {node}'s stream is protected with epsilon = 1 (pure)")
+    last = [decisions(broker.address, node)[-1] for node in nodes]
+    assert [decision["round"] for decision in last] == [rounds] * 4
+    found = score(np.mean([decision["x"] for decision in last], axis=0), *held_out(mesh.file))
+    low, high = band()
+    Path(tmp_path / "auc").write_text(f"{found.auc}")
+    assert low < found.auc < high

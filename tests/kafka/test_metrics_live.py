@@ -1,0 +1,147 @@
+"""A mesh at work, as Prometheus reads it: what everyone sees, and what the owner of the data alone does."""
+
+import math
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
+from tests.support.brokers import free_ports
+from tests.support.feeding import SCHEMA, rows
+from tests.support.metrics import promtool_says, samples, scraped
+from tests.support.processes import LiveMesh, wait_until
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+HERE = "127.0.0.1"
+SIZE, STEPPED, HORIZON, BUDGET = 2, 30, 4, 100
+FED = SIZE * STEPPED
+BAD = 5
+"""Lines that cannot be decoded."""
+
+
+def read(port):
+    """The text that is served there, and its samples without the prefix; empty where nothing is yet."""
+    try:
+        text = scraped(HERE, port)
+    except OSError:
+        return "", {}
+    found = samples(text_string_to_metric_families(text)).items()
+    return text, {(name.removeprefix(f"{PREFIX}_"), *labels): value for (name, *labels), value in found}
+
+
+def names(shown):
+    """The names of the metrics among the samples; a histogram's have endings of their own."""
+    return {name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") for name, *_ in shown}
+
+
+def catalogued(catalogue):
+    """The names of a whole catalogue."""
+    return {metric.value.name for metric in catalogue}
+
+
+@pytest.fixture
+def mesh(tmp_path, broker):
+    """Three nodes that have no more than 30 rounds' records, of a thousand: they stand, and can be read."""
+    lines = rows(FED)
+    lines[3 : 3 + BAD] = [b"no record"] * BAD
+    (tmp_path / "records.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    source = {"kind": "json-lines", "path": str(tmp_path / "records.jsonl"), "schema": SCHEMA}
+    path = small_mesh_file(
+        tmp_path,
+        broker.address,
+        sources=dict.fromkeys("abc", source),
+        rounds=1000,
+        horizon=HORIZON,
+        loss="squared",
+        slots={"by": "count", "size": SIZE, "timeout": "none"},
+        privacy={"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact"}
+        | {"budget": BUDGET},
+    )
+    with LiveMesh(path) as live:
+        live.feed_all()
+        yield live
+
+
+def test_every_figure_of_the_catalogue_is_there_and_true(mesh):
+    node, *others = mesh.file.mesh.nodes
+    ports = free_ports(3)
+    began = time.time()
+    mesh.node(node, "--metrics", ports[0], "--private-metrics", f"{HERE}:{ports[1]}")
+    mesh.start("scheduler", "scheduler", mesh.path, "--metrics", ports[2])
+    for other in others:
+        mesh.node(other)
+
+    def settled():
+        shared, private, scheduler = (read(port)[1] for port in ports)
+        waited_for = [shared.get(("releases_received_total", other)) for other in others]
+        waited_for += [shared.get(("releases_sent_total",), 0) / 2, scheduler.get(("plan_round",), 0) - 3]
+        return waited_for == [STEPPED + 1] * 4 and private.get(("data_lag_records",)) == 0
+
+    wait_until(settled)
+    (shared_text, shared), (private_text, private), (text, scheduler) = (read(port) for port in ports)
+    for served in (shared_text, private_text, text):
+        assert promtool_says(served) == ""
+    of_nodes(shared, others, began)
+    of_the_owner(private)
+    of_a_scheduler(scheduler)
+    assert names(shared) | names(scheduler) == catalogued(SharedMetric)
+    assert names(private) >= catalogued(PrivateMetric)
+    for word in (*catalogued(PrivateMetric), "process_"):
+        assert not any(word in name for name in names(shared) | names(scheduler))
+
+
+def of_nodes(shown, others, began):
+    """Everyone's figures of a node that has done so many rounds, and has sent its release for the next."""
+    expected = {
+        "broker_connected": 1,
+        "round": STEPPED,
+        "rounds_total": STEPPED,
+        "round_interval_seconds_count": STEPPED - 1,
+        "edges_on": 2,
+        "releases_sent_total": 2 * (STEPPED + 1),
+        "plans_ignored_total": 0,
+        "joins_asked_total": 0,
+        "last_learning_round": BUDGET / SIZE,
+        "relaying": 0,
+        "simulated_noise": 0,
+    }
+    assert {name: shown[name,] for name in expected} == expected
+    assert began < shown["last_round_timestamp_seconds",] < time.time()
+    assert 0 < shown["consensus_gap",] < 6.1  # the set's diameter is 6
+    spent = {"spent": (1, FED), "budget": (math.inf, BUDGET), "left": (None, BUDGET - FED)}
+    for name, (event, stream) in spent.items():
+        assert shown.get((f"epsilon_{name}", "event")) in {event, None}
+        assert shown[f"epsilon_{name}", "stream"] == stream
+    assert shown["epsilon_spent", "event"] == 1
+    for other in others:
+        assert shown["releases_received_total", other] == STEPPED + 1
+        for name in ("releases_given_up", "late_corrections", "evidence", "releases_ignored"):
+            assert shown[f"{name}_total", other] == 0
+    assert sum(value for (name, *_), value in shown.items() if name == "messages_refused_total") == 0
+
+
+def of_the_owner(shown):
+    """The owner's figures, which are of the records."""
+    expected = {
+        "records_total": FED,
+        "malformed_records_total": BAD,
+        "broken_gradients_total": 0,
+        "empty_slots_total": 0,
+        "data_lag_records": 0,
+    }
+    assert {name: shown[name,] for name in expected} == expected
+    assert 0 < shown["clipped_gradients_total",] <= FED - BAD
+    assert shown["regret",] > 0
+    assert shown["regret_average",] == pytest.approx(shown["regret",] / STEPPED)
+    assert {shown["dropped_records_total", reason] for reason in ("late", "overfull", "lost")} == {0}
+    assert 2**24 < shown["process_resident_memory_bytes",] < 2**30
+
+
+def of_a_scheduler(shown):
+    """A scheduler's figures: it is as far ahead as it may be."""
+    expected = {"broker_connected": 1, "plan_members": 3, "live_nodes": 3, "plan_lead_rounds": HORIZON}
+    expected |= dict.fromkeys(("plan_round", "plans_published_total"), STEPPED + HORIZON)
+    assert {name: shown[name,] for name in expected} == expected

@@ -1,0 +1,103 @@
+"""Data on one broker, the mesh on the other: nothing of a record gets to the second, nor into a log."""
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from streams.kafka.topic_specs import mesh_specs
+from tests.support.brokers import Client
+from tests.support.canaries import Canaries, held
+from tests.support.kafka import PATIENCE, connection
+from tests.support.processes import LiveMesh, wait_until
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+ROUNDS = 60
+MALFORMED = 7
+"""Every so many lines one that cannot be decoded."""
+EXACT = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact"}
+SCHEMA = {"features": {"x": "number", "y": {"bounds": [0, 1]}}, "label": {"column": "z"}}
+
+
+def record(canaries, number):
+    """A line full of canaries; some of them cannot be decoded."""
+    good = {"x": canaries.number(), "y": canaries.number(), "z": canaries.number(), canaries.word(): 1}
+    bad = {"x": canaries.word(), "z": canaries.number(), "why": canaries.word()}
+    if number % (2 * MALFORMED) == 0:
+        return canaries.word().encode() + b"\xff{"
+    return json.dumps(bad if number % MALFORMED == 0 else good).encode()
+
+
+def sources(folder, canaries):
+    """A file of such lines for two nodes; the records of the third come from its broker alone."""
+    made = {name: {"kind": "json-lines", "schema": SCHEMA} for name in "abc"}
+    for name in "ab":
+        lines = [record(canaries, number) for number in range(1, ROUNDS + 1)]
+        path = folder / f"{name}.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        made[name]["path"] = str(path)
+    return made
+
+
+def produce(address, node, canaries):
+    """Write to a node's topic as any tool may: with keys and headers, and what is no record at all."""
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    for number in range(1, ROUNDS + 1):
+        value = None if number == 1 else record(canaries, number)
+        headers = {canaries.word(): canaries.word().encode()}
+        producer.produce(f"data.{node}", value, canaries.word().encode(), headers=headers)
+    assert producer.flush(PATIENCE) == 0
+
+
+def command_lines(mesh):
+    """What everybody on the machine may see of the processes that run, under whatever title."""
+    running = [process._process.pid for process in mesh.processes.values() if process.running]
+    assert running
+    return b"\n".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in running)
+
+
+def test_the_mesh_broker_never_sees_a_byte_of_data(tmp_path, broker, new_broker):
+    shared, canaries = new_broker("mesh"), Canaries(0)
+    path = small_mesh_file(
+        tmp_path,
+        shared.address,
+        broker.address,
+        sources(tmp_path, canaries),
+        rounds=ROUNDS,
+        loss="squared",
+        privacy=EXACT,
+    )
+    with LiveMesh(path) as mesh:
+        specs = {spec.name for spec in mesh_specs(mesh.file.mesh)}
+        *fed, other = mesh.file.mesh.nodes
+        for name in fed:
+            mesh.feed(name)
+        produce(broker.address, other, canaries)
+        for name in mesh.file.mesh.nodes:
+            mesh.node(name, "--log-level", "debug", "--log", "json")
+        wait_until(lambda: all("goes on" in mesh.processes[name].log for name in mesh.file.mesh.nodes))
+        seen = command_lines(mesh)
+        mesh.start("scheduler", "scheduler", path, "--log-level", "debug")
+        mesh.finish()
+    for name in mesh.file.mesh.nodes:  # what is looked for can be found: here it is
+        assert len(canaries.among(held(connection(broker.address), f"data.{name}"))) > ROUNDS
+    unseen_by_the_mesh(shared, specs, canaries)
+    assert canaries.among(seen) == set()
+    # logs, journals, and the disk of the mesh's broker: nothing but what was there to be fed
+    assert canaries.in_files(tmp_path).keys() == {"a.jsonl", "b.jsonl"}
+
+
+def unseen_by_the_mesh(shared, specs, canaries):
+    """Assert that a broker has the mesh's topics alone, no group, and no canary in any topic."""
+    client = Client(shared)
+    there = client.topics()
+    assert specs <= there
+    assert there - specs <= {"__consumer_offsets", "__transaction_state"}
+    groups = client.admin.list_consumer_groups().result(PATIENCE)
+    assert (groups.valid, groups.errors) == ([], [])
+    kept = {topic: held(connection(shared.address), topic) for topic in there}
+    assert all(len(kept[topic]) > ROUNDS * 8 for topic in specs if ".edge." in topic)
+    assert {topic: found for topic, value in kept.items() if (found := canaries.among(value))} == {}

@@ -1,0 +1,226 @@
+"""`mirrormesh up`: everything of a mesh on this machine, from a mesh file alone to nothing left running."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streams.broker import broker as development
+from streams.bus import BusError
+from streams.journal.journal import JournalReader
+from streams.kafka.logs import Logs
+from streams.kafka.reach import reach
+from streams.topics import DataTopics
+from streams.up.standing import standing
+from tests.support.brokers import free_port
+from tests.support.kafka import connection
+from tests.support.meshes import changed, written
+from tests.support.processes import LONG, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+COMMAND = "import typer; from streams.commands.up import up; typer.run(up)"
+ROUNDS = 60
+
+
+class Upped:
+    """A mesh of three nodes, and the `up` that runs it."""
+
+    def __init__(self, folder, servers):
+        mark = uuid.uuid4().hex[:8]
+        self.names = [f"{name}-{mark}" for name in "abc"]
+        tree = changed(name=f"test-{mark}", nodes=self.names, rounds=ROUNDS, round_timeout="none", silence=60)
+        tree["mesh"]["slots"] = {"by": "count", "size": 1, "timeout": "none"}
+        tree["nodes"] = {name: {"source": {"kind": "localisation"}} for name in self.names}
+        tree["brokers"] = {side: {"servers": servers} for side in ("mesh", "data")} | {"trust_broker": True}
+        self.folder, self.servers, self.state = folder, servers, folder / "state"
+        self.path = written(folder, tree)
+        self.processes = []
+
+    def up(self, *options):
+        """Start it."""
+        number = len(self.processes)
+        with (self.folder / f"up-{number}.out").open("wb") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-c", COMMAND, str(self.path), "--state", str(self.state), *options],
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+        self.processes.append(process)
+        return process
+
+    @property
+    def said(self):
+        """What the last one has said."""
+        return (self.folder / f"up-{len(self.processes) - 1}.out").read_text()
+
+    def ends(self, seconds=LONG):
+        """Wait for the last one's end; return its exit code."""
+        try:
+            return self.processes[-1].wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"up does not end: {self.said[-3000:]}") from None
+
+    def stepped(self):
+        """The round that every node has stepped."""
+        found = [standing(self.state, name) for name in self.names]
+        return min(0 if one is None else one.round for one in found)
+
+    def children(self):
+        """The processes of this mesh file, `up` aside: {command line: id}."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+            except (OSError, UnicodeDecodeError):
+                continue
+            if str(self.path) in words and "streams.up" in words:
+                found[" ".join(words[words.index("streams.up") + 1 :])] = int(entry.name)
+        return found
+
+    def node(self, name):
+        """The process id of a node; None where it has none."""
+        begins = f"node {self.path} {name} "
+        return next((pid for line, pid in self.children().items() if line.startswith(begins)), None)
+
+    def broker_runs(self):
+        """Whether there is a broker in the state folder, and it runs."""
+        found = development.status(self.state / "broker")
+        return found is not None and found.running
+
+    def close(self):
+        """Leave nothing behind, whatever has happened."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for pid in self.children().values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        development.stop(self.state / "broker")
+
+
+@pytest.fixture
+def upped(broker, tmp_path):
+    """A mesh on a broker of its own, which is not there yet. (`broker`: skip where there can be none.)"""
+    made = Upped(tmp_path, f"127.0.0.1:{free_port()}")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def guest(broker, tmp_path):
+    """A mesh on a broker that is there already."""
+    made = Upped(tmp_path, broker.address)
+    yield made
+    made.close()
+
+
+def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
+    upped.up("--metrics-from", str(free_port() + 500))
+    assert upped.ends() == 0, upped.said
+    assert upped.stepped() == ROUNDS
+    assert not upped.children()
+    assert not upped.broker_runs()
+    said = upped.said
+    assert f"{upped.servers}: started in {upped.state}/broker" in said
+    assert "1 scheduler, 3 nodes, 3 feeders" in said
+    assert "the run is over" in said
+    assert f"{ROUNDS} rounds in " in said
+    assert said.count("The same holds for") + said.count("Nothing in node") == 2
+    upped.up()
+    assert upped.ends() == 0, upped.said
+    assert "No round was stepped." in upped.said
+    assert not upped.broker_runs()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_everything_and_the_next_start_finishes_the_run(upped, number, code):
+    process = upped.up("--rate", "8")
+    wait_until(lambda: upped.stepped() >= 10)
+    asked = time.monotonic()
+    process.send_signal(number)
+    assert upped.ends() == code
+    assert time.monotonic() - asked < 25
+    assert "killed" not in upped.said
+    assert not upped.children()
+    assert not upped.broker_runs()
+    before = {name: instance(upped, name) for name in upped.names}
+    assert 10 <= upped.stepped() < ROUNDS
+    upped.up()
+    assert upped.ends() == 0, upped.said
+    assert upped.stepped() == ROUNDS
+    assert {name: instance(upped, name) for name in upped.names} == before
+    development.start(upped.state / "broker")  # as is said at the end
+    wait_until(lambda: fed(upped) == dict.fromkeys(upped.names, ROUNDS))  # the feeders went on, too
+
+
+def instance(upped, name):
+    with JournalReader(upped.state / f"{name}.journal") as journal:
+        return journal.instance
+
+
+def fed(upped):
+    """How many records each data topic holds."""
+    logs = Logs(connection(upped.servers))
+    try:
+        return {name: logs.span(DataTopics(name).records)[1] for name in upped.names}
+    except BusError:  # a broker that has just started leads no partition yet
+        return {}
+    finally:
+        logs.close()
+
+
+def test_a_node_that_is_killed_is_started_again_and_the_broker_that_was_there_stays(guest, broker):
+    cluster = reach(connection(broker.address))
+    guest.up("--rate", "20")
+    wait_until(lambda: guest.stepped() >= 10)
+    name = guest.names[1]
+    before = instance(guest, name)
+    os.kill(guest.node(name), signal.SIGKILL)
+    assert guest.ends() == 0, guest.said
+    assert guest.stepped() == ROUNDS
+    assert f"node {name} was killed (SIGKILL), and starts again in 1 s" in guest.said
+    assert instance(guest, name) == before
+    assert f"{guest.servers}: used" in guest.said
+    assert not (guest.state / "broker").exists()
+    assert reach(connection(broker.address)) == cluster
+
+
+def test_killed_outright_it_leaves_its_broker_alone_and_the_next_one_takes_that_over(upped):
+    process = upped.up("--rate", "4")
+    wait_until(lambda: upped.stepped() >= 5)
+    children = upped.children()
+    assert len(children) == 7, children
+    process.kill()
+    wait_until(lambda: not upped.children())
+    assert upped.stepped() < ROUNDS  # not because the run was over
+    assert upped.broker_runs()
+    upped.up()
+    assert upped.ends() == 0, upped.said
+    assert "found running" in upped.said
+    assert upped.stepped() == ROUNDS
+    assert not upped.broker_runs()
+
+
+def test_a_topic_that_differs_is_an_error_and_nothing_is_left_running(upped):
+    upped.up("--rate", "8")
+    wait_until(lambda: upped.stepped() >= 1)
+    upped.processes[-1].terminate()
+    assert upped.ends() == 0
+    tree = yaml.safe_load(upped.path.read_text())
+    tree["mesh"]["horizon"] = 4000
+    written(upped.folder, tree)
+    upped.up()
+    assert upped.ends() == 1
+    assert "retention.bytes" in upped.said
+    assert not upped.children()
+    assert not upped.broker_runs()
