@@ -5,9 +5,9 @@ BIN := .venv/bin
 SOURCES := topology nodes streams tests experiments
 WORKERS ?= auto
 
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test lint format bench bench-kafka lock clean
 help:            ## show the targets
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
 .venv/installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -36,6 +36,9 @@ format: .venv/installed ## put the code into its format
 
 bench: .venv/installed  ## speed, as ratios in one run
 	@$(BIN)/python -m tests.benchmarks.mesh
+
+bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about four minutes
+	@$(BIN)/python -m tests.benchmarks.kafka
 
 lock: .venv/installed   ## show what is installed, to update requirements.lock from
 	@$(BIN)/python -m pip freeze --exclude-editable

@@ -1,0 +1,114 @@
+"""Speed of the mesh on a broker, one process a node, as ratios of one run: `make bench-kafka`.
+
+Rings of six on one development broker of this run's own: nodes with their journals and exact noise, as users
+have them, beside bare clients that do the same sends, acks and waits. All processes share this machine.
+`--quick` shows that it works, with numbers that say nothing.
+"""
+
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from streams.broker.broker import start, stop
+from tests.benchmarks.kafka_parts import commits, lessons, without_broker
+from tests.benchmarks.kafka_ring import CLIENTS
+from tests.benchmarks.kafka_runs import FULL, QUICK, Runs
+from tests.benchmarks.kafka_watch import THREADS, WAITING, Seen
+from tests.support.brokers import free_port
+
+MIB = 2**20
+COLUMNS = f"{'p50 ms':>8}{'p99 ms':>8}{'rounds/s':>10}"
+
+
+def print_rounds(runs: Runs, dimension: int) -> None:
+    """Print the round times of nodes beside the floor's, and what else a round is made of."""
+    path, nodes, value = runs.ring(dimension)
+    rings = {"mirrormesh": nodes} | {client: runs.bare(client, value) for client in CLIENTS}
+    floor = rings[CLIENTS[0]]
+    print(f"\nring of 6, d = {dimension}, h = 1, {len(value)} bytes a release")
+    print(f"{'':17}{COLUMNS}{'p50/floor':>11}{'CPU us':>9}{'no core us':>12}{'broker us':>11}")
+    for name, ring in rings.items():
+        ratio = ring.milliseconds(50) / floor.milliseconds(50)
+        took = f"{ring.microseconds():9,.0f}{ring.microseconds(WAITING):12,.0f}"
+        print(f"{name:17}{times(ring)}{ratio:11.2f}{took}{ring.microseconds(of='broker'):11,.0f}")
+    print("  us: a round and process; no core: its threads were ready, and all cores taken")
+    print_parts(path, nodes, floor)
+
+
+def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:
+    """Print where a node's round goes beside the floor's: measured alone, and by its threads."""
+    journal = next((path.parent / "state").glob("*-0.journal"))
+    taken, cpu = commits(journal, 500)
+    p50, p99 = 1e3 * np.percentile(taken, [50, 99])
+    print(f"  journal, alone: {p50:.2f} ms p50, {p99:.2f} ms p99 a commit, {1e6 * cpu:.0f} us of CPU")
+    decoding, learning = (1e6 * part for part in lessons(path, 500))
+    print(
+        f"  CPU us alone: decoding {decoding:.0f}, lesson with its exact noise {learning:.0f}, "
+        f"in all without broker and journal {1e6 * without_broker(path, 300):.0f}"
+    )
+    for name, ring in (("node", nodes), ("floor", floor)):
+        shares = ", ".join(f"{kind} {ring.microseconds(kind):,.0f}" for kind in THREADS)
+        print(f"  CPU us of a {name} by thread: {shares}")
+    print("    main: Faust's loop; others: the machine, its reader, Faust's fetcher")
+    print(f"  CPU us of the scheduler: {nodes.microseconds(of='scheduler'):,.0f}")
+    print(f"  resident memory of a node: {nodes.memory / MIB:.0f} MiB")
+
+
+def print_backlog(runs: Runs) -> None:
+    """Print round times where every node reads a backlog, beside those where none does; and restarts."""
+    short = runs.prefetched()
+    one, restarts = runs.backlog(1, runs.sizes.restarts)
+    many, _ = runs.backlog(100, 0)
+    print(f"\nring of 6, d = 2, {runs.sizes.backlog:,} records wait on every data topic")
+    print(f"{'':17}{COLUMNS}{'p50 ratio':>11}{'p99 ratio':>11}{'MiB a node':>12}")
+    for name, ring in {"no backlog, h = 1": short, "h = 1": one, "h = 100": many}.items():
+        p50, p99 = (ring.milliseconds(of) / short.milliseconds(of) for of in (50, 99))
+        print(f"{name:17}{times(ring)}{p50:11.2f}{p99:11.2f}{ring.memory / MIB:12.0f}")
+    print(f"  with h = 100 a node takes {100 * many.rate:,.0f} records/s, six take {600 * many.rate:,.0f}")
+    listed = ", ".join(f"{seconds:.1f}" for seconds in sorted(restarts))
+    print(f"  a killed node's start to its first release: median {np.median(restarts):.2f} s of {listed}")
+
+
+def print_logs(folder: Path) -> None:
+    """Print the end of what each process has said."""
+    for log in sorted((*folder.glob("*.log"), *folder.glob("*/*.log"))):
+        said = log.read_text(errors="replace")
+        if said:
+            print(f"\n{log.relative_to(folder)}:\n{said[-500:]}")
+
+
+def times(ring: Seen) -> str:
+    """Return the columns that all tables begin with."""
+    return f"{ring.milliseconds(50):8.2f}{ring.milliseconds(99):8.2f}{ring.rate:10.0f}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, and print."""
+    sizes = QUICK if "--quick" in (sys.argv[1:] if arguments is None else arguments) else FULL
+    began = time.perf_counter()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+        f"laplace, exact noise; {sizes.rounds} rounds after {sizes.warm_up}"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            runs = Runs(start(folder / "broker", free_port()), folder, sizes)
+            for dimension in (2, 100):
+                print_rounds(runs, dimension)
+            print_backlog(runs)
+        except TimeoutError:
+            print_logs(folder)
+            raise
+        finally:
+            stop(folder / "broker")
+    print(f"\n{time.perf_counter() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

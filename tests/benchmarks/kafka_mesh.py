@@ -1,0 +1,92 @@
+"""The meshes that are measured: rings of six parties who learn a line from made-up records, squared loss."""
+
+import json
+from pathlib import Path
+
+import yaml
+from confluent_kafka import Producer
+
+from streams.kafka.connection import producer_settings
+from streams.mesh_file import build
+from streams.topics import DataTopics, MeshTopics
+from tests.support.processes import LiveMesh
+from topology.keyed import generator
+
+SIZE = 6
+ROWS = 1_024
+
+
+def write_mesh(folder: Path, address: str, party: str, dimension: int, slot: int = 1) -> Path:
+    """Write the mesh file of six parties `party`-0 to -5 into a folder of its own, and return its path.
+
+    Data topics go by the parties' names: two meshes of the same parties read the same records. Noise is
+    exact, as users have it. Nobody is given up, and no slot closes empty.
+    """
+    folder.mkdir()
+    nodes, features = [f"{party}-{k}" for k in range(SIZE)], [f"f{k}" for k in range(dimension)]
+    schema = {"features": dict.fromkeys(features, "number"), "label": {"column": "label"}}
+    source = {"kind": "json-lines", "path": "rows.jsonl", "schema": schema}
+    tree = {
+        "mesh": {
+            "name": f"bench-{folder.name}",
+            "run": "run-1",
+            "nodes": nodes,
+            "dimension": dimension,
+            "algorithm": {
+                "name": "dpdo-nc",
+                "constraint": {"l2-ball": 10},
+                "step_size": {"rule": "inverse-sqrt", "a": 0.5},
+            },
+            "loss": "squared",
+            "slots": {"by": "count", "size": slot, "timeout": "none"},
+            "privacy": {"mechanism": "laplace", "noise": "exact", "epsilon": 1, "gradient_bound": 1},
+            "topology": {"graph": "ring"},
+            "round_timeout": "none",
+            "silence": 60,
+        },
+        "brokers": {"mesh": {"servers": address}, "data": {"servers": address}, "trust_broker": True},
+        "nodes": {name: {"source": source} for name in nodes},
+    }
+    (folder / "rows.jsonl").write_bytes(b"\n".join(rows(dimension)))
+    path = folder / "mesh.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def rows(dimension: int) -> list[bytes]:
+    """Records, each a line of JSON, to go round."""
+    rng = generator("bench-kafka", dimension)
+    features = rng.uniform(-1, 1, (ROWS, dimension)).round(4)
+    labels = features.sum(axis=1).round(4)
+    return [
+        json.dumps({f"f{k}": value for k, value in enumerate(row)} | {"label": label}).encode()
+        for row, label in zip(features.tolist(), labels.tolist(), strict=True)
+    ]
+
+
+def fill(mesh: LiveMesh, count: int) -> None:
+    """Append `count` records to every data topic of a mesh."""
+    lines, bulk = rows(mesh.file.mesh.dimension), {"linger.ms": 5, "batch.num.messages": 10_000}
+    producer = Producer(producer_settings(mesh.file.mesh_broker, 0) | bulk | {"log_level": 0})
+    for name in mesh.file.mesh.nodes:
+        for k in range(count):
+            producer.produce(DataTopics(name).records, lines[k % ROWS], partition=0)
+            if k % 10_000 == 0:
+                producer.flush()
+        producer.flush()
+    producer.close()
+
+
+def start(mesh: LiveMesh) -> dict[str, int]:
+    """Start the scheduler and all nodes; return the process id of each."""
+    mesh.scheduler()
+    mesh.nodes()
+    return {label: process._process.pid for label, process in mesh.processes.items()}
+
+
+def first_edge(mesh: LiveMesh) -> str:
+    """Return the topic from the first node to a neighbour of its."""
+    settings = mesh.file.mesh
+    first = next(iter(settings.nodes))
+    _, targets = build.schedule(settings, settings.seed).graph.neighbours(first)
+    return MeshTopics(settings.name, settings.run).edge(first, targets[0])

@@ -1,0 +1,110 @@
+"""The runs that are measured, each of six processes that end with it."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.broker.broker import Broker
+from tests.benchmarks.kafka_mesh import fill, first_edge, start, write_mesh
+from tests.benchmarks.kafka_ring import bare_ring
+from tests.benchmarks.kafka_watch import Seen, Watch, seen, together
+from tests.support.processes import LiveMesh
+
+MORE = 50
+"""Records and rounds beyond those that are looked at: nothing ends while it is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured. `prefetch`: records that a node has read ahead by the time it learns."""
+
+    rounds: int
+    warm_up: int
+    prefetch: int
+    again: int
+    backlog: int
+    restarts: int
+
+
+FULL = Sizes(rounds=600, warm_up=100, prefetch=250, again=3, backlog=100_000, restarts=5)
+QUICK = Sizes(rounds=15, warm_up=5, prefetch=25, again=1, backlog=8_000, restarts=1)
+
+
+class Runs:
+    """Runs on one broker; each has a folder of its own in `folder`."""
+
+    def __init__(self, broker: Broker, folder: Path, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self._broker, self._folder = broker, folder
+        self._filled: set[str] = set()
+
+    def ring(self, dimension: int) -> tuple[Path, Seen, bytes]:
+        """Run a mesh with records as many as it needs; return its file, what was seen, and a release."""
+        path = self._mesh(f"d{dimension}", f"d{dimension}", dimension)
+        with LiveMesh(path) as mesh, self._watch(mesh) as watch:
+            self._fill(mesh, self.sizes.warm_up + self.sizes.rounds + MORE)
+            return path, self._seen(mesh, watch), watch.value
+
+    def bare(self, client: str, value: bytes) -> Seen:
+        """Run a bare ring that sends `value`."""
+        sizes, address = self.sizes, self._broker.address
+        rounds = sizes.warm_up + sizes.rounds + MORE
+        with (
+            bare_ring(self._folder, address, client, value, rounds) as (topic, processes),
+            Watch(address, topic) as watch,
+        ):
+            return seen(watch, self._with_broker(processes), sizes.warm_up, sizes.rounds)
+
+    def prefetched(self) -> Seen:
+        """Run short meshes whose records are all read before they are needed."""
+        parts = []
+        warm_up, rounds = self.sizes.prefetch // 5, self.sizes.prefetch * 7 // 10
+        for number in range(self.sizes.again):
+            path = self._mesh(f"short{number}", "short", 2)
+            with LiveMesh(path) as mesh, self._watch(mesh) as watch:
+                self._fill(mesh, self.sizes.prefetch)
+                parts.append(seen(watch, self._with_broker(start(mesh)), warm_up, rounds))
+        return together(parts)
+
+    def backlog(self, slot: int, restarts: int) -> tuple[Seen, list[float]]:
+        """Run a mesh whose data topics are deep, then kill a node again and again.
+
+        Returns what was seen, and the seconds from each start of the node to its first release.
+        """
+        path = self._mesh(f"deep{slot}", "deep", 2, slot)
+        with LiveMesh(path) as mesh, self._watch(mesh) as watch:
+            self._fill(mesh, self.sizes.backlog)
+            found = self._seen(mesh, watch)
+            return found, [restarted(mesh, watch) for _ in range(restarts)]
+
+    def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1) -> Path:
+        return write_mesh(self._folder / folder, self._broker.address, party, dimension, slot)
+
+    def _fill(self, mesh: LiveMesh, count: int) -> None:
+        """Give the parties of a mesh their records, unless a mesh before had the same parties."""
+        first = next(iter(mesh.file.mesh.nodes))
+        if first not in self._filled:
+            self._filled.add(first)
+            fill(mesh, count)
+
+    def _watch(self, mesh: LiveMesh) -> Watch:
+        return Watch(self._broker.address, first_edge(mesh))
+
+    def _seen(self, mesh: LiveMesh, watch: Watch) -> Seen:
+        return seen(watch, self._with_broker(start(mesh)), self.sizes.warm_up, self.sizes.rounds)
+
+    def _with_broker(self, processes: dict[str, int]) -> dict[str, int]:
+        if self._broker.pid is None:
+            raise ValueError("the broker does not run")
+        return processes | {"broker": self._broker.pid}
+
+
+def restarted(mesh: LiveMesh, watch: Watch) -> float:
+    """Kill the first node of a mesh that runs, and return its seconds from a new start to a release."""
+    name = next(iter(mesh.file.mesh.nodes))
+    watch.arrival_from(watch.end() + 5)
+    mesh.processes[name].kill()
+    end = watch.end()
+    began = time.perf_counter()
+    mesh.node(name)
+    return watch.arrival_from(end) - began
