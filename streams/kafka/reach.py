@@ -1,6 +1,6 @@
 """Whether a broker answers, with these credentials."""
 
-from threading import Event
+from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
@@ -29,7 +29,17 @@ def reach(broker: BrokerSettings) -> str:
         consumer.close()
 
 
-def wait_for(broker: BrokerSettings, stopped: Event) -> str | None:
+class Stopped(Protocol):
+    """Whether the process was asked to stop (`threading.Event` is one)."""
+
+    def is_set(self) -> bool:
+        """Whether it was."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to that many seconds for it, and return whether it was."""
+
+
+def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
     """Wait until the broker answers, however long, and say so once a minute. Raises Denied.
 
     Returns the id of its cluster, or None where `stopped` was set before.

@@ -1,13 +1,39 @@
 """SIGTERM and Ctrl-C: an orderly end, asked for once."""
 
 import signal
+import time
 from collections.abc import Callable
-from threading import Event
 from types import FrameType, TracebackType
 from typing import Self
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
+
+
+SLICE = 0.05
+"""Seconds between two looks of one that waits."""
+
+
+class Asked:
+    """An event that a signal handler may set: `threading.Event` takes a lock, and may hold it just then."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._set
+
+    def set(self) -> None:
+        """Let it have happened."""
+        self._set = True
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to that many seconds for it, and return whether it has happened."""
+        end = time.monotonic() + timeout
+        while not self._set and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, SLICE))
+        return self._set
 
 
 class Stop:
@@ -17,7 +43,7 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        self.asked = Event()
+        self.asked = Asked()
         self.exit_code = 0
         self._then: list[Callable[[], object]] = []
 
