@@ -118,7 +118,10 @@ class NodeProcess:
                 raise Stopped
         simulated = self._learner.mechanism.simulated
         look = partial(mesh_start, self._log, self._name, journal, self._mesh, bus, _new_id)
-        return patiently(stop, lambda: look(progress=progress, simulated=simulated))
+        start = patiently(stop, lambda: look(progress=progress, simulated=simulated))
+        if journal.instance != who.instance:
+            self._boot = _new_id()  # a boot has one instance: what it has said hello as is over
+        return start
 
     def _mesh_bus(self, closing: ExitStack) -> KafkaBus:
         access = node_on_mesh(self._mesh.topics, self._name, self._mesh.expected, self._mesh.targets)

@@ -14,7 +14,7 @@ from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wai
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS = 200
-QUICK = {"round_timeout": 2, "silence": 3, "slots": {"by": "count", "size": 1, "timeout": 1}}
+QUICK = {"round_timeout": 2, "silence": 3, "slots": {"by": "count", "size": 1, "timeout": 0.2}}
 """A lost instance is given up, and planned without; a node whose feed has ended goes on with empty slots."""
 
 
