@@ -1,25 +1,22 @@
 """Weighted averages of releases, in one order everywhere, so that results are equal bit for bit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from operator import itemgetter
 
 from nodes.values import FloatArray
 
-
-def own_weight(others: Iterable[float]) -> float:
-    """Return a_ii = 1 - the sum of the row's other weights, summed in their order; at least 0."""
-    rest = 0.0
-    for weight in others:
-        rest += weight
-    return max(0.0, 1.0 - rest)
+Term = tuple[str, float, FloatArray]
+"""A node's id, its weight, its value (..., d)."""
+_BY_ID = itemgetter(0)
 
 
-def mixed(terms: Sequence[tuple[float, FloatArray]]) -> FloatArray:
-    """Return sum_k weight_k value_k, summed from the first term to the last; values (..., d).
+def mixed(terms: Iterable[Term]) -> FloatArray:
+    """Return sum_k weight_k value_k, shape (..., d), summed in the order of the nodes' ids (bytes).
 
-    Callers order the terms by the node's id (bytes). z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Alg. 1).
+    z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Alg. 1).
     """
-    weight, value = terms[0]
+    (_, weight, value), *others = sorted(terms, key=_BY_ID)
     total: FloatArray = weight * value
-    for weight, value in terms[1:]:
+    for _, weight, value in others:
         total = total + weight * value
     return total

@@ -7,6 +7,8 @@ import numpy as np
 from nodes.losses import Loss
 from nodes.values import FloatArray, Observations
 
+_FLOAT = np.dtype(np.float64)
+
 
 def slot_gradients(loss: Loss, point: FloatArray, observations: Observations) -> FloatArray:
     """Return one gradient an observation at the public `point`, shape (n, d).
@@ -37,7 +39,7 @@ def _attempted(
         return None
     if not isinstance(rows, np.ndarray) or rows.shape != shape:
         return None
-    if rows.dtype == np.float64:
+    if rows.dtype == _FLOAT:
         return rows
     return rows.astype(np.float64) if np.can_cast(rows.dtype, np.float64) else None
 

@@ -19,17 +19,13 @@ class Edge:
         self.distrusted: set[str] = set()  # instances with a second value for some round
         self._next = position
 
-    @property
-    def position(self) -> int:
-        """The offset from which this edge must be read again after a restart."""
-        return next((offset for _, offset in self._kept.values()), self._next)
-
     def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
         """Keep the message's value, if it is the first one. Return what there is to notice about it.
 
         `oldest` is the first round that still matters, `most` how many values may be kept.
         """
-        self._next = max(self._next, offset + 1)
+        if offset >= self._next:
+            self._next = offset + 1
         if message.round < oldest:
             return Notice.STALE
         key = (message.round, message.instance)
@@ -59,20 +55,22 @@ class Edge:
         """Whether that instance has sent two values for one round: it is silent until it joins anew."""
         return instance in self.distrusted
 
-    def drop_before(self, round: int) -> None:
-        """Forget the values of rounds below `round`.
+    def drop_before(self, round: int) -> int:
+        """Forget the values of rounds below `round`; return where a restart reads the edge again from.
 
         Sources send their rounds in order: a value that came before one for a lower round waits behind it,
         so that a round far ahead keeps neither the others nor the position.
         """
-        while self._kept:
-            first = next(iter(self._kept))
+        kept = self._kept
+        while kept:
+            first = next(iter(kept))
             if first[0] < round:
-                del self._kept[first]
-            elif first[0] > next(reversed(self._kept))[0]:
-                self._kept[first] = self._kept.pop(first)
+                del kept[first]
+            elif first[0] > next(reversed(kept))[0]:
+                kept[first] = kept.pop(first)
             else:
-                return
+                return kept[first][1]
+        return self._next
 
     def _make_room(self, round: int, oldest: int) -> bool:
         """Forget a value that matters less than one for `round`: too old, or for the furthest round above."""

@@ -1,7 +1,7 @@
 """One learner: algorithm, loss, mechanism and ledger, put together into the lesson of one round."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from nodes.algorithms import Algorithm
 from nodes.gradients import mean_gradient, slot_gradients
 from nodes.ledger import Ledger
 from nodes.losses import Loss
+from nodes.privacy.accounting import GrowingSum
 from nodes.privacy.mechanism import Mechanism, Privatised
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
@@ -36,6 +37,9 @@ class Learner:
     """The pure settings of one node's learning; all public.
 
     `charged_before`: charged rounds that the journal does not know of, as the operator says (`--spent`).
+    `from_end`: a new journal reads its data from the topic's end as it then stands, not from the beginning.
+    `release_bound`: the public bound on a release's L2 norm; a projection in floats may end an ulp outside.
+    Raises ValueError for charges of which nobody knows the price.
     """
 
     algorithm: Algorithm
@@ -45,11 +49,17 @@ class Learner:
     batch_size: int
     after_budget: Literal["relay", "leave"] = "relay"
     charged_before: int = 0
+    from_end: bool = False
+    release_bound: float = field(init=False)
 
-    @property
-    def release_bound(self) -> float:
-        """The public bound on a release's L2 norm; a projection in floats may end an ulp outside."""
-        return (self.algorithm.reach + self.mechanism.release_slack) * (1 + 1e-9)
+    def __post_init__(self) -> None:
+        if self.charged_before and isinstance(self.ledger.composition, GrowingSum):
+            raise ValueError(
+                f"charged_before is {self.charged_before}: must be 0 where epsilon grows: "
+                f"rounds of other runs have no one price there"
+            )
+        reach = self.algorithm.reach + self.mechanism.release_slack
+        object.__setattr__(self, "release_bound", reach * (1 + 1e-9))
 
     @property
     def leave_from(self) -> int | None:
@@ -91,7 +101,7 @@ class Learner:
 
     def clamped(self, release: Release) -> Release:
         """Return the release, scaled into the public bound where it is outside (post-processing)."""
-        norm = math.sqrt(np.add.reduce(release * release))
+        norm = math.hypot(*release.tolist())  # as the readers see it
         if norm <= self.release_bound:
             return release
         return Release(release * (self.release_bound / norm * (1 - 1e-12)))

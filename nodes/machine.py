@@ -23,9 +23,9 @@ Rules
 | halted    | nothing                                 |                                          |
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 from nodes.events import (
     DeadlinePassed,
@@ -80,10 +80,15 @@ class NodeMachine:
         self._silent: set[str] = set()
         self._started = False
         self._open: OpenRound | None = None
-        self._settled: _Settled | None = None  # consensus and decision of the open round
-        self._slot: SlotClosed | None = None
         self._steps = 0
         self._out: list[Effect] = []
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            Started: self._start,
+            PlanArrived: self._add_plan,
+            ReleaseArrived: self._receive,
+            SlotClosed: self._close_slot,
+            DeadlinePassed: self._give_up,
+        }
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -100,20 +105,9 @@ class NodeMachine:
         if isinstance(event, Started) == self._started:
             raise Misused("Started comes first, and once")
         self._out = []
-        match event:
-            case ReleaseArrived():
-                self._receive(event)
-            case SlotClosed():
-                self._close_slot(event)
-            case PlanArrived():
-                self._add_plan(event)
-            case DeadlinePassed():
-                self._give_up(event.round)
-            case Started():
-                self._start(event)
-        if not self._irrelevant(event):
-            while self._advance():
-                pass
+        self._handlers[type(event)](event)
+        while self._advance():
+            pass
         return tuple(self._out)
 
     # ------------------------------------------------------------------------------------------- events
@@ -135,63 +129,53 @@ class NodeMachine:
             self._ask_to_join()
 
     def _receive(self, event: ReleaseArrived) -> None:
-        message = event.message
+        message, offset = event
         edge = self._past.edges.get(message.source)
         if edge is None:
             raise Misused(f"no edge from {message.source!r} is provisioned")
-        notice = edge.receive(message, event.offset, self._past.oldest, most=3 * self._horizon)
+        notice = edge.receive(message, offset, self._past.oldest, most=3 * self._horizon)
+        opened = self._open
         if notice is None:
             self._silent.discard(message.source)
-            if self._open is not None and message.round == self._open.round:
-                self._open.hear(message.source, message.instance)
+            if opened is not None and message.round == opened.round:
+                opened.hear(message)
             return
         self._notice(notice, message.source, message.round)
         if notice is Notice.EVIDENCE:
             self._out.append(Evidence(message, edge.first(message.round, message.instance)))
+            if opened is not None:
+                opened.distrust(message)
 
     def _close_slot(self, event: SlotClosed) -> None:
-        current = self._open.round if self._open and not self._open.listening else None
-        if current is None or event.round < current:
+        opened = self._open
+        if opened is None or opened.listening or event.round < opened.round:
             return  # opened before this node asked to join: its records are read again
-        if event.round > current or self._slot is not None:
-            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {current}")
-        self._slot = event
+        if event.round > opened.round or opened.slot is not None:
+            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {opened.round}")
+        opened.slot = event
 
-    def _give_up(self, round: int) -> None:
-        if self._open is None or self._open.round != round or self._settled is not None:
+    def _give_up(self, event: DeadlinePassed) -> None:
+        opened = self._open
+        if opened is None or opened.round != event.round or opened.settled is not None:
             return
-        missing = self._open.missing()
-        self._open.give_up(missing)
+        missing = opened.missing()
+        opened.give_up(missing)
         self._silent.update(missing)
         for source in missing:
-            self._notice(Notice.GIVEN_UP, source, round)
-
-    def _irrelevant(self, event: Event) -> bool:
-        """Whether the event cannot let the open round go on (spares looking at it)."""
-        if self._open is None or self._open.listening:
-            return False
-        match event:
-            case ReleaseArrived(message):
-                if self._settled is not None or message.round == self._open.round:
-                    return self._settled is not None
-                return not self._past.edges[message.source].distrusts(message.instance)
-            case SlotClosed():
-                return self._settled is None
-            case PlanArrived():
-                return self._settled is None or self._slot is None
-        return False
+            self._notice(Notice.GIVEN_UP, source, event.round)
 
     # ------------------------------------------------------------------------------------------- phases
 
     def _advance(self) -> bool:
         """Do what can be done next; return whether something was."""
-        if self._open is None:
+        opened = self._open
+        if opened is None:
             return self._enter()
-        if self._open.listening:
-            return self._listen(self._open)
-        if self._settled is None:
-            return self._decide(self._open)
-        return self._step(self._open, self._settled)
+        if opened.listening:
+            return self._listen(opened)
+        if opened.settled is None:
+            return self._decide(opened)
+        return self._step(opened, *opened.settled)
 
     def _enter(self) -> bool:
         """Enter the first plan that this instance can act on."""
@@ -203,6 +187,9 @@ class NodeMachine:
             return False
         choice, plan = chosen
         match choice:
+            case Choice.TAKE_PART:
+                self._take_part(plan)
+                return True
             case Choice.OVER:
                 self._halt("the run is over")
             case Choice.LEFT:
@@ -214,28 +201,25 @@ class NodeMachine:
                 self._past.join_from(plan.round)
                 self._open_round(plan)
                 return True
-            case Choice.TAKE_PART:
-                self._open_round(plan)
-                self._take_part(plan)
-                return True
         return False
 
-    def _open_round(self, plan: Plan) -> None:
+    def _open_round(self, plan: Plan) -> OpenRound:
         self._open = OpenRound(self.identity.name, plan, self._past.edges)
-        self._settled = None
-        self._slot = None
         self._book.drop_before(plan.round)
+        return self._open
 
     def _take_part(self, plan: Plan) -> None:
+        place = self._open_round(plan).place
         if self._past.record is None:
-            start = Release(self.learner.algorithm.start)
-            self._write(plan, stepped=0, release=start, exact=True, charged=self._charged_by_plan(plan))
+            start, charged = Release(self.learner.algorithm.start), self._charged_by_plan(plan)
+            position = None if self.learner.from_end else ()
+            self._write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
         record = self._known_record()
-        targets = tuple(filter(self._past.edges.__contains__, plan.outgoing(self.identity.name)))
+        targets = tuple(filter(self._past.edges.__contains__, place.targets))
         if targets:
             self._out.append(SendRelease(targets, self._message(record)))
         self._out.append(OpenSlot(plan.round, record.data_position))
-        if self._deadlines and plan.incoming(self.identity.name):
+        if self._deadlines and place.row:
             self._out.append(StartDeadline(plan.round))
 
     def _listen(self, opened: OpenRound) -> bool:
@@ -243,7 +227,7 @@ class NodeMachine:
             opened.deadline_started = True
             self._out.append(StartDeadline(opened.round))
         following = self._book.first_after(opened.round)
-        if following is None or opened.missing():
+        if following is None or opened.is_waiting():
             return False
         heard = opened.heard()
         record = self._past.record
@@ -262,40 +246,37 @@ class NodeMachine:
         return True
 
     def _decide(self, opened: OpenRound) -> bool:
-        missing = opened.missing()
-        if missing:
-            if self._deadlines and not opened.asked_at_once and self._silent.issuperset(missing):
+        if opened.is_waiting():
+            if self._deadlines and not opened.asked_at_once and self._silent.issuperset(opened.missing()):
                 opened.asked_at_once = True
                 self._out.append(StartDeadline(opened.round, at_once=True))
             return False
         own = self._known_record().release
         heard = opened.heard()
-        consensus, corrected = self._corrected(opened.consensus(own, heard))
+        opened.corrected = tuple(self._past.late())
+        consensus = self._corrected(opened.consensus(own, heard), opened.corrected)
         decision = self.learner.algorithm.decide(opened.round, consensus)
-        self._settled = _Settled(consensus, decision, corrected)
-        self._out.append(Decided(opened.round, decision, own, tuple(release for _, _, release in heard)))
+        opened.settled = consensus, decision
+        self._out.append(Decided(opened.round, decision, own, tuple([release for _, _, release in heard])))
         return True
 
-    def _corrected(self, consensus: FloatArray) -> tuple[Consensus, tuple[tuple[int, str], ...]]:
+    def _corrected(self, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
         """Add a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since."""
-        late = tuple(self._past.late())
         for lost_round, source in late:
             consensus = consensus + self._past.correction(lost_round, source)
             self._notice(Notice.CORRECTED, source, lost_round)
-        if late:
-            consensus = self.learner.algorithm.contain(consensus)
-        return Consensus(consensus), late
+        return Consensus(self.learner.algorithm.contain(consensus) if late else consensus)
 
-    def _step(self, opened: OpenRound, settled: "_Settled") -> bool:
+    def _step(self, opened: OpenRound, consensus: Consensus, decision: Decision) -> bool:
         """Charge, clip, draw and step: one transition, one journal record."""
+        slot = opened.slot
+        if slot is None:
+            return False
         following = self._book.first_after(opened.round)
-        slot = self._slot
-        if slot is None or following is None:
+        if following is None:
             return False
         before = self._known_record()
-        lesson = self.learner.learn(
-            opened.round, settled.consensus, settled.decision, slot.observations, before.charged
-        )
+        lesson = self.learner.learn(opened.round, consensus, decision, slot.observations, before.charged)
         self._write(
             following,
             stepped=opened.round,
@@ -304,17 +285,10 @@ class NodeMachine:
             charged=lesson.charged,
             position=_moved_on(before.data_position, slot.position),
             given_up=opened.given_up,
-            corrected=settled.corrected,
+            corrected=opened.corrected,
         )
         self._out.append(
-            Scored(
-                opened.round,
-                settled.decision,
-                slot.observations,
-                lesson.gradient,
-                lesson.clipped,
-                lesson.broken,
-            )
+            Scored(opened.round, decision, slot.observations, lesson.gradient, lesson.clipped, lesson.broken)
         )
         self._open = None
         return True
@@ -339,7 +313,7 @@ class NodeMachine:
             release=release,
             exact=exact,
             charged=charged,
-            epsilon_spent=self.learner.ledger.spent(charged),
+            epsilon_spent=self.learner.ledger.spent(charged, stepped),
             data_position=position,
             topology_position=self._book.offset(following.round),
             edge_positions=self._past.edge_positions(),
@@ -386,10 +360,7 @@ class NodeMachine:
 
 def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
     """Return the position after a slot: a partition that it does not mention was not read from."""
-    return tuple(sorted((dict(before or ()) | dict(after)).items())) if after else before
-
-
-class _Settled(NamedTuple):
-    consensus: Consensus
-    decision: Decision
-    corrected: tuple[tuple[int, str], ...]
+    if not after:
+        return before
+    merged = dict(before or ()) | dict(after)
+    return after if len(merged) == len(after) else tuple(sorted(merged.items()))

@@ -15,7 +15,7 @@ class Past:
         self.record: JournalRecord | None = None  # the newest: the release that is out, or will be
         self._own: dict[int, Release] = {}
         self._stepped: deque[int] = deque(maxlen=horizon)
-        self._first = 1  # while none is stepped: the first round that matters
+        self.oldest = 1  # the first round whose releases still matter: H steps back
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
         for record in records:
             self.remember(record)
@@ -25,11 +25,6 @@ class Past:
         for source, instance in newest.distrusted if newest else ():
             if source in self.edges:
                 self.edges[source].distrusted.add(instance)
-
-    @property
-    def oldest(self) -> int:
-        """The first round whose releases still matter: H steps back."""
-        return self._stepped[0] if self._stepped else self._first
 
     @property
     def stepped(self) -> int:
@@ -59,20 +54,18 @@ class Past:
     def edge_positions(self) -> tuple[tuple[str, int], ...]:
         """Return (source, offset to read again from) of every in-edge; what is H rounds old is forgotten."""
         oldest = self.oldest
-        for edge in self.edges.values():
-            edge.drop_before(oldest)
-        return tuple((source, edge.position) for source, edge in self.edges.items())
+        return tuple([(source, edge.drop_before(oldest)) for source, edge in self.edges.items()])
 
     def distrusted(self) -> tuple[tuple[str, str], ...]:
         """Return (source, instance) of those who have sent two values for a round."""
-        found = [(source, edge.distrusted) for source, edge in self.edges.items() if edge.distrusted]
-        return tuple((source, instance) for source, instances in found for instance in sorted(instances))
+        found = [edge for edge in self.edges.values() if edge.distrusted]
+        return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.distrusted)])
 
     def join_from(self, round: int) -> None:
         """Forget what is below `round`: the node joins in that round or later, from what others say."""
-        if round > self._first or self._stepped:
+        if round > self.oldest or self._stepped:
             self._forget_rounds()
-            self._first = round
+            self.oldest = round
             for edge in self.edges.values():
                 edge.drop_before(round)
 
@@ -84,14 +77,15 @@ class Past:
         self._own[record.round] = record.release
         if record.stepped:
             self._stepped.append(record.stepped)
-        self._lost.update({(record.stepped, lost.source): lost for lost in record.given_up})
+            self.oldest = self._stepped[0]
+        for lost in record.given_up:
+            self._lost[record.stepped, lost.source] = lost
         for made_good in record.corrected:
             self._lost.pop(made_good, None)
-        oldest = self.oldest
-        while (first := next(iter(self._own))) < oldest:
+        while (first := next(iter(self._own))) < self.oldest:
             del self._own[first]
-        for lost in [lost for lost in self._lost if lost[0] < oldest]:
-            del self._lost[lost]
+        if self._lost:
+            self._lost = {place: lost for place, lost in self._lost.items() if place[0] >= self.oldest}
 
     def _forget_rounds(self) -> None:
         self._stepped.clear()

@@ -44,7 +44,10 @@ class PlanBook:
 
     def first_after(self, round: int) -> Plan | None:
         """Return the first plan above that round, if it is known."""
-        return next(self.after(round), None)
+        for plan, _ in self._plans.values():
+            if plan.round > round:
+                return plan
+        return None
 
     def after(self, round: int) -> Iterator[Plan]:
         """Yield the known plans above that round, in order."""

@@ -24,6 +24,7 @@ class LocalRegret:
         self._constraint = constraint
         self._sums = Private((0.0, np.zeros(constraint.dimension)))
 
+    @np.errstate(all="ignore")  # data may overflow; a warning would tell
     def add(self, gradient_mean: Private[FloatArray], decision: Decision) -> None:
         """Count a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
 
@@ -32,8 +33,7 @@ class LocalRegret:
                 return sums
             return sums[0] + float(np.add.reduce(gradient * decision)), sums[1] + gradient
 
-        with np.errstate(all="ignore"):
-            self._sums = self._sums.with_(gradient_mean, added)
+        self._sums = self._sums.with_(gradient_mean, added)
 
     def value(self) -> Private[float]:
         """Return R_T so far; 0 before the first round."""

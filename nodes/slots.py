@@ -89,7 +89,7 @@ class CountSlots(Generic[T]):
             return ClosedSlot(self._round, (), position)
         taken = [self._waiting.popleft() for _ in range(self._size)]
         self._next = ((0, taken[-1].offset + 1),)
-        return ClosedSlot(self._round, tuple(arrival.value for arrival in taken), self._next)
+        return ClosedSlot(self._round, tuple([arrival.value for arrival in taken]), self._next)
 
 
 class TimeSlots(Generic[T]):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.commands.broker import app as broker
+from streams.commands.budget import budget
 from streams.commands.check import check
 from streams.commands.demo import demo
 from streams.commands.feed import feed
@@ -57,6 +58,7 @@ def _mirrormesh(
       mirrormesh init mesh.yaml       write a mesh file to start from
       mirrormesh check mesh.yaml      is it right?
       mirrormesh plan mesh.yaml       what would happen, and what is promised?
+      mirrormesh budget mesh.yaml     what is spent, and what is left?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
       mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
 
@@ -64,7 +66,7 @@ def _mirrormesh(
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up):
+for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget):
     app.command()(command)
 app.add_typer(broker, name="broker")
 

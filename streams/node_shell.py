@@ -9,20 +9,23 @@ from typing import Any, Protocol
 
 from nodes.events import (
     DeadlinePassed,
-    Effect,
+    Decided,
     Event,
     Evidence,
     Halt,
     Journal,
+    Noticed,
     OpenSlot,
     PlanArrived,
     ReleaseArrived,
     Report,
+    Scored,
     SendHeartbeat,
     SendRelease,
     SlotClosed,
     StartDeadline,
     Started,
+    Stepped,
 )
 from nodes.journal import JournalRecord
 from nodes.machine import NodeMachine
@@ -97,7 +100,9 @@ class NodeShell:
         self._expected = expected
         self._ports = ports
         self._before_effect = before_effect
-        self._effects: dict[type, Callable[[Any], None]] = {  # the rest are reports
+        self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
+            (Noticed, Decided, Stepped, Scored), ports.report
+        ) | {
             Journal: self._append,
             SendRelease: self._send_release,
             OpenSlot: ports.open_slot,
@@ -137,7 +142,7 @@ class NodeShell:
 
     def beat(self) -> None:
         """Send the heartbeat of this moment."""
-        self._do(SendHeartbeat(self.machine.heartbeat))
+        self._send_heartbeat(SendHeartbeat(self.machine.heartbeat))
 
     def _plan(self, offset: int, value: bytes) -> PlanArrived | None:
         run = self.machine.identity.run
@@ -150,14 +155,11 @@ class NodeShell:
     def _handle(self, event: Event) -> None:
         if self.machine.halted:
             return
+        done, before = self._effects, self._before_effect
         for effect in self.machine.handle(event):
-            if self._before_effect is not None:
-                self._before_effect()
-            self._do(effect)
-
-    def _do(self, effect: Effect) -> None:
-        done = self._effects.get(type(effect), self._ports.report)
-        done(effect)
+            if before is not None:
+                before()
+            done[type(effect)](effect)
 
     def _keep_evidence(self, effect: Evidence) -> None:
         edge = self._topics.edge(effect.message.source, self.machine.identity.name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from streams.mesh_file.file import load
+from streams.mesh_file.settings.node import CommonBrokers
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -30,10 +31,13 @@ def test_the_python_example_runs():
 
 
 def test_the_mesh_file_shown_is_the_one_that_ships():
-    (shown,) = blocks("yaml")
+    (shown, brokers) = blocks("yaml")
     ships = yaml.safe_load((ROOT / "deploy/meshes/tracking.yaml").read_text())["mesh"]
     tree = yaml.safe_load(shown)["mesh"]
     assert tree == {key: ships[key] for key in tree}
+    CommonBrokers.model_validate(
+        yaml.safe_load(brokers)["brokers"], context={"environment": {"MESH_PASSWORD": "secret"}}
+    )
 
 
 def test_every_file_that_is_linked_is_there():

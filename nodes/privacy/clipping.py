@@ -50,16 +50,16 @@ class Grid:
         return cls(step, math.ceil(bound / step + dimension / 2))
 
 
+@np.errstate(all="ignore")
 def clip(vectors: FloatArray, bound: float, norm: Norm) -> tuple[FloatArray, int, int]:
     """Return (clipped (..., d), how many the clip changed, how many were broken).
 
     Rows of a norm above `bound` are scaled to it (up to rounding); broken rows are 0. The same operations
     whatever the values are.
     """
-    with np.errstate(all="ignore"):
-        sizes = _norms(vectors, norm)
-        whole = sizes < np.inf
-        scaled = vectors * (bound / np.maximum(sizes, bound))[..., None]
+    sizes = _norms(vectors, norm)
+    whole = np.isfinite(sizes)
+    scaled = vectors * (bound / np.maximum(sizes, bound))[..., None]
     clipped = np.where(whole[..., None], scaled, 0.0)
     changed = int(np.count_nonzero(whole & (sizes > bound)))
     return clipped, changed, whole.size - int(np.count_nonzero(whole))

@@ -1,24 +1,35 @@
-"""The exact sampler: OpenDP's discrete Laplace, from the operating system's entropy.
+"""The exact sampler: OpenDP's discrete noise and coins, from the operating system's entropy.
 
 The one place under `nodes/` that is not a function of its arguments. Noise is used once and dropped.
 
 Guarantees
 ----------
-P(k) is proportional to exp(-|k|/S) exactly for the float S (Canonne, Kamath, Steinke 2020, algorithm 2, in
-rational arithmetic), so a sum of sensitivity D in L1 is released with epsilon = D/S. Draws that leave 64 bits
-would saturate: private still, but biased; callers keep |values| + 64 S below 2^62.
+`laplace`: P(k) is proportional to exp(-|k|/S) exactly for the float S (Canonne, Kamath, Steinke 2020,
+algorithm 2, in rational arithmetic), so a sum of sensitivity D in L1 is released with epsilon = D/S.
+`gaussian`: P(k) is proportional to exp(-k^2/(2 S^2)) exactly (algorithm 3). Draws that leave 64 bits would
+saturate: private still, but biased; callers keep |values| + 64 S below 2^62.
+`randomised`: a bit is N >= 0 or N >= 1, N discrete Laplace of scale S, the least float of at least 1/epsilon:
+P(N >= 0) = 1/(1 + e^(-1/S)), P(N >= 1) = e^(-1/S) P(N >= 0), so their ratio is e^(1/S), at most e^epsilon.
+`sphere`: each direction has a generator of its own, of 128 fresh bits, so directions are independent and
+alike exactly; uniform they are as far as numpy's generator and floats go.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 import opendp.prelude as dp  # noqa: TID251 # the exact sampler is OpenDP's
 
-from nodes.values import IntArray
+from nodes.decimals import rounded_up
+from nodes.privacy.sphere import directions
+from nodes.values import BoolArray, FloatArray, IntArray
 
 _RANGE = 1 << 62
+
+_Measure = Callable[[list[int]], Any]
 
 
 class SamplerError(RuntimeError):
@@ -27,11 +38,11 @@ class SamplerError(RuntimeError):
 
 @dataclass(slots=True, eq=False)
 class ExactSampler:
-    """Discrete Laplace noise that nobody can predict or repeat; about 0.1 ms at d = 2, 0.6 ms at d = 55."""
+    """Randomness that nobody can predict or repeat; Laplace about 0.1 ms at d = 2, 0.6 ms at d = 55."""
 
     simulated: bool = field(default=False, init=False)
-    _scale: float = field(default=0.0, init=False, repr=False)
-    _measure: Callable[[list[int]], Any] | None = field(default=None, init=False, repr=False)
+    _made_for: tuple[object, float] | None = field(default=None, init=False, repr=False)
+    _measure: _Measure | None = field(default=None, init=False, repr=False)
 
     def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:  # noqa: ARG002 # no seed
         """Return `values` plus noise of that scale, same shape.
@@ -39,24 +50,52 @@ class ExactSampler:
         Raises ValueError for a scale that is not positive and finite, SamplerError where values leave
         62 bits or OpenDP refuses.
         """
+        return self._noisy(_laplace_measure, values, scale)
+
+    def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:  # noqa: ARG002 # no seed
+        """Return `values` plus noise of that scale, same shape. Raises as `laplace`."""
+        return self._noisy(_gaussian_measure, values, scale)
+
+    def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """Return directions (..., d) and numbers (...) on [0, 1), each pair from fresh entropy."""
+        normals, numbers = np.empty((prod(shape[:-1]), shape[-1])), np.empty(prod(shape[:-1]))
+        for k in range(numbers.size):
+            fresh = np.random.Generator(np.random.PCG64())
+            normals[k], numbers[k] = fresh.standard_normal(shape[-1]), fresh.random()
+        return directions(normals).reshape(shape), numbers.reshape(shape[:-1])
+
+    def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
+        """Return `bits`, each kept with probability 1/(1 + e^(-1/S)), 1/S at most epsilon. As `laplace`."""
+        noisy = self.laplace(round, np.where(bits, 0, -1), rounded_up(1 / epsilon))
+        kept: BoolArray = noisy >= 0
+        return kept
+
+    def _noisy(self, make: Callable[[float], _Measure], values: IntArray, scale: float) -> IntArray:
         if not 0.0 < scale < float("inf"):
             raise ValueError(f"scale is {scale!r}: must be finite and above 0")
-        if self._measure is None or scale != self._scale:
-            self._measure, self._scale = _laplace_measure(scale), scale
+        if self._measure is None or self._made_for != (make, scale):
+            self._measure, self._made_for = make(scale), (make, scale)
         drawn = _drawn(self._measure, values.ravel().tolist())
         if drawn is None:
             raise SamplerError("the exact sampler failed on a private value")
         return np.array(drawn, dtype=np.int64).reshape(values.shape)
 
 
-def _laplace_measure(scale: float) -> Callable[[list[int]], Any]:
+def _laplace_measure(scale: float) -> _Measure:
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    measure: Callable[[list[int]], Any] = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
+    measure: _Measure = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)
     return measure
 
 
-def _drawn(measure: Callable[[list[int]], Any], values: list[int]) -> list[int] | None:
+def _gaussian_measure(scale: float) -> _Measure:
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    measure: _Measure = dp.m.make_gaussian(domain, dp.l2_distance(T="i64"), scale=scale)
+    return measure
+
+
+def _drawn(measure: _Measure, values: list[int]) -> list[int] | None:
     """Return the noisy values; None on any failure: OpenDP's errors print the value, so none gets out."""
     if any(abs(value) >= _RANGE for value in values):
         return None

@@ -11,7 +11,7 @@ _PUBLIC = {
     "count": "arrival times, keys, timestamps and counts are public (count slots)",
     "time": (
         "a record may also be added or removed, and one that is replaced keeps its timestamp (time slots): "
-        "moved to another slot it is protected at epsilon = {twice}"
+        "moved to another slot it is protected at {twice}"
     ),
 }
 
@@ -77,12 +77,18 @@ class Guarantee:
                 f"{self._adversary()} may have, can subtract it."
             )
         strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
-        public = _PUBLIC[self.slots].format(twice=as_text(2 * self.epsilon))
+        public = _PUBLIC[self.slots].format(twice=self._twice(self.epsilon))
+        more = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         return (
             f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
             f"({strength}), for the whole stream, against {self._adversary()}; {public}; "
-            f"a fact in k records or nodes is protected at k epsilon."
+            f"a fact in k records or nodes is protected at k epsilon{more}."
         )
+
+    def _twice(self, epsilon: Fraction) -> str:
+        """Two releases are touched, and compose (Dwork, Roth 2014, theorem 3.16)."""
+        delta = "" if self.delta == 0 else f", delta = {2 * self.delta!r}"
+        return f"epsilon = {as_text(2 * epsilon)}{delta}"
 
     def _adversary(self) -> str:
         if self.trusted_broker:

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from nodes.privacy.private import Private
-from nodes.values import FloatArray, IntArray, Release
+from nodes.values import BoolArray, FloatArray, IntArray, Release
 
 Update = Callable[[FloatArray], FloatArray]
 """The algorithm's step of this round: gradient (..., d) -> next value (..., d).
@@ -25,6 +25,25 @@ class Sampler(Protocol):
         """Return `values` plus independent discrete Laplace noise, P(k) ~ exp(-|k|/scale), same shape.
 
         A caller keeps |values| + 64 scale below 2^62, and asks once a round.
+        """
+
+    def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
+        """Return `values` plus independent discrete Gaussian noise, P(k) ~ exp(-k^2/(2 scale^2)), same shape.
+
+        As for `laplace`: |values| + 64 scale below 2^62, once a round.
+        """
+
+    def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return directions (..., d), uniform on the unit sphere, and numbers (...), uniform on [0, 1).
+
+        Functions of no data, independent and alike over all axes but the last, and otherwise not exact:
+        nothing may be proved from how uniform they are.
+        """
+
+    def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
+        """Return `bits`, each kept with probability e^epsilon/(1 + e^epsilon), else turned; never kept more.
+
+        As for `laplace`: once a round.
         """
 
 

@@ -3,36 +3,96 @@
 Guarantees
 ----------
 None: whoever knows the seed subtracts the noise. It has the right size, and it is a function of (seed, node,
-round, d) alone: a restarted node, or one in another order of events, draws the same.
+round, shape) alone: a restarted node, one in another order of events, or a row of an array over nodes draws
+the same.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
-from nodes.values import FloatArray, IntArray
+from nodes.privacy.sphere import directions
+from nodes.values import BoolArray, FloatArray, IntArray
 from topology.keyed import generator
 
 _BLOCK = 64
+_MOST = 1 << 16
+
+_Shape = tuple[int, ...]
+_Draw = Callable[[np.random.Generator, _Shape], FloatArray]
+_Kept = tuple[int, _Shape, FloatArray]
 
 
 @dataclass(slots=True, eq=False)
 class SimulatedSampler:
-    """A node's noise: numpy's Laplace, rounded to integers, drawn in blocks of 64 rounds; one is kept."""
+    """Numpy's noise, rounded to integers, drawn in blocks of 64 rounds (of one, where a round takes much).
+
+    `node`: whose noise it is, or the names of several: then values have an axis more, the first, over them.
+    """
 
     seed: int
-    node: str
+    node: str | tuple[str, ...]
     simulated: bool = field(default=True, init=False)
-    _number: int = field(default=-1, init=False, repr=False)
-    _noise: FloatArray = field(default_factory=lambda: np.empty((_BLOCK, 0)), init=False, repr=False)
+    _kept: dict[str, _Kept] = field(default_factory=dict, init=False, repr=False)
 
     def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
         """Return `values`, shape (d,), plus the node's noise of `round`; ValueError for other shapes."""
-        if values.ndim != 1:
-            raise ValueError(f"values are of shape {values.shape}: simulated noise is that of one node, (d,)")
-        number, row = divmod(round, _BLOCK)
-        if number != self._number or self._noise.shape[1] != values.size:
-            random = generator("noise", self.seed, self.node, number)
-            self._number, self._noise = number, random.laplace(size=(_BLOCK, values.size))
-        noisy: IntArray = values + np.rint(self._noise[row] * scale).astype(np.int64)
+        drawn = self._of_round("noise", _laplace, round, values.shape, 1)
+        noisy: IntArray = values + np.rint(drawn * scale).astype(np.int64)
         return noisy
+
+    def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
+        """Return `values`, shape (d,), plus the node's noise of `round`; ValueError for other shapes."""
+        drawn = self._of_round("gaussian", _normal, round, values.shape, 1)
+        noisy: IntArray = values + np.rint(drawn * scale).astype(np.int64)
+        return noisy
+
+    def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        """Return the node's directions (h, d) and numbers (h,) of `round`; ValueError for other shapes."""
+        numbers = self._of_round("sign", _uniform, round, shape[:-1], 1)
+        return self._of_round("sphere", _directions, round, shape, 2), numbers
+
+    def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
+        """Return `bits`, shape (h,), each kept or turned by the node's coins of `round`."""
+        turned = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
+        randomised: BoolArray = bits ^ (self._of_round("coin", _uniform, round, bits.shape, 1) < turned)
+        return randomised
+
+    def _of_round(self, kind: str, draw: _Draw, round: int, shape: _Shape, axes: int) -> FloatArray:
+        block = _BLOCK if math.prod(shape[-axes:]) <= _MOST else 1
+        number, row = divmod(round, block)
+        kept = self._kept.get(kind)
+        if kept is None or kept[0] != number or kept[1] != shape:
+            kept = self._kept[kind] = (number, shape, self._block(kind, draw, number, (block, *shape), axes))
+        drawn: FloatArray = kept[2][row]
+        return drawn
+
+    def _block(self, kind: str, draw: _Draw, number: int, shape: _Shape, axes: int) -> FloatArray:
+        nodes = (self.node,) if isinstance(self.node, str) else self.node
+        over = () if isinstance(self.node, str) else (len(nodes),)
+        if len(shape) - 1 != len(over) + axes or shape[1:-axes] != over:
+            whose = "that of one node" if isinstance(self.node, str) else f"that of {len(nodes)} nodes"
+            raise ValueError(
+                f"values are of shape {shape[1:]}: simulated noise is {whose}, ({'h, d'[-axes:]},)"
+            )
+        rows = [draw(generator(kind, self.seed, name, number), (shape[0], *shape[-axes:])) for name in nodes]
+        return np.stack(rows, 1).reshape(shape)
+
+
+def _laplace(random: np.random.Generator, shape: _Shape) -> FloatArray:
+    return random.laplace(size=shape)
+
+
+def _normal(random: np.random.Generator, shape: _Shape) -> FloatArray:
+    return random.standard_normal(shape)
+
+
+def _uniform(random: np.random.Generator, shape: _Shape) -> FloatArray:
+    return random.random(shape)
+
+
+def _directions(random: np.random.Generator, shape: _Shape) -> FloatArray:
+    return directions(random.standard_normal(shape))

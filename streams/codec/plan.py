@@ -39,25 +39,35 @@ _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
 
 def encode_plan(plan: Plan, digest: bytes) -> bytes:
     """Return the bytes of a plan. Raises ValueError for an id, an instance or a digest that is none."""
-    members = plan.members
-    names = sorted({member.name for member in members} | {name for name, _ in plan.named})
+    table, members, named = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
+    sizes = (len(table), len(plan.members), plan.weights.size, len(plan.named))
+    parts = (
+        HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *sizes),
+        packed_ids(plan.run),
+        table,
+        members,
+        plan.sources.astype("<u4").tobytes(),
+        plan.targets.astype("<u4").tobytes(),
+        plan.weights.astype("<f8").tobytes(),
+        named,
+        np.array([count for _, count in plan.named], "<u8").tobytes(),
+    )
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=16)  # most plans have the names of the one before
+def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
+    """Return the table, the members' part, and the places of those named."""
+    names = sorted({member.name for member in members}.union(named))
     packed_ids(*names)
     place = {name: index for index, name in enumerate(names)}
-    table = ",".join(names).encode("ascii")
-    sizes = (len(table), len(members), plan.weights.size, len(plan.named))
-    arrays = (
-        np.array([place[member.name] for member in members], "<u4"),
-        b"".join([packed_hex(member.instance) for member in members]),
+    parts = (
+        np.array([place[member.name] for member in members], "<u4").tobytes(),
+        *[packed_hex(member.instance) for member in members],
         bytes(member.full for member in members),
-        plan.sources.astype("<u4"),
-        plan.targets.astype("<u4"),
-        plan.weights.astype("<f8"),
-        np.array([place[name] for name, _ in plan.named], "<u4"),
-        np.array([count for _, count in plan.named], "<u8"),
     )
-    head = HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *sizes)
-    tail = [part if isinstance(part, bytes) else part.tobytes() for part in arrays]
-    return b"".join([head, packed_ids(plan.run), table, *tail])
+    named_places = np.array([place[name] for name in named], "<u4").tobytes()
+    return ",".join(names).encode("ascii"), b"".join(parts), named_places
 
 
 @lru_cache(maxsize=64)  # the readers of one process decode a plan once
@@ -74,12 +84,11 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     start = at + table
     names, roster, rest = _names(data[at:start]), start + 21 * size, start + 21 * size + 16 * edges
     members = _members(names, data[start:roster])
-    counts = _named(names, data[rest:])
-    if len(counts) != named:
-        raise Refused(Reason.MALFORMED, "the counts of earlier plans")
+    places, counts = data[rest : rest + 4 * named], np.frombuffer(data, "<u8", named, rest + 4 * named)
+    earlier = zip(_named(names, places), counts.tolist(), strict=True)
     edge_arrays = _edges(data[roster:rest])
     try:
-        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(counts.items()))
+        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(earlier))
     except ValueError as error:
         raise Refused(Reason.MALFORMED, str(error)) from error
 
@@ -120,12 +129,14 @@ def _edges(part: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     return sources, targets, weights
 
 
-def _named(names: tuple[str, ...], part: bytes) -> dict[str, int]:
-    size = len(part) // 12
-    places = np.frombuffer(part, "<u4", size).tolist()
+@lru_cache(maxsize=16)
+def _named(names: tuple[str, ...], part: bytes) -> tuple[str, ...]:
+    places = np.frombuffer(part, "<u4").tolist()
     _check_places(names, places)
-    counts = np.frombuffer(part, "<u8", size, 4 * size).tolist()
-    return dict(zip([names[place] for place in places], counts, strict=True))
+    named = tuple([names[place] for place in places])
+    if len(set(named)) < len(named):
+        raise Refused(Reason.MALFORMED, "the counts of earlier plans")
+    return named
 
 
 def _check_places(names: tuple[str, ...], places: list[int]) -> None:

@@ -75,12 +75,7 @@ def encode_release(message: ReleaseMessage, digest: bytes) -> bytes:
 @lru_cache(maxsize=64)  # the readers of one process that share `expected` decode a release once
 def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
     """Return the release in `data`, its array read-only. Raises Refused if it is not one that is expected."""
-    (
-        flags,
-        digest,
-        instance,
-        round_,
-    ) = unpacked(data, HEADER, Kind.RELEASE, expected.longest)
+    flags, digest, instance, round_ = unpacked(data, HEADER, Kind.RELEASE, expected.longest)
     if not data.startswith(expected.ids, HEADER.size):
         checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))
     check_digest(digest, expected.digest)
@@ -90,18 +85,17 @@ def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
         raise Refused(Reason.FLAGS, f"{flags}")
     if not 1 <= round_ <= LAST_ROUND:
         raise Refused(Reason.MALFORMED, f"round {round_}")
-    # a copy: in the message the numbers are not aligned, and numpy sums those in another order
-    release = np.frombuffer(data, "<f8", offset=expected.start).astype(np.float64)
+    # a slice: in the message the numbers are not aligned, and numpy sums those in another order
+    release = np.frombuffer(data[expected.start :], "<f8").astype(np.float64, copy=False)
     _check_bound(release.tolist(), expected.bound)
-    release.setflags(write=False)
     return ReleaseMessage(
         expected.run,
         expected.source,
         instance.hex(),
         round_,
-        exact=bool(flags & EXACT),
-        simulated=bool(flags & SIMULATED),
-        release=Release(release),
+        bool(flags & EXACT),
+        bool(flags & SIMULATED),
+        Release(release),
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from nodes.decimals import as_text
 from nodes.values import FloatArray
 from streams.commands.usage import writable_folder
 from streams.local.results import ROUNDS, write_columns, write_rounds
@@ -22,7 +21,7 @@ from streams.sources.localisation import sensor, target_path
 from streams.terminal.live_view import Watched, shown
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
 from streams.terminal.report import say, table
-from streams.terminal.wording import counted, promises
+from streams.terminal.wording import counted, epsilon_words, promises
 
 SERIES = "series.csv"
 PRIVATE = "private, with neighbours"
@@ -91,7 +90,7 @@ def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
 
 def _epsilon(file: MeshFile) -> str:
     epsilon = file.mesh.privacy.epsilon
-    return "none" if epsilon is None else f"{as_text(epsilon)} a record"
+    return "none" if epsilon is None else epsilon_words(epsilon).removeprefix("epsilon ")
 
 
 def _again(name: str, file: MeshFile, console: Console, seed: int, target: FloatArray) -> Tracked:

@@ -2,13 +2,14 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from streams.commands.arguments import MeshArgument
 from streams.commands.living import LevelOption, LogFormat, LogLevel, LogOption, MetricsOption, address, live
-from streams.commands.usage import writable_folder
+from streams.commands.usage import UsageError, writable_folder
+from streams.live.options import NodeOptions
 from streams.live.stopping import Stop
 from streams.mesh_file.file import load
 
@@ -25,8 +26,16 @@ def node(
         Path, typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False)
     ],
     spent: Annotated[
-        int, typer.Option("--spent", min=0, metavar="N", help="Charged rounds that no journal here knows of.")
-    ] = 0,
+        int | None,
+        typer.Option("--spent", min=0, metavar="N", help="Charged rounds that no journal here knows of."),
+    ] = None,
+    begin: Annotated[
+        Literal["end"] | None,
+        typer.Option("--from", help="A new journal reads none of the records that are there already."),
+    ] = None,
+    data_reused: Annotated[
+        bool, typer.Option("--data-reused", help="A new journal reads records that --spent was spent on.")
+    ] = False,
     no_decisions: Annotated[
         bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
     ] = False,
@@ -55,11 +64,14 @@ def node(
       mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
       mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    from streams.live.node_process import NodeOptions, NodeProcess  # noqa: PLC0415 # Faust takes half a second
+    from streams.live.node_process import NodeProcess  # noqa: PLC0415 # Faust takes half a second
 
+    if begin is not None and data_reused:
+        raise UsageError("--from end reads nothing again: must not be given with --data-reused")
     options = NodeOptions(
         state,
         spent,
+        "end" if begin else "reused" if data_reused else None,
         decisions=not no_decisions,
         metrics=address("--metrics", metrics),
         private_metrics=address("--private-metrics", private_metrics),

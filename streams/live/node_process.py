@@ -4,26 +4,26 @@ import asyncio
 import logging
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from nodes.events import SlotClosed
+from nodes.journal import DataPosition
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
+from streams.commands.usage import UsageError
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
-from streams.kafka.access import node_on_mesh
 from streams.kafka.bus import KafkaBus
-from streams.kafka.provision import check_clusters
-from streams.kafka.topic_specs import data_specs, mesh_specs
 from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
+from streams.live.opening import open_decisions, open_journal, open_mesh, reach_brokers
+from streams.live.options import NodeOptions
 from streams.live.outcome import Ended
-from streams.live.process import FLUSH, Stopped, opened, patiently, reached
+from streams.live.process import FLUSH, Stopped, patiently
 from streams.live.serving import serve
+from streams.live.spend import RunSpend
 from streams.live.start import MeshStart, hello, mesh_start
 from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
@@ -32,21 +32,6 @@ from streams.mesh_file.file import MeshFile
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node import NodeMetrics
 from streams.sources.opening import decoder
-from streams.topics import DataTopics
-
-Address = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOptions:
-    """What its operator says of one process. `spent`: charged rounds that no journal here knows of."""
-
-    state: Path
-    spent: int = 0
-    decisions: bool = True
-    metrics: Address | None = None
-    private_metrics: Address | None = None
-    web: Address | None = None
 
 
 class NodeProcess:
@@ -58,7 +43,11 @@ class NodeProcess:
         self._mesh = surroundings(file, name)
         self._decoder = decoder(file, name)
         noise = build.sampler(file.mesh, name, file.mesh.seed)
-        self._learner = build.learner(file.mesh, name, noise, options.spent)
+        from_end = options.word == "end"
+        try:
+            self._learner = build.learner(file.mesh, name, noise, options.spent or 0, from_end=from_end)
+        except ValueError as error:
+            raise UsageError(f"--spent: {error}") from None
         self._log = logging.getLogger(f"mirrormesh.node.{name}")
         self._boot = _new_id()
 
@@ -68,40 +57,30 @@ class NodeProcess:
         Raises Ended when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
-            journal = closing.enter_context(self._journal())
+            spend = RunSpend(self._file, self._name, self._options)
+            journal = closing.enter_context(
+                open_journal(self._options.state, self._name, self._mesh, _new_id())
+            )
             if journal.copied:
                 self._log.warning("the journal is a copy: joining as a new instance")
-            self._reach(stop)
+            reach_brokers(self._file, self._name, stop)
             patiently(stop, lambda: self._check_data(journal))
-            bus = patiently(stop, lambda: self._mesh_bus(closing))
+            bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
             start = self._start(journal, bus, stop)
-            decisions = patiently(stop, lambda: self._decisions(closing))
+            patiently(stop, lambda: spend.check(start))
+            decisions = None
+            if self._options.decisions:
+                decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
             live, data = self._assembled(journal, start, bus, decisions, closing)
-            self._say(journal, start)
+            self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
+            closing.callback(spend.end, journal)
             try:
-                asyncio.run(serve(live, data, start, stop))
+                asyncio.run(serve(live, data, self._position(start), start, stop))
             except Ended as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
                     pass  # a neighbour may still need the last release, and nobody starts this process again
                 raise
             self._log.info("stopped, as asked")
-
-    def _journal(self) -> Journal:
-        return Journal(
-            self._options.state / f"{self._name}.journal",
-            run=self._mesh.topics.run,
-            node=self._name,
-            digest=self._mesh.digest,
-            instance=_new_id(),
-            horizon=self._mesh.horizon,
-        )
-
-    def _reach(self, stop: Stop) -> None:
-        brokers = self._brokers
-        clusters = {
-            broker: reached(broker, stop) for broker in {self._file.mesh_broker, brokers.mesh, brokers.data}
-        }
-        check_clusters(self._file, {self._name: brokers}, clusters)
 
     def _check_data(self, journal: Journal) -> None:
         by_time = self._file.mesh.slots.by == "time"
@@ -122,23 +101,6 @@ class NodeProcess:
         if journal.instance != who.instance:
             self._boot = _new_id()  # a boot has one instance: what it has said hello as is over
         return start
-
-    def _mesh_bus(self, closing: ExitStack) -> KafkaBus:
-        access = node_on_mesh(self._mesh.topics, self._name, self._mesh.expected, self._mesh.targets)
-        bus = opened(self._brokers.mesh, access, mesh_specs(self._file.mesh))
-        closing.callback(bus.close)
-        closing.callback(bus.flush, FLUSH)
-        return bus
-
-    def _decisions(self, closing: ExitStack) -> Decisions | None:
-        if not self._options.decisions:
-            return None
-        topic = DataTopics(self._name).decisions
-        largest = {spec.name: spec.largest for spec in data_specs(self._file.mesh, self._name)}
-        bus = KafkaBus(self._brokers.data, {topic: largest[topic]})
-        closing.callback(bus.close)
-        closing.callback(bus.flush, FLUSH / 2)
-        return Decisions(bus, topic, self._mesh.topics.run)
 
     def _assembled(
         self,
@@ -190,11 +152,16 @@ class NodeProcess:
                 closing.enter_context(Endpoint(registry, *address))
         return live, data
 
-    def _say(self, journal: Journal, start: MeshStart) -> None:
+    def _position(self, start: MeshStart) -> DataPosition | None:
+        if start.records:
+            return start.records[-1].data_position
+        return None if self._learner.from_end else ()
+
+    def _say(self, journal: Journal, start: MeshStart, reused: str) -> None:
         """Log what is promised, and where the node goes on."""
         trusted = self._file.trusts_broker(self._name)
         promise = build.guarantee(self._file.mesh, self._name, trusted_broker=trusted)
-        self._log.info("%s", promise.sentence(self._name))
+        self._log.info("%s", f"{promise.sentence(self._name)} {reused}".strip())
         at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
         self._log.info("instance %s goes on %s", journal.instance, at)
 

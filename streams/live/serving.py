@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 
+from nodes.journal import DataPosition
 from streams.data.failure import DataFailed
 from streams.data.stream import DataStream
 from streams.live.node import LiveNode
@@ -11,8 +12,13 @@ from streams.live.start import MeshStart
 from streams.live.stopping import Stop
 
 
-async def serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) -> None:
-    """Run both until either ends, or a stop is asked for. Raises what the one raised that ended first."""
+async def serve(
+    live: LiveNode, data: DataStream, position: DataPosition | None, start: MeshStart, stop: Stop
+) -> None:
+    """Run both, the stream from `position` on, until either ends, or a stop is asked for.
+
+    Raises what the one raised that ended first.
+    """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     def end() -> None:
@@ -21,7 +27,6 @@ async def serve(live: LiveNode, data: DataStream, start: MeshStart, stop: Stop) 
             loop.call_soon_threadsafe(stopped.set)
 
     stop.then(end)
-    position = start.records[-1].data_position if start.records else ()
     machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
     stream = asyncio.ensure_future(data.serve(position, stopped))
     await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)

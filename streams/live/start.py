@@ -23,13 +23,15 @@ class MeshStart:
 
     `plans` are the topology's records from the journal's position on; `offsets` by topic are where the
     in-edges, the topology after `plans`, and the node's own progress are read from; `unsent` are (topic,
-    bytes) of releases that the journal knows, and an edge lacks.
+    bytes) of releases that the journal knows, and an edge lacks; `named`: a plan that was read names the
+    node.
     """
 
     records: tuple[JournalRecord, ...]
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
+    named: bool
 
 
 def hello(who: Identity, stepped: int, surroundings: Surroundings, bus: KafkaBus) -> int:
@@ -77,9 +79,11 @@ def mesh_start(
     oldest = records[0].topology_position if records else topology
     first = max(bus.span(topics.topology)[0], min(topology, oldest))
     stored = bus.stored({topics.topology: first})[topics.topology]
+    planned = list(_plans(stored, surroundings))
+    named = any(node in dict(plan.named) or plan.member(node) for plan in planned)
     again = tuple(
         (topics.edge(node, target), encode_release(message, surroundings.digest))
-        for target, record in unsent(node, records, _plans(stored, surroundings), found.rounds)
+        for target, record in unsent(node, records, planned, found.rounds)
         for message in [_message(node, journal, surroundings, record, simulated=simulated)]
     )
     if records:
@@ -90,7 +94,7 @@ def mesh_start(
     offsets[topics.topology] = stored[-1].offset + 1 if stored else topology
     offsets[topics.progress(node)] = progress
     plans = tuple(record for record in stored if record.offset >= topology)
-    return MeshStart(records, plans, offsets, again)
+    return MeshStart(records, plans, offsets, again, named)
 
 
 def _message(

@@ -1,5 +1,6 @@
 """What one party that runs the whole mesh in one process may keep of it: round by round, in memory."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,9 +75,8 @@ class Recorder:
         decided = self._pending.pop(name)
         node.rounds.append(scored.round)
         node.decisions.append(scored.decision)
-        node.gaps.append(
-            max((float(np.sqrt(((q - decided.own) ** 2).sum())) for q in decided.heard), default=0.0)
-        )
+        offsets = [release - decided.own for release in decided.heard]
+        node.gaps.append(max([math.sqrt(np.add.reduce(q * q)) for q in offsets], default=0.0))
         node.observations.append(disclosed_to_owner(scored.observations))
         node.regret.add(scored.gradient, scored.decision)
         node.regrets.append(disclosed_to_owner(node.regret.value()))

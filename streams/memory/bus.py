@@ -49,10 +49,10 @@ class Faults:
 class Subscription:
     """A reader of one topic, from an offset on."""
 
-    __slots__ = ("active", "handler", "next", "topic")
+    __slots__ = ("active", "handler", "log", "next", "topic")
 
-    def __init__(self, topic: str, offset: int, handler: Handler) -> None:
-        self.topic, self.next, self.handler, self.active = topic, offset, handler, True
+    def __init__(self, topic: str, log: list[bytes], offset: int, handler: Handler) -> None:
+        self.topic, self.log, self.next, self.handler, self.active = topic, log, offset, handler, True
 
 
 class MemoryBus:
@@ -66,7 +66,8 @@ class MemoryBus:
         self._timers: list[tuple[float, int, Action]] = []
         self._timers_set = 0
         self._largest = largest
-        self._faults = faults
+        self._latency = faults.latency if faults else {}
+        self._duplicate = faults.duplicate if faults else 0.0
         self._chance = generator("faults", faults.seed) if faults else None
 
     @property
@@ -79,7 +80,7 @@ class MemoryBus:
         self._log(topic)
         if len(value) > self._largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {self._largest} are allowed")
-        latency = self._faults.latency.get(topic, 0.0) if self._faults else 0.0
+        latency = self._latency.get(topic, 0.0)
         if latency:
             self.after(latency, lambda: self._append(topic, value))
         else:
@@ -95,8 +96,9 @@ class MemoryBus:
 
     def subscribe(self, topic: str, offset: int, handler: Handler) -> Subscription:
         """Deliver the topic's records from `offset` on to `handler`, one a call of `deliver`."""
-        subscription = Subscription(topic, offset, handler)
-        self._pending.extend([subscription] * (self.end(topic) - offset))
+        log = self._log(topic)
+        subscription = Subscription(topic, log, offset, handler)
+        self._pending.extend([subscription] * (len(log) - offset))
         self._readers[topic].append(subscription)
         return subscription
 
@@ -125,10 +127,11 @@ class MemoryBus:
             due = self._pending.popleft() if self._chance is None else self._drawn(self._chance)
             if not isinstance(due, Subscription):
                 due()
-                return True
-            if due.active:
+            elif due.active:
                 self._hand_over(due)
-                return True
+            else:
+                continue
+            return True
         if self._timers:
             self.now, _, action = heapq.heappop(self._timers)
             action()
@@ -138,7 +141,7 @@ class MemoryBus:
     def drain(self, subscriptions: Iterable[Subscription]) -> None:
         """Deliver what these readers have not read yet, to the end of their topics."""
         for subscription in subscriptions:
-            while subscription.active and subscription.next < self.end(subscription.topic):
+            while subscription.active and subscription.next < len(subscription.log):
                 self._hand_over(subscription)
 
     def _append(self, topic: str, value: bytes) -> None:
@@ -150,13 +153,12 @@ class MemoryBus:
         return self._pending.popleft()
 
     def _hand_over(self, subscription: Subscription) -> None:
-        log = self._logs[subscription.topic]
-        offset = subscription.next
+        log, offset = subscription.log, subscription.next
         if offset >= len(log):
             return  # drained before its turn
-        subscription.next += 1
+        subscription.next = offset + 1
         subscription.handler(offset, log[offset])
-        if self._chance is not None and self._faults and self._chance.random() < self._faults.duplicate:
+        if self._chance is not None and self._chance.random() < self._duplicate:
             again = int(self._chance.integers(offset + 1))
             if subscription.active:
                 subscription.handler(again, log[again])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import ParamSpec
 
 from nodes.events import Halt, OpenSlot, Report, StartDeadline
 from nodes.journal import JournalRecord, is_outdated
@@ -18,6 +19,8 @@ from streams.node_shell import NodeJournal, NodeShell, Ports
 from streams.sources.record import Decoder, RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 from streams.topics import MeshTopics
+
+P = ParamSpec("P")
 
 
 class Crashed(Exception):
@@ -120,7 +123,7 @@ class MemoryNode:
             self._before_effect if self._faults.crash_before else None,
         )
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
-        self._guarded(self._subscribe, self.shell, self._records())
+        self._guarded(self._subscribe)(self.shell, self._records())
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
@@ -133,7 +136,7 @@ class MemoryNode:
         """Send the heartbeat of this moment, if a process runs."""
         shell = self.shell
         if shell is not None and not shell.machine.halted:
-            self._guarded(shell.beat)
+            self._guarded(shell.beat)()
 
     def _subscribe(self, shell: NodeShell, records: tuple[JournalRecord, ...]) -> None:
         topics = self._mesh.topics
@@ -141,13 +144,13 @@ class MemoryNode:
         plans = list(enumerate(self._bus.read(topics.topology, first), first))
         shell.start(records, plans)
         self._topology = self._bus.subscribe(
-            topics.topology, first + len(plans), partial(self._guarded, shell.plan_read)
+            topics.topology, first + len(plans), self._guarded(shell.plan_read)
         )
         positions = dict(records[-1].edge_positions) if records else {}
+        read = self._guarded(shell.release_read)
         for source in self._mesh.expected:
-            handler = partial(self._guarded, shell.release_read, source)
             edge = topics.edge(source, self.name)
-            self._edges.append(self._bus.subscribe(edge, positions.get(source, 0), handler))
+            self._edges.append(self._bus.subscribe(edge, positions.get(source, 0), partial(read, source)))
 
     def _records(self) -> tuple[JournalRecord, ...]:
         """Return the journal's records; positions on the bus of an earlier process are void."""
@@ -165,13 +168,19 @@ class MemoryNode:
                     found.append(decode_release(value, self._mesh.own))
         return found
 
-    def _guarded(self, action: Callable[..., None], *arguments: object) -> None:
-        """Do `action` in the node's process; a planted crash ends it, and a new one starts later."""
-        try:
-            action(*arguments)
-        except Crashed:
-            self.stop()
-            self._bus.after(self._faults.restart_after, self.start)
+    def _guarded(self, action: Callable[P, None]) -> Callable[P, None]:
+        """Return `action`, done in the node's process: a planted crash ends it, a new one starts later."""
+        if not self._faults.crash_before:
+            return action
+
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                action(*args, **kwargs)
+            except Crashed:
+                self.stop()
+                self._bus.after(self._faults.restart_after, self.start)
+
+        return guarded
 
     def _before_effect(self) -> None:
         self._effects += 1
@@ -189,7 +198,7 @@ class MemoryNode:
 
         def close() -> None:
             if self.shell is shell:
-                self._guarded(shell.slot_closed, slot)
+                self._guarded(shell.slot_closed)(slot)
 
         if self._faults.slot_time:
             self._bus.after(self._faults.slot_time, close)
@@ -203,7 +212,7 @@ class MemoryNode:
             if shell is not None and self.shell is shell:
                 self._bus.drain(self._edges)
             if shell is not None and self.shell is shell:  # it may have died in what it read
-                self._guarded(shell.deadline_passed, started.round)
+                self._guarded(shell.deadline_passed)(started.round)
 
         self._bus.after(0.0 if started.at_once else self._mesh.round_timeout or 0.0, passed)
 

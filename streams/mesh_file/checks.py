@@ -36,13 +36,17 @@ def _privacy_problems(file: str, mesh: MeshSettings) -> list[Problem]:
         try:
             mesh.privacy_of(name)
         except ValidationError as error:
-            own = mesh.privacy.model_dump(mode="json") | mesh.nodes[name].model_dump(mode="json")
+            own = _written(mesh.privacy) | _written(mesh.nodes[name])
             found += problems(file, ("mesh", *path), own, error)
             continue
         sampler = SimulatedSampler(mesh.seed, name)
         found += _attempt(file, path, None, partial(build.mechanism, mesh, name, sampler))
         found += _attempt(file, path, None, partial(build.ledger, mesh, name))
     return found
+
+
+def _written(settings: Settings) -> dict[str, object]:
+    return settings.model_dump(mode="json", exclude_none=True)
 
 
 def _attempt(

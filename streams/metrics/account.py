@@ -22,26 +22,20 @@ def show_account(
     of_release = inf if ledger.epsilon is None else rounded_up(ledger.epsilon)
     last = ledger.last_learning_round
 
-    def charged() -> int:
+    def charged() -> tuple[int, int]:
         now = record()
-        return now.charged if now else 0
+        return (now.charged, now.stepped) if now else (0, 0)
 
     def relaying() -> bool:
         now = record()
         return now is not None and not ledger.may_learn(now.round, now.charged)
 
-    def left() -> float:
-        if ledger.budget is None or ledger.epsilon is None:
-            return inf
-        cost = ledger.batch_size * ledger.epsilon
-        return _rounded_down(max(Fraction(0), ledger.budget - charged() * cost))
-
-    gauge(SharedMetric.SPENT, lambda: of_release if charged() or of_release == inf else 0.0, "event")
-    gauge(SharedMetric.SPENT, lambda: ledger.spent(charged()), "stream")
+    gauge(SharedMetric.SPENT, lambda: of_release if charged()[0] or of_release == inf else 0.0, "event")
+    gauge(SharedMetric.SPENT, lambda: ledger.spent(*charged()), "stream")
     gauge(
         SharedMetric.BUDGET, lambda: inf if ledger.budget is None else _rounded_down(ledger.budget), "stream"
     )
-    gauge(SharedMetric.LEFT, left, "stream")
+    gauge(SharedMetric.LEFT, lambda: ledger.left(*charged()), "stream")
     gauge(SharedMetric.LAST_LEARNING, lambda: inf if last is None else last)
     gauge(SharedMetric.RELAYING, relaying)
     gauge(SharedMetric.SIMULATED, lambda: learner.mechanism.simulated)

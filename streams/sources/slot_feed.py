@@ -30,10 +30,13 @@ class DataLog:
 
     def read(self, offset: int) -> RawRecord | None:
         """Return the record at `offset`, not below the one trimmed to; None where the source has ended."""
-        missing = offset - self.end + 1
-        if missing > 0:
-            self._kept.extend(islice(self._records, missing))
-        return self._kept[offset - self._first] if offset < self.end else None
+        place = offset - self._first
+        while place >= len(self._kept):
+            record = next(self._records, None)
+            if record is None:
+                return None
+            self._kept.append(record)
+        return self._kept[place]
 
     def trim(self, offset: int) -> None:
         """Forget the records below `offset`; pass over those that were not read yet."""
@@ -57,7 +60,7 @@ class SlotFeed:
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
-        first = _offset(opened.position, self._log.end)
+        first = self._offset(opened.position)
         if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
             self._slots, self._clock = self._new_slots(), -inf
             self._at = first
@@ -77,6 +80,11 @@ class SlotFeed:
         self._position = closed.position
         return SlotClosed(closed.round, Private(observed(closed.values, self._decoder)), closed.position)
 
+    def _offset(self, position: DataPosition | None) -> int:
+        if position is None:
+            return self._log.end
+        return position[0][1] if position else 0
+
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the observations in the records' bytes, in order; what is none keeps its place, absent."""
@@ -89,9 +97,3 @@ def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
             features[k], labels[k] = decoded
             present[k] = True
     return Observations(features, labels, present)
-
-
-def _offset(position: DataPosition | None, end: int) -> int:
-    if position is None:
-        return end
-    return position[0][1] if position else 0

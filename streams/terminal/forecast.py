@@ -1,15 +1,14 @@
 """What a run of a mesh file would be, and what is promised: said before anything is run."""
 
 from collections.abc import Iterator
-from fractions import Fraction
 
-from nodes.decimals import as_text
-from nodes.ledger import Ledger
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh_file.settings.topology import TopologySettings
+from streams.terminal.mechanisms import described
+from streams.terminal.spending import spending
 from streams.terminal.wording import counted, headline, listed, promises
 from topology.connectivity import mixing_rate, window
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
@@ -92,50 +91,9 @@ def _alike(mesh: MeshSettings) -> list[list[str]]:
 
 
 def _privacy(mesh: MeshSettings, names: list[str], rounds: int | None) -> Iterator[Fact]:
-    privacy = mesh.privacy_of(names[0])
     whose = "every node" if len(names) == len(mesh.nodes) else listed(names)
-    yield "mechanism", f"{whose}: {_mechanism(mesh, names[0], rounds)}"
-    ledger = build.ledger(mesh, names[0])
-    if ledger.epsilon is None:
-        return
-    yield "epsilon", f"{whose}: {_epsilon(ledger, ledger.epsilon, rounds)}"
-    yield "learning", f"{whose}: {_learning(ledger, privacy, rounds)}"
-
-
-def _mechanism(mesh: MeshSettings, name: str, rounds: int | None) -> str:
-    privacy = mesh.privacy_of(name)
-    made = build.mechanism(mesh, name, build.sampler(mesh, name, mesh.seed))
-    clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
-    if made.epsilon is None:
-        return f"{made.name}; {clip}; no noise"
-    first, last = made.noise_scale(1), made.noise_scale(rounds or 1)
-    scale = f"{first:.4g}" if first == last else f"{first:.4g} in round 1, {last:.4g} in round {rounds:,}"
-    what = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
-    kind = "simulated" if made.simulated else "exact"
-    noise = f"{kind} noise of scale {scale} on each coordinate of {what}"
-    return f"{privacy.mechanism} on the {privacy.on}; {clip}; {noise}"
-
-
-def _epsilon(ledger: Ledger, epsilon: Fraction, rounds: int | None) -> str:
-    one = f"{as_text(epsilon)} of one record, however long the run (event level)"
-    if rounds is None:
-        return f"{one}; the whole stream of a node costs {ledger.spent(1):,.6g} a round (stream level)"
-    charged = min(rounds, ledger.last_learning_round or rounds)
-    total = f"{ledger.spent(charged):,.6g} of a node's whole stream after {counted(rounds, 'round')}"
-    return f"{one}; {total} (stream level, sum)"
-
-
-def _learning(ledger: Ledger, privacy: PrivacySettings, rounds: int | None) -> str:
-    last = ledger.last_learning_round
-    if last is None or privacy.budget is None:
-        return "in every round: there is no budget"
-    if rounds is not None and rounds <= last:
-        return f"in every round: the budget of {float(privacy.budget):g} pays for {counted(last, 'round')}"
-    then = {
-        "relay": "it relays: it averages and passes on, and learns from no record any more",
-        "leave": "it leaves the mesh",
-    }[privacy.after_budget]
-    return f"up to round {last:,}, when the budget of {float(privacy.budget):g} is spent; then {then}"
+    yield "mechanism", f"{whose}: {described(mesh, names[0], rounds)}"
+    yield from ((key, f"{whose}: {fact}") for key, fact in spending(mesh, names[0], rounds))
 
 
 def _warnings(file: MeshFile) -> Iterator[Fact]:

@@ -1,9 +1,11 @@
 """How a mesh is put in words, the same in every command."""
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from nodes.decimals import as_text
 from nodes.privacy.guarantee import Guarantee
+from streams.mesh_file.settings.budget import EpsilonSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import PrivacySettings
 
@@ -37,7 +39,16 @@ def protection(privacy: PrivacySettings) -> str:
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return "no privacy"
     noise = ", simulated noise" if privacy.noise == "simulated" else ""
-    return f"{privacy.mechanism} on the {privacy.on}{noise}, epsilon {as_text(privacy.epsilon)} a record"
+    delta = "" if privacy.delta is None else f", delta {privacy.delta!r}"
+    return f"{privacy.mechanism} on the {privacy.on}{noise}, {epsilon_words(privacy.epsilon, delta)}"
+
+
+def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
+    """Return `epsilon 1 a record`, or what a schedule makes of a total."""
+    if not isinstance(epsilon, EpsilonSettings):
+        return f"epsilon {as_text(epsilon)}{delta} a record"
+    rounds = counted(epsilon.rounds, "round")
+    return f"epsilon {as_text(epsilon.total)}{delta} of a stream of {rounds}, {epsilon.schedule}"
 
 
 def promises(guarantees: Mapping[str, Guarantee]) -> list[str]:

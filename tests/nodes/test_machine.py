@@ -134,6 +134,18 @@ def test_a_second_value_is_evidence_and_silences_its_source_until_a_new_instance
     assert of(feed(node, release("c", 3, (0.0, 0.0))), Decided)
 
 
+def test_a_second_value_before_the_decision_counts_in_the_same_round():
+    node = machine()
+    started(node, *plans(1, 2))
+    assert not of(feed(node, release("b", 1, (3.0, 0.0)), release("b", 1, (9.0, 9.0))), Decided)
+    (decided,) = of(feed(node, release("c", 1, (0.0, 6.0))), Decided)
+    np.testing.assert_array_equal(decided.decision, [0.0, 2.0])
+    silenced = machine()
+    started(silenced, *plans(1, 2))
+    feed(silenced, release("c", 1, (0.0, 6.0)), release("b", 7, (3.0, 0.0)))
+    assert of(feed(silenced, release("b", 7, (9.0, 9.0))), Decided)  # nobody is waited for any more
+
+
 def test_a_source_under_another_instance_than_the_plans_is_not_heard():
     node = machine()
     started(node, *plans(1, 2))

@@ -187,9 +187,8 @@ def test_a_second_value_is_evidence_and_the_mesh_goes_on_without_its_source(file
     mesh = watched.mesh
     topic = mesh.parts.topics.edge("b", "a")
     first = decode_release(mesh.bus.read(topic, 0)[-1], mesh.parts.expected("b"))
-    first.release.setflags(write=True)
-    first.release[:] += 0.125
-    mesh.bus.send(topic, encode_release(first, mesh.parts.digest))
+    second = first._replace(release=first.release + 0.125)
+    mesh.bus.send(topic, encode_release(second, mesh.parts.digest))
     watched.until(lambda: watched.count(Notice.EVIDENCE, "b") == 1)
     watched.until(lambda: mesh.done)
     assert watched.stepped["a"][-1] == 60

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topology.plans import Member, Plan
+from topology.plans import Member, Place, Plan
 
 AB = (Member("a", "a1"), Member("b", "b1"))
 ABC = (*AB, Member("c", "c1", full=False))
@@ -26,6 +26,24 @@ def test_a_plan_by_name():
     assert found.incoming("x") == found.outgoing("c") == ()
     assert not found.ended
     assert plan((), []).ended
+
+
+def test_what_a_plan_says_to_each_of_its_members():
+    a, b, c = ABC
+    found = plan(ABC, [(1, 0, 0.25), (0, 1, 0.25), (0, 2, 0.5), (1, 2, 0.5)])
+    assert found.place("a") == Place(a, ((b, 0.25),), 0.75, ("b", "c"))
+    assert found.place("c") == Place(c, ((a, 0.5), (b, 0.5)), 0.0, ())
+    assert found.place("x") is None
+    moved = plan((a, Member("b", "b2"), c), [(1, 0, 0.25), (0, 1, 0.25)], round=3)
+    assert moved.place("a").row == ((Member("b", "b2"), 0.25),)
+
+
+def test_the_own_weight_is_added_up_in_the_order_of_the_row_and_is_never_negative():
+    members = tuple(Member(name, "1") for name in "abcd")
+    third = {(s, t): 1 / 3 for s in range(4) for t in range(4) if s != t}
+    edges = [(s, t, w) for (s, t), w in sorted(third.items(), key=lambda edge: (edge[0][1], edge[0][0]))]
+    assert plan(members, edges).place("a").own_weight == max(0.0, 1.0 - ((1 / 3 + 1 / 3) + 1 / 3))
+    assert plan(AB, [(1, 0, 1 + 5e-10), (0, 1, 1 + 5e-10)]).place("a").own_weight == 0.0
 
 
 def test_a_plan_follows_the_last_one_and_any_may_be_the_first():

@@ -3,13 +3,15 @@
 Each function raises ValueError where the settings, each right by itself, do not go together.
 """
 
+from streams.mesh_file.build.account import composition, ledger
 from streams.mesh_file.build.algorithm import algorithm, constraint, mirror_map, step_size
 from streams.mesh_file.build.learner import learner, loss, slots
-from streams.mesh_file.build.privacy import guarantee, ledger, mechanism, sampler
+from streams.mesh_file.build.privacy import guarantee, mechanism, sampler
 from streams.mesh_file.build.schedule import schedule
 
 __all__ = [
     "algorithm",
+    "composition",
     "constraint",
     "guarantee",
     "learner",

@@ -6,8 +6,9 @@ from nodes.learner import Learner
 from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots, TimeSlots
+from streams.mesh_file.build.account import ledger
 from streams.mesh_file.build.algorithm import algorithm
-from streams.mesh_file.build.privacy import ledger, mechanism
+from streams.mesh_file.build.privacy import mechanism
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import TimeSlots as TimeSlotSettings
 
@@ -24,7 +25,9 @@ def loss(mesh: MeshSettings) -> Loss:
     return _LOSSES[mesh.loss]()
 
 
-def learner(mesh: MeshSettings, node: str, sampler: Sampler, charged_before: int = 0) -> Learner:
+def learner(
+    mesh: MeshSettings, node: str, sampler: Sampler, charged_before: int = 0, *, from_end: bool = False
+) -> Learner:
     """Return a node's algorithm, loss, mechanism and account, put together."""
     return Learner(
         algorithm(mesh),
@@ -34,6 +37,7 @@ def learner(mesh: MeshSettings, node: str, sampler: Sampler, charged_before: int
         mesh.slots.size,
         mesh.privacy.after_budget,
         charged_before,
+        from_end,
     )
 
 

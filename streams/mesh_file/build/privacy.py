@@ -1,14 +1,18 @@
-"""A node's mechanism, its account, and what it promises."""
+"""A node's mechanism, and what it promises."""
 
-from nodes.ledger import Ledger
 from nodes.privacy.exact import ExactSampler
+from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.guarantee import Guarantee
+from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
+from nodes.privacy.laplace_schedule import LaplaceSchedule
 from nodes.privacy.mechanism import Mechanism, Sampler
+from nodes.privacy.ranges import in_range
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from streams.mesh_file.build.algorithm import constraint, mirror_map, step_size
+from streams.mesh_file.settings.budget import growing_epsilon, release_epsilon
 from streams.mesh_file.settings.mesh import MeshSettings
 
 
@@ -20,20 +24,23 @@ def sampler(mesh: MeshSettings, node: str, seed: int) -> Sampler:
 def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     """Return a node's mechanism, its overrides applied."""
     privacy = mesh.privacy_of(node)
-    theta = privacy.gradient_bound
+    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.dimension
     if privacy.epsilon is None or privacy.mechanism == "none":
-        return Unprotected(theta, privacy.norm, mesh.slots.size, mesh.dimension)
+        return Unprotected(theta, privacy.norm, size, dimension)
+    growing = growing_epsilon(privacy.epsilon, size)
+    if growing is not None:
+        return LaplaceSchedule(theta, growing, dimension, sampler)
+    epsilon = release_epsilon(privacy.epsilon, size)
+    in_range(epsilon)
+    if privacy.mechanism == "gaussian":
+        delta, calibration = privacy.delta or 0.0, privacy.calibration or "analytic"
+        return GaussianGradient(theta, epsilon, delta, size, dimension, sampler, calibration)
+    if privacy.mechanism == "l2-sphere":
+        return L2Sphere(theta, epsilon, size, dimension, sampler)
     if privacy.on == "gradient":
-        return LaplaceGradient(theta, privacy.epsilon, mesh.slots.size, mesh.dimension, sampler)
+        return LaplaceGradient(theta, epsilon, size, dimension, sampler)
     phi, omega, alpha = mirror_map(mesh), constraint(mesh), step_size(mesh)
-    return LaplaceParameters(theta, privacy.norm, privacy.epsilon, phi, omega, alpha, sampler)
-
-
-def ledger(mesh: MeshSettings, node: str) -> Ledger:
-    """Return a node's account."""
-    privacy = mesh.privacy_of(node)
-    epsilon = None if privacy.mechanism == "none" else privacy.epsilon
-    return Ledger(epsilon, mesh.slots.size, privacy.budget)
+    return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
 def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) -> Guarantee:

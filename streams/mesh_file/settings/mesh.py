@@ -66,8 +66,7 @@ class MeshSettings(Settings):
 
     def privacy_of(self, node: str) -> PrivacySettings:
         """Return the privacy settings of one node, its overrides applied."""
-        own = {key: value for key, value in self.nodes[node] if value is not None}
-        return PrivacySettings.model_validate(dict(self.privacy) | own)
+        return self.privacy.overridden(self.nodes[node])
 
     @property
     def agreed(self) -> dict[str, Any]:

@@ -1,48 +1,96 @@
 """How records are protected, and into which slots they go."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh_file.settings.base import Count, Exact, Positive, Seconds, Settings, refusal, tagged
+from streams.mesh_file.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
+from streams.mesh_file.settings.budget import Budget, Epsilon, check_spending
 
-MechanismName = Literal["laplace", "none"]
+MechanismName = Literal["laplace", "gaussian", "l2-sphere", "none"]
+Norm = Literal["l1", "l2", "linf"]
+Calibration = Literal["analytic", "classic"]
+_NORMS: dict[str, Norm] = {"gaussian": "l2", "l2-sphere": "l2"}
+_GAUSSIAN = ("delta", "calibration")
+
+Delta = Annotated[float, Field(gt=0, lt=1)]
+"""The chance that a guarantee allows itself to fail."""
+
+
+def _absent(value: object) -> bool:
+    return value is None  # and so out of the digest, as before there was such a key
 
 
 class PrivacySettings(Settings):
     """The mechanism between a node's gradients and its releases.
 
     `epsilon` is of one release and, at event level, of the whole stream. `gradient_bound` (theta) is enforced
-    by clipping each record's gradient in `norm`. `budget` is stream-level and optional.
+    by clipping each record's gradient in `norm`, that of the mechanism where none is given. `delta` and
+    `calibration` are for `gaussian`. `budget` is stream-level and optional; so is the total of a schedule of
+    `epsilon`, after whose rounds a node does as after a budget.
     """
 
     mechanism: MechanismName
     on: Literal["gradient", "parameters"] = "gradient"
     noise: Literal["exact", "simulated"] = "exact"
-    epsilon: Exact | None = None
+    epsilon: Epsilon | None = None
+    delta: Delta | None = Field(None, exclude_if=_absent)
+    calibration: Calibration | None = Field(None, exclude_if=_absent)
     gradient_bound: Positive
-    norm: Literal["l1", "l2", "linf"] = "l1"
-    budget: Exact | None = None
+    norm: Norm = "l1"
+    budget: Budget | None = None
     after_budget: Literal["relay", "leave"] = "relay"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_the_mechanism(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        name = str(value.get("mechanism"))
+        usual: dict[object, str] = {"norm": _NORMS.get(name, "l1")}
+        if name == "gaussian":
+            usual["calibration"] = "analytic"
+        return usual | {key: own for key, own in value.items() if key not in usual or own is not None}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if self.mechanism == "laplace" and self.epsilon is None:
-            raise refusal("missing: mechanism laplace needs a number above 0", "epsilon")
-        if self.mechanism == "none" and self.budget is not None:
+        name = self.mechanism
+        if name != "none" and self.epsilon is None:
+            raise refusal(f"missing: mechanism {name} needs a number above 0", "epsilon")
+        if name == "none" and self.budget is not None:
             raise refusal("mechanism none protects nothing, so there is no budget to keep", "budget")
-        if self.mechanism == "laplace" and self.on == "gradient" and self.norm != "l1":
-            raise refusal("laplace on the gradient clips in l1: must be l1", "norm")
+        if name in _NORMS and self.on != "gradient":
+            raise refusal(f"{name} randomises gradients: must be gradient", "on")
+        norm = _NORMS.get(name, "l1")
+        if name != "none" and self.on == "gradient" and self.norm != norm:
+            raise refusal(f"{name} on the gradient clips in {norm}: must be {norm}", "norm")
+        if name == "gaussian" and self.delta is None:
+            raise refusal("missing: mechanism gaussian needs a number above 0 and below 1", "delta")
+        for key in _GAUSSIAN:
+            if name != "gaussian" and getattr(self, key) is not None:
+                raise refusal(f"is for mechanism gaussian, not for {name}", key)
+        check_spending(f"{name} on the {self.on}", self.epsilon, self.budget)
         return self
+
+    def overridden(self, own: "PrivacyOverrides") -> "PrivacySettings":
+        """Return these settings with a node's own; what is the mechanism's does not go to another."""
+        changes = {key: value for key, value in own if value is not None}
+        whose = {"norm": ("none", self.mechanism), **dict.fromkeys(_GAUSSIAN, ("gaussian",))}
+        name = changes.get("mechanism", self.mechanism)
+        kept = {key: value for key, value in self if name in whose.get(key, (name,))}
+        return PrivacySettings.model_validate(kept | changes)
 
 
 class PrivacyOverrides(Settings):
     """What one node does otherwise. Public: it stands in the shared part."""
 
     mechanism: MechanismName | None = None
-    epsilon: Exact | None = None
+    epsilon: Epsilon | None = None
+    delta: Delta | None = None
     gradient_bound: Positive | None = None
+    norm: Norm | None = None
 
 
 class CountSlots(Settings):

@@ -61,3 +61,10 @@ def test_a_real_one_protects() -> None:
 def test_values_out_of_range_are_refused(settings: dict[str, object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Guarantee("laplace", **settings)  # type: ignore[arg-type] # wrong on purpose
+
+
+def test_what_delta_becomes_is_said() -> None:
+    """Two releases compose to 2 delta; k records in one slot are a chain of k neighbours."""
+    sentence = Guarantee("gaussian", Fraction("0.5"), 1e-6, slots="time").sentence("A")
+    assert "moved to another slot it is protected at epsilon = 1, delta = 2e-06;" in sentence
+    assert sentence.endswith("at k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large.")

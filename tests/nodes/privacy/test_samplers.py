@@ -6,7 +6,7 @@ import opendp.prelude as dp
 import pytest
 
 from nodes.decimals import decimal
-from nodes.privacy.exact import ExactSampler, SamplerError
+from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.simulated import SimulatedSampler
 
@@ -94,7 +94,10 @@ def test_an_error_of_opendp_that_prints_the_value_does_not_get_out() -> None:
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
     measure = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=SCALE)
     sampler = ExactSampler()
-    sampler._scale, sampler._measure = SCALE, lambda values: measure([2**63 + values[0]])
+    sampler._made_for, sampler._measure = (
+        (_laplace_measure, SCALE),
+        lambda values: measure([2**63 + values[0]]),
+    )
     with pytest.raises(ValueError, match="9223372036854788153"):
         measure([2**63 + 12345])
     with pytest.raises(SamplerError) as caught:

@@ -113,7 +113,7 @@ def test_a_nodes_own_part_may_be_missing(call, mesh):
 
 def test_without_rounds_the_price_of_one_is_told(call, mesh):
     change(mesh, ("rounds: 40", "rounds: none"), ("size: 1", "size: 4"))
-    assert "costs 4 a round (stream level)" in facts(call("plan", mesh))["epsilon"]
+    assert "costs 4 in one round (stream level, sum)" in facts(call("plan", mesh))["epsilon"]
 
 
 def test_slots_by_time_are_explained(call, mesh):

@@ -117,7 +117,11 @@ MISTAKES = [
     ("mesh.privacy.epsilon", 1e12, "mesh.privacy: epsilon is 1000000000000: must be above"),
     ("mesh.privacy.gradient_bound", 0, "mesh.privacy.gradient_bound: 0: must be above 0"),
     ("mesh.privacy.gradient_bound", float("inf"), "mesh.privacy.gradient_bound: Infinity: must be finite"),
-    ("mesh.privacy.mechanism", "gauss", 'mesh.privacy.mechanism: "gauss": must be laplace or none'),
+    (
+        "mesh.privacy.mechanism",
+        "gauss",
+        'mesh.privacy.mechanism: "gauss": must be laplace, gaussian, l2-sphere or none',
+    ),
     ("mesh.privacy.norm", "l2", 'mesh.privacy.norm: "l2": laplace on the gradient clips in l1: must be l1'),
     ("mesh.privacy", {"mechanism": "none", "gradient_bound": 1, "budget": 9}, "privacy.budget: 9: mechanism"),
     ("mesh.privacy.budget", 0.5, "mesh.privacy: budget is 0.5: must be at least 1, one round's cost"),

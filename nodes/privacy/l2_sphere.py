@@ -1,0 +1,126 @@
+"""`l2-sphere`: each gradient becomes a random direction that leans its way (Duchi, Jordan, Wainwright 2018).
+
+For one gradient g, ||g||_2 <= theta: u = g/||g||, or -u, +u with probability 1/2 + ||g||/(2 theta). V is
+uniform on the unit sphere. S = sign(<V, u>), sign(0) = +1, is kept with probability
+e^epsilon/(1 + e^epsilon), else turned. What leaves is theta B S V, whose mean is g,
+B = coth(epsilon/2) sqrt(pi) Gamma((d+1)/2)/Gamma(d/2). The slot's h draws are summed and divided by h.
+
+Guarantees
+----------
+Adjacency: event, one record of a node replaced; or added or removed, where slots are by time. One draw is a
+function of V, which the sampler makes without seeing data, and of one bit that passed an exact coin of ratio
+at most e^epsilon, so it has epsilon, delta = 0, however inexact V, u and the coin for u's sign are: they
+touch the mean alone. -x is exact in floats, so both signs of every V occur for every gradient. A slot makes
+h draws whatever it holds, and one record is in one of them. Where a record comes or goes the others change
+places, which shows nothing: the draws of all places are independent and alike, and their sum, in integers,
+has no order. So the release has epsilon, and, as each observation enters one slot, the whole stream. It needs
+an exact sampler, one call a round, slots that do not shift, and a public point at which the gradients are
+taken.
+
+| case | what happens |
+|---|---|
+| no observation, n < h | zero gradients take the empty places, and are randomised like any other |
+| a zero gradient | S is a fair coin, as with any fixed u: the draw is uniform on its sphere |
+| NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
+| a norm whose square is below the least float | as a zero gradient: a bias below theta 1e-50 |
+| epsilon not in (1e-8, 1e5] | ValueError |
+
+The mean is unbiased up to V's rounding in the sum, 2^-31 of a coordinate, of mean 0 as V is symmetric. At
+h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise (`laplace_is_better_above`).
+"""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from nodes.checks import at_least_one, positive
+from nodes.privacy.clipping import Grid, clip
+from nodes.privacy.laplace import checked
+from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.opening import opened
+from nodes.privacy.private import Private
+from nodes.privacy.ranges import in_range
+from nodes.values import FloatArray, Release
+
+_UNIT = 1 << 30
+
+
+def sphere_radius(epsilon: Fraction, dimension: int) -> float:
+    """Return B, the length of what a gradient of norm at most 1 becomes."""
+    gammas = math.lgamma((dimension + 1) / 2) - math.lgamma(dimension / 2)
+    return math.sqrt(math.pi) * math.exp(gammas) / math.tanh(float(epsilon) / 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class L2Sphere:
+    """Random directions in place of a slot's gradients, each clipped in L2 to `theta`.
+
+    Attributes
+    ----------
+    theta : float
+        The L2 bound that the clip enforces.
+    epsilon : Fraction
+        Of one draw and of one release.
+    batch_size : int
+        h: how many draws a slot makes, and what their sum is divided by; fixed and public.
+    dimension : int
+        d.
+    sampler : Sampler
+        Where directions and coins come from.
+
+    Raises ValueError for settings out of range, naming which and what is allowed.
+    """
+
+    theta: float
+    epsilon: Fraction
+    batch_size: int
+    dimension: int
+    sampler: Sampler
+    name: str = field(default="l2-sphere", init=False)
+    delta: float = field(default=0.0, init=False)
+    release_slack: float = field(default=0.0, init=False)
+    length: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        positive("theta", self.theta)
+        at_least_one("batch_size", self.batch_size)
+        Grid.of(self.theta, self.dimension)  # for its ranges
+        in_range(self.epsilon)
+        object.__setattr__(self, "length", self.theta * sphere_radius(self.epsilon, self.dimension))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the coins are seeded, and so protect nothing."""
+        return self.sampler.simulated
+
+    @property
+    def laplace_is_better_above(self) -> float:
+        """The batch size above which `laplace` has less noise at the same epsilon and L2 bound."""
+        return 8 * (self.dimension * self.theta / (float(self.epsilon) * self.length)) ** 2
+
+    def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
+        """Return the root mean square of one coordinate of what zero gradients become."""
+        return self.length / math.sqrt(self.dimension * self.batch_size)
+
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[FloatArray],
+        update: Update,
+    ) -> Privatised:
+        """Return update(mean of h directions), gradients of shape (..., n, d), n <= h."""
+        rows = checked(opened(gradients), self.batch_size, self.dimension)
+        held, clipped, broken = clip(rows, self.theta, "l2")
+        places = np.zeros((*rows.shape[:-2], self.batch_size, self.dimension))
+        places[..., : rows.shape[-2], :] = held
+        directions, fractions = self.sampler.sphere(round, places.shape)
+        sizes = np.sqrt(np.add.reduce(places * places, -1))
+        same = fractions < 0.5 + sizes / (2 * self.theta)  # +u, not -u
+        bits = (np.add.reduce(directions * places, -1) >= 0.0) == same
+        signs = np.where(self.sampler.randomised(round, bits, self.epsilon), 1, -1)
+        points = np.rint(directions * _UNIT).astype(np.int64)
+        total = np.add.reduce(points * signs[..., None], -2)
+        estimate = total * (self.length / _UNIT / self.batch_size)
+        return Privatised(Release(update(estimate)), Private(clipped), Private(broken))

@@ -1,0 +1,72 @@
+"""`laplace` on gradients with an epsilon that grows from round to round.
+
+Guarantees
+----------
+As `nodes.privacy.laplace`, in every round with that round's epsilon, a function of settings and round alone.
+Event level: a record enters one release, so its epsilon is at most the largest. Stream level: they add up to
+the schedule's total, h times (`nodes.privacy.accounting.GrowingSum`).
+
+| case | what happens |
+|---|---|
+| a round outside the schedule | ValueError: the ledger lets no such round learn |
+| an epsilon of the schedule out of range | ValueError at the start, as in `nodes.privacy.laplace` |
+| all else | as in `nodes.privacy.laplace` |
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.private import Private
+from nodes.privacy.schedule import GrowingEpsilon
+from nodes.values import FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaplaceSchedule:
+    """Laplace noise on the sum of a slot's gradients, its scale that of the round's epsilon.
+
+    `theta`, `dimension` and `sampler` as in `LaplaceGradient`; h is the schedule's `batch_size`. Raises
+    ValueError for settings out of range, naming which and what is allowed.
+    """
+
+    theta: float
+    schedule: GrowingEpsilon
+    dimension: int
+    sampler: Sampler
+    name: str = field(default="laplace", init=False)
+    delta: float = field(default=0.0, init=False)
+    release_slack: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.of_round(1)
+        self.of_round(self.schedule.rounds)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The largest of a release."""
+        return self.schedule.largest
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, and so protects nothing."""
+        return self.sampler.simulated
+
+    def of_round(self, round: int) -> LaplaceGradient:
+        """Return the mechanism of one round."""
+        epsilon, size = self.schedule.epsilon_at(round), self.schedule.batch_size
+        return LaplaceGradient(self.theta, epsilon, size, self.dimension, self.sampler)
+
+    def noise_scale(self, round: int) -> float:
+        """Return the scale of one coordinate's noise on the slot's mean gradient; after the end, the last."""
+        return self.of_round(min(round, self.schedule.rounds)).noise_scale(round)
+
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[FloatArray],
+        update: Update,
+    ) -> Privatised:
+        """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
+        return self.of_round(round).privatise(round, gradients, update)

@@ -1,0 +1,70 @@
+"""`mirrormesh budget`: what is spent, what is left, and for how long."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.bus import BusError
+from streams.commands.arguments import MeshArgument
+from streams.commands.usage import UsageError
+from streams.journal.spends import earlier_spends
+from streams.mesh_file.file import MeshFile, load
+from streams.spending.account import Account, Standing, account
+from streams.spending.standings import journal_standing, public_standings
+from streams.terminal.report import say_facts
+from streams.terminal.spent import facts
+
+
+def budget(
+    mesh: MeshArgument,
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="This node alone. [default: all]", show_default=False)
+    ] = None,
+    *,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
+) -> None:
+    """Say what nodes have spent of their privacy, what is left, and for how many rounds.
+
+    By the journal in --state where it has one: exact, and beside a running node. For others by what is public
+    on the mesh broker: at most that much, when the last heartbeat was sent. Writes nothing.
+
+    \b
+    Examples:
+      mirrormesh budget mesh.yaml
+      mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(mesh)
+    if node is not None and node not in file.mesh.nodes:
+        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(file.mesh.nodes)}")
+    names = list(file.mesh.nodes) if node is None else [node]
+    try:
+        accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
+        before = {} if state is None else {name: earlier_spends(state, name, file.mesh.run) for name in names}
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(_json(file, accounts), indent=2))
+        return
+    console = Console(highlight=False)
+    for one in accounts:
+        say_facts(console, facts(one, before.get(one.node, ())))
+
+
+def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:
+    """Return where the nodes stand, in order: by journals where they are here."""
+    found = {name: None if state is None else journal_standing(state, file, name) for name in names}
+    missing = [name for name, standing in found.items() if standing is None]
+    public = public_standings(file, missing) if missing else {}
+    return {name: standing or public[name] for name, standing in found.items()}
+
+
+def _json(file: MeshFile, accounts: list[Account]) -> dict[str, object]:
+    return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": [one._asdict() for one in accounts]}

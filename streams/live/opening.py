@@ -1,0 +1,49 @@
+"""Opens what a node's process lives on: its journal, the mesh broker, the topic of its decisions."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from streams.journal.journal import Journal
+from streams.kafka.access import node_on_mesh
+from streams.kafka.bus import KafkaBus
+from streams.kafka.provision import check_clusters
+from streams.kafka.topic_specs import data_specs, mesh_specs
+from streams.live.decisions import Decisions
+from streams.live.process import FLUSH, opened, reached
+from streams.live.stopping import Stop
+from streams.memory.node import Surroundings
+from streams.mesh_file.file import MeshFile
+from streams.topics import DataTopics
+
+
+def open_journal(state: Path, node: str, mesh: Surroundings, instance: str) -> Journal:
+    """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
+    path = state / f"{node}.journal"
+    run, digest, horizon = mesh.topics.run, mesh.digest, mesh.horizon
+    return Journal(path, run=run, node=node, digest=digest, instance=instance, horizon=horizon)
+
+
+def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:
+    """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError where the two are one unsaid."""
+    brokers = file.brokers(node)
+    asked = {file.mesh_broker, brokers.mesh, brokers.data}
+    check_clusters(file, {node: brokers}, {broker: reached(broker, stop) for broker in asked})
+
+
+def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack) -> KafkaBus:
+    """Open the mesh broker's topics of the node, after the preflight. Raises PreflightFailed, BusError."""
+    access = node_on_mesh(mesh.topics, node, mesh.expected, mesh.targets)
+    bus = opened(file.brokers(node).mesh, access, mesh_specs(file.mesh))
+    closing.callback(bus.close)
+    closing.callback(bus.flush, FLUSH)
+    return bus
+
+
+def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
+    """Open the topic of the node's decisions on its data broker. Raises BusError."""
+    topic = DataTopics(node).decisions
+    largest = {spec.name: spec.largest for spec in data_specs(file.mesh, node)}
+    bus = KafkaBus(file.brokers(node).data, {topic: largest[topic]})
+    closing.callback(bus.close)
+    closing.callback(bus.flush, FLUSH / 2)
+    return Decisions(bus, topic, file.mesh.run)

@@ -1,0 +1,21 @@
+"""What an operator says of one process of a node."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodes.privacy.reuse import Word
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """`spent`: charged rounds that no journal here knows of; `word`: what of the data they were spent on."""
+
+    state: Path
+    spent: int | None = None
+    word: Word | None = None
+    decisions: bool = True
+    metrics: Address | None = None
+    private_metrics: Address | None = None
+    web: Address | None = None

@@ -1,0 +1,57 @@
+"""What a node's process owes to earlier runs over the same data: looked up, said, and written down."""
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from nodes.journal import DataPosition
+from nodes.privacy.spends import Spend
+from streams.journal.journal import Journal
+from streams.journal.spends import put_aside
+from streams.kafka.logs import Logs
+from streams.live.options import NodeOptions
+from streams.live.start import MeshStart
+from streams.mesh_file.file import MeshFile
+from streams.spending.run import begin_spend, end_spend, reuse
+from streams.spending.word import check_word, knows_spends, read_before
+from streams.topics import DataTopics
+
+
+@dataclass(slots=True)
+class RunSpend:
+    """One process's view of what its data has cost so far. To be made before the journal is opened."""
+
+    file: MeshFile
+    node: str
+    options: NodeOptions
+    known: bool = False
+
+    def __post_init__(self) -> None:
+        self.known = knows_spends(self.options.state, self.node)
+        put_aside(self.options.state, self.node, self.file.mesh.run)
+
+    def check(self, start: MeshStart) -> None:
+        """Raise UsageError where the records were read before, and nobody says at what price; BusError."""
+        if not start.records:
+            read = read_before(self.file.brokers(self.node).data, self.node)
+            word, spent = self.options.word, self.options.spent
+            check_word(self.node, known=self.known, named=start.named, read=read, word=word, spent=spent)
+
+    def begin(self, start: MeshStart) -> str:
+        """Write down that the run goes on; return what to say after the guarantee. Raises BusError."""
+        state, mesh = self.options.state, self.file.mesh
+        record = start.records[-1] if start.records else None
+        own: Spend = begin_spend(state, mesh, self.node, record, self._position())
+        return reuse(state, mesh, self.node, own, self.options.word, self.options.spent or 0).sentence()
+
+    def end(self, journal: Journal) -> None:
+        """Write down how far the run has come. Raises JournalError."""
+        records = journal.records(1)
+        end_spend(self.options.state, self.file.mesh, self.node, records[-1] if records else None)
+
+    def _position(self) -> DataPosition:
+        if self.options.word != "end":
+            return ()
+        topic = DataTopics(self.node).records
+        with closing(Logs(self.file.brokers(self.node).data)) as logs:
+            count = logs.partitions([topic])[topic]
+            return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))

@@ -1,0 +1,72 @@
+"""What anybody on the mesh broker can tell of a node's account."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from streams.codec import encode_heartbeat, encode_plan
+from streams.kafka.bus import KafkaBus
+from streams.kafka.connection import consumer_settings
+from streams.kafka.provision import provision
+from streams.mesh_file.file import load
+from streams.spending.account import Standing, account
+from streams.spending.standings import public_standings
+from streams.spending.word import read_before
+from streams.topics import DataTopics, MeshTopics
+from tests.support.small_mesh import small_mesh_file
+from topology.plans import Heartbeat, Member, Plan
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def file(broker, tmp_path):
+    """A mesh that is provisioned, and has not begun."""
+    privacy = {"budget": 5, "noise": "exact"}
+    made = load(small_mesh_file(tmp_path, broker.address, privacy=privacy), {})
+    provision(made)
+    return made
+
+
+def test_plans_and_heartbeats_tell_what_a_node_has_spent_at_most(file):
+    mesh, digest = file.mesh, file.digest()
+    a, b, _ = nodes = list(mesh.nodes)
+    topics = MeshTopics(mesh.name, mesh.run)
+    assert public_standings(file, [a, b]) == dict.fromkeys([a, b], Standing(0, 0, exactly=False))
+    members = tuple(Member(node, "aa" * 16, full=True) for node in nodes)
+    nothing = np.array([], dtype=np.int64)
+    bus = KafkaBus(
+        file.mesh_broker, dict.fromkeys([topics.topology, topics.progress(a), topics.progress(b)], 1 << 16)
+    )
+    try:
+        for round in range(1, 9):
+            counts = ((a, round - 1), (b, max(0, round - 3)))
+            edges = (nothing, nothing, nothing.astype(float))
+            plan = Plan(mesh.run, round, round - 1, members, *edges, named=counts)
+            bus.send(topics.topology, encode_plan(plan, digest))
+        bus.send(topics.topology, b"no plan")
+        for stepped in (2, 4):
+            bus.send(
+                topics.progress(a),
+                encode_heartbeat(Heartbeat(mesh.run, a, "aa" * 16, "ee" * 16, stepped), digest),
+            )
+        bus.send(topics.progress(b), b"no heartbeat")
+        assert bus.flush(10)
+    finally:
+        bus.close()
+    found = public_standings(file, nodes)
+    assert found[a] == Standing(4, 4, exactly=False)  # plan 5 says so
+    assert found[b] == Standing(8, 6, exactly=False)  # as far as the plans lead: no heartbeat tells more
+    assert account(file, b, found[b]).charged == 5  # the budget lets no more
+    assert account(file, a, found[a]).spent == 4.0
+
+
+def test_a_data_topic_was_read_before_where_offsets_are_committed(file):
+    node = next(iter(file.mesh.nodes))
+    broker, topics = file.brokers(node).data, DataTopics(node)
+    assert not read_before(broker, node)
+    with closing(Consumer(consumer_settings(broker) | {"group.id": topics.group})) as consumer:
+        consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
+    assert read_before(broker, node)

@@ -1,0 +1,94 @@
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from nodes.privacy.spends import Span, Spend
+from streams.commands.budget import budget
+from streams.commands.usage import UsageError
+from streams.journal.file import JournalError
+from streams.journal.spends import keep_spend, spends_file
+from streams.mesh_file.settings.errors import MeshFileError
+from tests.support.accounts import journal, mesh_file, record
+
+ALL = "abcd"
+
+
+def called(*arguments):
+    """What `mirrormesh budget` prints."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(budget)
+    outcome = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if outcome.exception is not None and not isinstance(outcome.exception, SystemExit):
+        raise outcome.exception
+    assert outcome.exit_code == 0
+    return outcome.stdout
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A mesh with a budget, and the journals of its nodes."""
+    file = mesh_file(
+        tmp_path, privacy={"budget": {"epsilon": 9, "delta": 1e-6}, "noise": "exact", "epsilon": 0.25}
+    )
+    for number, node in enumerate(ALL):
+        journal(tmp_path, file, node, record(number))
+    return file
+
+
+def test_all_nodes_are_told_by_their_journals_here(file):
+    out = " ".join(called(file.path, "--state", file.path.parent).split())
+    assert "a: 0 rounds charged, 0 stepped" in out
+    assert "d: 3 rounds charged, 3 stepped" in out
+    assert "epsilon 0.25 of one record (event level)" in out
+    assert "at delta = 1e-06 of the whole stream (stream level, tight composition of Laplace noise" in out
+    assert "of the budget of 9: " in out
+    assert "Each record of node d's stream is protected with epsilon = 0.25 (pure)" in out
+
+
+def test_json_is_for_programs(file):
+    found = json.loads(called(file.path, "c", "--state", file.path.parent, "--json"))
+    assert (found["mesh"], found["run"]) == ("tracking", "run-1")
+    (node,) = found["nodes"]
+    assert (node["node"], node["source"], node["charged"], node["epsilon"]) == ("c", "journal", 2, 0.25)
+    assert node["spent"] == 0.5
+    assert node["left"] == 8.5
+    assert node["rounds_left"] == node["last_learning_round"] - 2 > 36  # more than the sum would pay for
+    assert node["adjacency"] == {
+        "epsilon": "event: one record of the node",
+        "spent": "stream: all records of the node",
+    }
+
+
+def test_earlier_runs_are_told(file):
+    folder = file.path.parent
+    keep_spend(spends_file(folder, "a"), Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True))
+    out = " ".join(called(file.path, "a", "--state", folder).split())
+    assert "run old: at least 7 rounds charged; epsilon 2 of a record, at least 14 of the stream" in out
+
+
+def test_after_the_budget_it_learns_from_nothing(tmp_path):
+    file = mesh_file(tmp_path, privacy={"budget": 3, "noise": "exact"})
+    journal(tmp_path, file, "a", record(3, stepped=20))
+    out = " ".join(called(file.path, "a", "--state", tmp_path).split())
+    assert "0 of the budget of 3: it learns from no record any more" in out
+
+
+def test_what_protects_nothing_says_so(tmp_path):
+    file = mesh_file(tmp_path)  # simulated noise
+    journal(tmp_path, file, "a", record(3))
+    assert "everything: nothing is protected" in called(file.path, "a", "--state", tmp_path)
+
+
+def test_mistakes_are_one_clear_line(file, tmp_path):
+    with pytest.raises(UsageError, match="z: not a node of the mesh: must be one of a, b, c, d"):
+        called(file.path, "z")
+    with pytest.raises(MeshFileError, match="brokers: missing: must be given to use a broker"):
+        called(file.path, "a")
+    with pytest.raises(MeshFileError, match="brokers: missing"):
+        called(file.path, "a", "--state", tmp_path / "elsewhere")
+    Path(tmp_path / "a.journal").write_bytes(b"no journal")
+    with pytest.raises(JournalError, match=r"a\.journal"):
+        called(file.path, "a", "--state", tmp_path)

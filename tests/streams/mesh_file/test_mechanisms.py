@@ -1,0 +1,148 @@
+"""The mechanisms in a mesh file: what they are made of, what is refused, what the digest covers."""
+
+from fractions import Fraction
+
+import pytest
+import yaml
+
+from nodes.privacy.gaussian import GaussianGradient
+from nodes.privacy.l2_sphere import L2Sphere
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.unprotected import Unprotected
+from streams.mesh_file import build
+from streams.mesh_file.checks import shared_problems
+from streams.mesh_file.settings.mesh import MeshSettings
+from tests.support.commands import MESH
+
+GAUSSIAN = {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-6, "gradient_bound": 0.5}
+SPHERE = {"mechanism": "l2-sphere", "epsilon": 1, "gradient_bound": 0.5}
+LAPLACE = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5}
+
+
+def mesh(privacy, nodes=("a", "b", "c"), size=1):
+    tree = yaml.safe_load(MESH)["mesh"]
+    tree |= {"privacy": privacy, "nodes": nodes if isinstance(nodes, dict) else list(nodes)}
+    return MeshSettings.model_validate(tree | {"slots": {"by": "count", "size": size}})
+
+
+def made(settings, node="a"):
+    return build.mechanism(settings, node, build.sampler(settings, node, 0))
+
+
+def refusals(privacy, **changes):
+    """Return what is wrong, as a user of `check` reads it."""
+    try:
+        settings = mesh(privacy | changes)
+    except ValueError as error:
+        return str(error)
+    return " ".join(problem.line for problem in shared_problems("mesh.yaml", settings))
+
+
+def test_gaussian():
+    mechanism = made(mesh(GAUSSIAN, size=4))
+    assert isinstance(mechanism, GaussianGradient)
+    assert (mechanism.theta, mechanism.epsilon, mechanism.delta) == (0.5, 1, 1e-6)
+    assert (mechanism.batch_size, mechanism.dimension, mechanism.calibration) == (4, 2, "analytic")
+    assert not mechanism.simulated
+    classic = made(mesh(GAUSSIAN | {"calibration": "classic", "noise": "simulated"}))
+    assert (classic.calibration, classic.simulated) == ("classic", True)
+    assert classic.noise_scale(1) > made(mesh(GAUSSIAN)).noise_scale(1)
+
+
+def test_l2_sphere():
+    mechanism = made(mesh(SPHERE, size=4))
+    assert isinstance(mechanism, L2Sphere)
+    assert (mechanism.theta, mechanism.epsilon, mechanism.delta) == (0.5, Fraction(1), 0.0)
+    assert (mechanism.batch_size, mechanism.dimension) == (4, 2)
+
+
+def test_the_norm_is_the_mechanisms():
+    assert [mesh(privacy).privacy.norm for privacy in (LAPLACE, GAUSSIAN, SPHERE)] == ["l1", "l2", "l2"]
+
+
+def test_guarantees_say_epsilon_and_delta():
+    gaussian, sphere = (build.guarantee(mesh(privacy), "a") for privacy in (GAUSSIAN, SPHERE))
+    assert (gaussian.mechanism, gaussian.epsilon, gaussian.delta) == ("gaussian", 1, 1e-6)
+    assert "epsilon = 1 (delta = 1e-06)" in gaussian.sentence("a")
+    assert (sphere.mechanism, sphere.epsilon, sphere.delta) == ("l2-sphere", 1, 0)
+    assert "epsilon = 1 (pure)" in sphere.sentence("a")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "changes", "text"),
+    [
+        (GAUSSIAN, {"delta": None}, "missing: mechanism gaussian needs a number above 0 and below 1"),
+        (GAUSSIAN, {"delta": 0.0}, "greater than 0"),
+        (GAUSSIAN, {"delta": 1.0}, "less than 1"),
+        (GAUSSIAN, {"delta": float("nan")}, "finite number"),
+        (GAUSSIAN, {"epsilon": None}, "missing: mechanism gaussian needs a number above 0"),
+        (GAUSSIAN, {"epsilon": 0}, "must be a number above 0"),
+        (GAUSSIAN, {"epsilon": float("inf")}, "must be finite and above 0"),
+        (GAUSSIAN, {"epsilon": 1e-9}, "epsilon is 1e-09: must be above 1e-08 and at most 100000"),
+        (GAUSSIAN, {"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
+        (
+            GAUSSIAN,
+            {"epsilon": 2, "calibration": "classic"},
+            "epsilon is 2: must be at most 1 with calibration",
+        ),
+        (GAUSSIAN, {"calibration": "exact"}, "'analytic' or 'classic'"),
+        (GAUSSIAN, {"norm": "l1"}, "gaussian on the gradient clips in l2: must be l2"),
+        (GAUSSIAN, {"on": "parameters"}, "gaussian randomises gradients: must be gradient"),
+        (GAUSSIAN, {"gradient_bound": 0}, "greater than 0"),
+        (SPHERE, {"norm": "linf"}, "l2-sphere on the gradient clips in l2: must be l2"),
+        (SPHERE, {"on": "parameters"}, "l2-sphere randomises gradients: must be gradient"),
+        (SPHERE, {"delta": 1e-6}, "is for mechanism gaussian, not for l2-sphere"),
+        (SPHERE, {"calibration": "analytic"}, "is for mechanism gaussian, not for l2-sphere"),
+        (SPHERE, {"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
+        (LAPLACE, {"delta": 1e-6}, "is for mechanism gaussian, not for laplace"),
+        (LAPLACE, {"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
+        (LAPLACE, {"epsilon": 1e-9}, "epsilon is 1e-09: must be above"),
+        (LAPLACE, {"mechanism": ["laplace"]}, "Input should be 'laplace', 'gaussian', 'l2-sphere' or 'none'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(privacy, changes, text):
+    assert text in refusals(privacy, **changes)
+
+
+def test_what_goes_together_is_not():
+    assert [refusals(privacy) for privacy in (LAPLACE, GAUSSIAN, SPHERE)] == ["", "", ""]
+
+
+def test_a_node_may_take_another_mechanism():
+    nodes = {
+        "a": {},
+        "b": {"mechanism": "laplace"},
+        "c": {"mechanism": "l2-sphere"},
+        "d": {"mechanism": "none"},
+    }
+    settings = mesh(GAUSSIAN, nodes)
+    kinds = [type(made(settings, name)) for name in "abcd"]
+    assert kinds == [GaussianGradient, LaplaceGradient, L2Sphere, Unprotected]
+    assert settings.privacy_of("d").norm == "l2"
+    assert shared_problems("mesh.yaml", settings) == []
+
+
+def test_a_node_may_take_a_delta_of_its_own():
+    nodes = {"a": {}, "b": {"delta": 1e-9}, "c": {"mechanism": "laplace", "norm": "l1"}}
+    settings = mesh(GAUSSIAN, nodes)
+    assert made(settings, "b").delta == 1e-9
+    settings = mesh(LAPLACE, {"a": {}, "b": {"mechanism": "gaussian", "delta": 1e-9}})
+    assert (made(settings, "b").delta, made(settings, "b").calibration) == (1e-9, "analytic")
+    lines = [p.line for p in shared_problems("m", mesh(LAPLACE, {"a": {}, "b": {"mechanism": "gaussian"}}))]
+    assert lines == ["m: mesh.nodes.b.delta: missing: mechanism gaussian needs a number above 0 and below 1"]
+
+
+def test_the_digest_covers_what_is_new_and_nothing_that_is_not_written():
+    digests = {
+        mesh(privacy).digest()
+        for privacy in (
+            LAPLACE,
+            SPHERE,
+            GAUSSIAN,
+            GAUSSIAN | {"delta": 1e-9},
+            GAUSSIAN | {"calibration": "classic"},
+        )
+    }
+    assert len(digests) == 5
+    assert mesh(GAUSSIAN | {"calibration": "analytic", "norm": "l2"}).digest() == mesh(GAUSSIAN).digest()
+    assert not {"delta", "calibration"} & set(mesh(LAPLACE).agreed["privacy"])
