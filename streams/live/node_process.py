@@ -24,7 +24,7 @@ from streams.live.outcome import Ended
 from streams.live.process import FLUSH, Stopped, patiently
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
-from streams.live.start import MeshStart, hello, mesh_start
+from streams.live.start import MeshStart, hello, is_named, mesh_start
 from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
 from streams.mesh_file import build
@@ -66,8 +66,9 @@ class NodeProcess:
             reach_brokers(self._file, self._name, stop)
             patiently(stop, lambda: self._check_data(journal))
             bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
+            named = partial(is_named, self._name, self._mesh, bus)
+            patiently(stop, lambda: spend.check(journal, named))
             start = self._start(journal, bus, stop)
-            patiently(stop, lambda: spend.check(start))
             decisions = None
             if self._options.decisions:
                 decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))

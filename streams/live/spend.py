@@ -1,5 +1,6 @@
 """What a node's process owes to earlier runs over the same data: looked up, said, and written down."""
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from streams.live.options import NodeOptions
 from streams.live.start import MeshStart
 from streams.mesh_file.file import MeshFile
 from streams.spending.run import begin_spend, end_spend, reuse
-from streams.spending.word import check_word, knows_spends, read_before
+from streams.spending.word import check_word, knows_spends, mark_read, read_before
 from streams.topics import DataTopics
 
 
@@ -29,17 +30,23 @@ class RunSpend:
         self.known = knows_spends(self.options.state, self.node)
         put_aside(self.options.state, self.node, self.file.mesh.run)
 
-    def check(self, start: MeshStart) -> None:
-        """Raise UsageError where the records were read before, and nobody says at what price; BusError."""
-        if not start.records:
-            read = read_before(self.file.brokers(self.node).data, self.node)
-            word, spent = self.options.word, self.options.spent
-            check_word(self.node, known=self.known, named=start.named, read=read, word=word, spent=spent)
+    def check(self, journal: Journal, is_named: Callable[[], bool]) -> None:
+        """Raise UsageError where the records were read before, and nobody says at what price; BusError.
+
+        `is_named` tells whether a plan of this run names the node; asked only where it matters.
+        """
+        if journal.records() or self.known:
+            return
+        read = read_before(self.file.brokers(self.node).data, self.node)
+        named = read and is_named()
+        word, spent = self.options.word, self.options.spent
+        check_word(self.node, known=self.known, named=named, read=read, word=word, spent=spent)
 
     def begin(self, start: MeshStart) -> str:
         """Write down that the run goes on; return what to say after the guarantee. Raises BusError."""
         state, mesh = self.options.state, self.file.mesh
         record = start.records[-1] if start.records else None
+        mark_read(self.file.brokers(self.node).data, self.node)
         own: Spend = begin_spend(state, mesh, self.node, record, self._position())
         return reuse(state, mesh, self.node, own, self.options.word, self.options.spent or 0).sentence()
 

@@ -23,15 +23,21 @@ class MeshStart:
 
     `plans` are the topology's records from the journal's position on; `offsets` by topic are where the
     in-edges, the topology after `plans`, and the node's own progress are read from; `unsent` are (topic,
-    bytes) of releases that the journal knows, and an edge lacks; `named`: a plan that was read names the
-    node.
+    bytes) of releases that the journal knows, and an edge lacks.
     """
 
     records: tuple[JournalRecord, ...]
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
-    named: bool
+
+
+def is_named(node: str, surroundings: Surroundings, bus: KafkaBus) -> bool:
+    """Return whether a plan of this run names the node, or says that one did. Raises BusError."""
+    topology = surroundings.topics.topology
+    stored = bus.stored({topology: bus.span(topology)[0]})[topology]
+    plans = _plans(stored, surroundings)
+    return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
 
 
 def hello(who: Identity, stepped: int, surroundings: Surroundings, bus: KafkaBus) -> int:
@@ -79,11 +85,9 @@ def mesh_start(
     oldest = records[0].topology_position if records else topology
     first = max(bus.span(topics.topology)[0], min(topology, oldest))
     stored = bus.stored({topics.topology: first})[topics.topology]
-    planned = list(_plans(stored, surroundings))
-    named = any(node in dict(plan.named) or plan.member(node) for plan in planned)
     again = tuple(
         (topics.edge(node, target), encode_release(message, surroundings.digest))
-        for target, record in unsent(node, records, planned, found.rounds)
+        for target, record in unsent(node, records, _plans(stored, surroundings), found.rounds)
         for message in [_message(node, journal, surroundings, record, simulated=simulated)]
     )
     if records:
@@ -94,7 +98,7 @@ def mesh_start(
     offsets[topics.topology] = stored[-1].offset + 1 if stored else topology
     offsets[topics.progress(node)] = progress
     plans = tuple(record for record in stored if record.offset >= topology)
-    return MeshStart(records, plans, offsets, again, named)
+    return MeshStart(records, plans, offsets, again)
 
 
 def _message(

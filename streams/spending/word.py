@@ -1,6 +1,7 @@
 """Whether a new journal begins on records that nobody here knows the price of: then its operator must say."""
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -21,22 +22,35 @@ def knows_spends(state: Path, node: str) -> bool:
 
 
 def read_before(broker: BrokerSettings, node: str) -> bool:
-    """Whether some process of the node has read records of its data topic: it has left committed offsets.
+    """Whether some process of the node has read its data topic: see `mark_read`. Raises BusError."""
+    with _committing(broker, node) as (consumer, partitions):
+        return any(place.offset >= 0 for place in consumer.committed(partitions, PATIENCE))
 
-    Raises BusError.
+
+def mark_read(broker: BrokerSettings, node: str) -> None:
+    """Leave a mark on the data broker that the records are about to be read: committed offsets.
+
+    They outlive the state folder. Raises BusError.
     """
+    with _committing(broker, node) as (consumer, partitions):
+        found = consumer.committed(partitions, PATIENCE)
+        unmarked = [TopicPartition(place.topic, place.partition, 0) for place in found if place.offset < 0]
+        if unmarked:
+            consumer.commit(offsets=unmarked, asynchronous=False)
+
+
+@contextmanager
+def _committing(broker: BrokerSettings, node: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
+    """Give a consumer in the node's group, and the partitions of its data topic. Raises BusError."""
     topics = DataTopics(node)
     with closing(Logs(broker)) as logs:
         count = logs.partitions([topics.records])[topics.records]
     settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
     with closing(Consumer(settings)) as consumer:
         try:
-            found = consumer.committed(
-                [TopicPartition(topics.records, partition) for partition in range(count)], PATIENCE
-            )
+            yield consumer, [TopicPartition(topics.records, number) for number in range(count)]
         except KafkaException as error:
             raise bus_error(error.args[0], topics.records) from None
-    return any(place.offset > 0 for place in found)
 
 
 def check_word(
