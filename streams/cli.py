@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from streams.commands.audit import app as audit
 from streams.commands.broker import app as broker
 from streams.commands.budget import budget
 from streams.commands.check import check
@@ -68,6 +69,7 @@ def _mirrormesh(
 
 for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget):
     app.command()(command)
+app.add_typer(audit, name="audit")
 app.add_typer(broker, name="broker")
 
 

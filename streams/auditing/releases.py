@@ -1,0 +1,160 @@
+"""What is wrong with the releases of a mesh, as anybody can tell who reads its edges and its plans.
+
+A node releases one value for a round, on all its edges, and only for rounds whose plan names its instance as
+a full member. Values that a protected node makes without noise, and says so, are right in three places alone:
+x_1 in the run's first plan, the consensus after a round in which it listened, and what it relays after its
+last learning round; there in turn no noise may be drawn.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from topology.plans import Plan
+
+
+class Kind(Enum):
+    """What is wrong."""
+
+    SECOND_VALUE = "second value"
+    UNPLANNED = "unplanned round"
+    UNNAMED = "unnamed instance"
+    EXACT = "exact"
+    DRAWN = "drawn"
+    SIMULATED = "simulated"
+
+
+class Told(NamedTuple):
+    """One release as it stands on an edge; `value` is equal iff all its bytes are (a digest will do)."""
+
+    source: str
+    target: str
+    round: int
+    instance: str
+    exact: bool
+    simulated: bool
+    value: bytes
+
+
+class Source(NamedTuple):
+    """What is public of a node: whether its mechanism protects, and its last learning round (None: none)."""
+
+    protected: bool
+    last_learning_round: int | None = None
+
+
+class Finding(NamedTuple):
+    """Something wrong: whose, and where. `edges` are the targets whose edge holds it."""
+
+    kind: Kind
+    source: str
+    round: int
+    instance: str
+    edges: tuple[str, ...]
+    detail: str
+
+
+class Findings(NamedTuple):
+    """All that is wrong, by round and source. `values`: releases looked at, each counted once.
+
+    `unjudged`: those of rounds whose plans are not kept any more; they were only compared with one another.
+    """
+
+    found: tuple[Finding, ...]
+    values: int
+    unjudged: int
+
+
+def audit_releases(
+    plans: Iterable[Plan],
+    told: Iterable[Told],
+    sources: Mapping[str, Source],
+    *,
+    horizon: int,
+    exact_noise: bool,
+) -> Findings:
+    """Return what is wrong with the releases `told`.
+
+    `plans` in the order of their log, read after the edges: else a round may seem unplanned. `exact_noise`:
+    whether the mesh file says that noise is exact.
+    """
+    groups: dict[tuple[int, str, str], list[Told]] = defaultdict(list)
+    for one in told:
+        groups[one.round, one.source, one.instance].append(one)
+    planned = _Planned(plans, horizon)
+    found: list[Finding] = []
+    for (round, source, instance), alike in sorted(groups.items()):
+        edges = tuple(sorted({one.target for one in alike}))
+        for kind, detail in _wrong(planned, sources[source], alike, exact_noise=exact_noise):
+            found.append(Finding(kind, source, round, instance, edges, detail))
+    return Findings(tuple(found), len(groups), sum(not planned.judges(round) for round, _, _ in groups))
+
+
+class _Planned:
+    """The valid plans that are kept. Where the first are gone, H of them may be a loser's: not judged by."""
+
+    def __init__(self, plans: Iterable[Plan], horizon: int) -> None:
+        self.plans: dict[int, Plan] = {}
+        last: int | None = None
+        for plan in plans:
+            if plan.may_follow(last):
+                self.plans[plan.round] = plan
+                last = plan.round
+        rounds = list(self.plans)
+        whole = bool(rounds) and self.plans[rounds[0]].follows == 0
+        self._unjudged = 0 if whole or not rounds else rounds[min(horizon, len(rounds)) - 1]
+
+    def judges(self, round: int) -> bool:
+        return round > self._unjudged
+
+
+def _wrong(
+    planned: _Planned, source: Source, alike: list[Told], *, exact_noise: bool
+) -> list[tuple[Kind, str]]:
+    first, wrong = alike[0], []
+    values: dict[bytes, set[str]] = defaultdict(set)
+    for one in alike:
+        values[one.value].add(one.target)
+    if len(values) > 1:
+        where = "; ".join(f"to {', '.join(sorted(targets))}" for targets in values.values())
+        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {where}"))
+    if exact_noise and any(one.simulated for one in alike):
+        wrong.append((Kind.SIMULATED, "simulated noise, where the mesh file says exact"))
+    if not planned.judges(first.round):
+        return wrong
+    plan = planned.plans.get(first.round)
+    unnamed = _unnamed(plan, first)
+    if plan is None or unnamed is not None:
+        return [*wrong, unnamed or (Kind.UNPLANNED, "no plan is of this round")]
+    if source.protected:
+        before = planned.plans.get(plan.follows)
+        reason = _exact_because(plan, before, first, source.last_learning_round)
+        if reason is None and any(one.exact for one in alike):
+            wrong.append((Kind.EXACT, "without noise, where noise is due"))
+        if reason is not None and not all(one.exact for one in alike):
+            wrong.append((Kind.DRAWN, f"with noise, though {reason}"))
+    return wrong
+
+
+def _unnamed(plan: Plan | None, told: Told) -> tuple[Kind, str] | None:
+    if plan is None:
+        return None
+    member = plan.member(told.source)
+    if member is None:
+        return Kind.UNNAMED, "the plan does not name the node"
+    if member.instance != told.instance:
+        return Kind.UNNAMED, f"the plan names instance {member.instance}"
+    return None if member.full else (Kind.UNNAMED, "the plan names it as a listener")
+
+
+def _exact_because(plan: Plan, before: Plan | None, told: Told, last_learning: int | None) -> str | None:
+    """Return why the release has no noise; None: it must have. The step of the round before made it."""
+    if plan.follows == 0:
+        return "this is the run's first round"
+    listened = before.member(told.source) if before is not None else None
+    if listened is not None and listened.instance == told.instance and not listened.full:
+        return "it listened in the round before"
+    if last_learning is not None and plan.follows > last_learning:
+        return f"its last learning round is {last_learning}"
+    return None

@@ -1,0 +1,116 @@
+"""What audits found, in words, and the progress of one."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nodes.privacy.audit_mechanism import Audit, audit, lattice_holds
+from streams.auditing.mechanisms import DRAWS, Subject, affordable
+from streams.auditing.reading import Read
+from streams.auditing.releases import Findings
+from streams.mesh_file.settings.mesh import MeshSettings
+from streams.terminal.mechanisms import described
+from streams.terminal.spending import at_delta
+from streams.terminal.wording import counted, listed
+
+_SHOWN = 50
+
+
+class Done(NamedTuple):
+    """An audit of one mechanism. `pairs`: of slots that the lattice test compared.
+
+    `lowered`: whether there were fewer draws than there would be at a lower dimension.
+    """
+
+    lattice: bool
+    pairs: int
+    lowered: bool
+    audit: Audit
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.lattice and not self.audit.refuted
+
+
+def audited(subject: Subject, draws: int | None, confidence: float) -> Done:
+    """Audit a mechanism that protects; `draws` None: as many as are cheap. A bar on a terminal."""
+    if subject.mechanism is None:
+        raise ValueError("this mechanism claims nothing")
+    most, pairs = affordable(subject.mechanism)
+    lowered = draws is None and most < DRAWS
+    draws = draws or most
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(f"{subject.mechanism.name}, {counted(2 * draws, 'draw')}", total=2 * draws)
+        lattice = lattice_holds(subject.mechanism, pairs)
+        found = audit(subject.mechanism, draws, confidence, drawn=lambda count: progress.advance(task, count))
+    return Done(lattice, pairs, lowered, found)
+
+
+def mechanism_facts(
+    mesh: MeshSettings, subject: Subject, done: Done, confidence: float, together: int
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of one audit; `confidence` is that of `together` audits together."""
+    made, found = subject.mechanism, done.audit
+    yield "mechanism", described(mesh, subject.nodes[0], None)
+    if subject.round is not None:
+        yield "round", f"{subject.round:,}, whose epsilon is the largest"
+    yield "nodes", listed(subject.nodes)
+    pairs = counted(done.pairs, "pair")
+    yield (
+        "lattice",
+        f"holds: the same draws gave {pairs} of slots the same release, bit for bit"
+        if done.lattice
+        else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
+    )
+    at = at_delta(made.delta if made else 0.0)
+    every = f", all {together} together" if together > 1 else ""
+    bound = f"epsilon is at least {found.lower_bound:.4g}{at} of one record"
+    yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
+    verdict = "REFUTED" if found.refuted else "not refuted (which proves nothing)"
+    yield "claim", f"{found.claimed:.6g}: {verdict}"
+    lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.lowered else ""
+    yield "draws", f"{found.draws:,} on each of two slots that differ in one record{lowered}"
+
+
+def release_facts(mesh: MeshSettings, found: Findings, read: Read) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of what the edges hold."""
+    yield "mesh", f"{mesh.name}, run {mesh.run}"
+    releases, records = counted(found.values, "release"), counted(len(read.told), "record")
+    yield "read", f"{releases} in {records} on all edges, {counted(len(read.plans), 'plan')}"
+    if found.unjudged:
+        yield "older", f"{counted(found.unjudged, 'release')} of rounds whose plans are not kept any more"
+    if mesh.privacy.noise != "exact":
+        yield "noise", "simulated, as the mesh file says: nothing is protected"
+    for one in found.found[:_SHOWN]:
+        where = f"round {one.round:,} of {one.source}, instance {one.instance}"
+        yield one.kind.value, f"{where}, to {', '.join(one.edges)}: {one.detail}"
+    if len(found.found) > _SHOWN:
+        yield "more", f"{len(found.found) - _SHOWN:,} findings: --json has them all"
+    for (topic, reason), count in sorted(read.undecodable.items()):
+        yield "undecodable", f"{counted(count, 'record')} of {topic}: {reason}"
+    wrong = len(found.found) + read.undecodable.total()
+    yield "found", counted(wrong, "thing") + " wrong" if wrong else "nothing wrong"
+
+
+def releases_json(
+    mesh: MeshSettings, found: Findings, undecodable: Counter[tuple[str, str]]
+) -> dict[str, Any]:
+    """Return the same for programs."""
+    return {
+        "mesh": mesh.name,
+        "run": mesh.run,
+        "clean": not found.found and not undecodable,
+        "releases": found.values,
+        "unjudged": found.unjudged,
+        "findings": [one._asdict() | {"kind": one.kind.value} for one in found.found],
+        "undecodable": [
+            {"topic": topic, "reason": reason, "count": count}
+            for (topic, reason), count in sorted(undecodable.items())
+        ],
+    }
