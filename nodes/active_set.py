@@ -74,7 +74,8 @@ class _Search:
             if not crossing.size:
                 self.x[self.active] = target
                 return multiplier
-            ratios = now[crossing] / (now[crossing] - then[crossing])
+            weights, ways = now[crossing], now[crossing] - then[crossing]
+            ratios = np.divide(weights, ways, out=np.zeros_like(ways), where=ways > 0.0)  # 0/0: at 0 already
             first = int(ratios.argmin())
             self.x[self.active] += ratios[first] * (target - self.x[self.active])
             self._drop(int(crossing[first]))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nodes.journal import DataPosition, JournalRecord
 from nodes.messages import ReleaseMessage
+from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.values import Decision, FloatArray, Observations, Release
 from topology.plans import Heartbeat, Plan
@@ -26,11 +27,13 @@ class PlanArrived(NamedTuple):
 class Started(NamedTuple):
     """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
 
-    `plans` is the topology from the last record's `topology_position` to its end.
+    `plans` is the topology from the last record's `topology_position` to its end; `secret` is what the
+    journal keeps beside the last record.
     """
 
     records: tuple[JournalRecord, ...] = ()
     plans: tuple[PlanArrived, ...] = ()
+    secret: Secret | None = None
 
 
 class ReleaseArrived(NamedTuple):
@@ -60,9 +63,13 @@ Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
 
 
 class Journal(NamedTuple):
-    """Make the record durable before anything that follows. Any error ends the process."""
+    """Make record and secret durable, both or neither, before anything that follows.
+
+    Any error ends the process. `secret` takes the place of the one before it (None: there is none any more).
+    """
 
     record: JournalRecord
+    secret: Secret | None = None
 
 
 class SendRelease(NamedTuple):

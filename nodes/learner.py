@@ -12,7 +12,8 @@ from nodes.gradients import mean_gradient, slot_gradients
 from nodes.ledger import Ledger
 from nodes.losses import Loss
 from nodes.privacy.accounting import GrowingSum
-from nodes.privacy.mechanism import Mechanism, Privatised
+from nodes.privacy.bisr import GaussianBisr
+from nodes.privacy.mechanism import Mechanism, Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
@@ -21,7 +22,8 @@ class Lesson(NamedTuple):
     """What a node makes of one slot.
 
     `release` (d,) is public, `exact` where no noise was drawn; `charged` counts the charged rounds so far.
-    `gradient` (d,) is the slot's mean gradient at the decision, before the clip.
+    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret` is what the next
+    lesson needs of the noise.
     """
 
     release: Release
@@ -30,6 +32,7 @@ class Lesson(NamedTuple):
     gradient: Private[FloatArray]
     clipped: Private[int]
     broken: Private[int]
+    secret: Secret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,11 @@ class Learner:
         decision: Decision,
         observations: Private[Observations],
         charged: int,
+        secret: Secret | None = None,
     ) -> Lesson:
         """Charge, clip, draw and step; after the last learning round relay instead. Total over observations.
 
-        q_{t+1} = update(z_t, privatise(gradients at x_t)).
+        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the lesson's before; a relay needs none.
         """
         point = self.algorithm.gradient_point(consensus, decision)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
@@ -90,14 +94,22 @@ class Learner:
         mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
         update = partial(self.algorithm.update, round, consensus)
         if self.ledger.may_learn(round, charged):
-            made = self.mechanism.privatise(round, gradients, update)
+            made = self._privatised(round, gradients, update, secret)
             exact = self.mechanism.epsilon is None
             charged += 1
         else:
             relayed = Release(update(np.zeros_like(consensus)))
             made = Privatised(relayed, Private(0), Private(0))
             exact = True
-        return Lesson(self.clamped(made.release), exact, charged, mean, made.clipped, made.broken)
+        release = self.clamped(made.release)
+        return Lesson(release, exact, charged, mean, made.clipped, made.broken, made.secret)
+
+    def _privatised(
+        self, round: int, gradients: Private[FloatArray], update: Update, secret: Secret | None
+    ) -> Privatised:
+        if isinstance(self.mechanism, GaussianBisr):
+            return self.mechanism.privatise(round, gradients, update, secret)
+        return self.mechanism.privatise(round, gradients, update)
 
     def clamped(self, release: Release) -> Release:
         """Return the release, scaled into the public bound where it is outside (post-processing)."""

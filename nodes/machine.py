@@ -54,6 +54,7 @@ from nodes.membership import Choice, Identity, Membership
 from nodes.messages import ReleaseMessage
 from nodes.past import Past
 from nodes.plan_book import PlanBook
+from nodes.privacy.mechanism import Secret
 from nodes.rounds import OpenRound
 from nodes.values import Consensus, Decision, FloatArray, Release
 from topology.plans import Heartbeat, Plan
@@ -81,6 +82,7 @@ class NodeMachine:
         self._started = False
         self._open: OpenRound | None = None
         self._steps = 0
+        self._secret: Secret | None = None  # of the noise; goes into the journal as it comes
         self._out: list[Effect] = []
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             Started: self._start,
@@ -115,6 +117,7 @@ class NodeMachine:
     def _start(self, event: Started) -> None:
         self._started = True
         self._past = Past(self._past.edges, self._horizon, event.records)
+        self._secret = event.secret
         self._out.append(SendHeartbeat(replace(self.heartbeat, hello=True)))
         for arrived in event.plans:
             self._add_plan(arrived)
@@ -276,7 +279,10 @@ class NodeMachine:
         if following is None:
             return False
         before = self._known_record()
-        lesson = self.learner.learn(opened.round, consensus, decision, slot.observations, before.charged)
+        lesson = self.learner.learn(
+            opened.round, consensus, decision, slot.observations, before.charged, self._secret
+        )
+        self._secret = lesson.secret
         self._write(
             following,
             stepped=opened.round,
@@ -322,7 +328,7 @@ class NodeMachine:
             distrusted=self._past.distrusted(),
         )
         self._past.remember(record)
-        self._out.append(Journal(record))
+        self._out.append(Journal(record, self._secret))
         if stepped:
             self._steps += 1
             self._out.append(Stepped(stepped, record))

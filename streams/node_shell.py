@@ -29,6 +29,7 @@ from nodes.events import (
 )
 from nodes.journal import JournalRecord
 from nodes.machine import NodeMachine
+from nodes.privacy.mechanism import Secret
 from streams.codec import (
     Expected,
     Reason,
@@ -55,8 +56,11 @@ class NodeJournal(Protocol):
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
 
-    def append(self, record: JournalRecord) -> None:
-        """Keep `record`; durable when this returns."""
+    def secret(self) -> Secret | None:
+        """Return what the mechanism must remember of the last round."""
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep `record` and `secret`, both or neither; durable when this returns."""
 
     def renew(self, instance: str) -> None:
         """Begin a new life, without records."""
@@ -115,7 +119,7 @@ class NodeShell:
     def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
         """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
         arrived = [plan for offset, value in plans if (plan := self._plan(offset, value)) is not None]
-        self._handle(Started(records, tuple(arrived)))
+        self._handle(Started(records, tuple(arrived), self._journal.secret()))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""
@@ -167,7 +171,7 @@ class NodeShell:
             self._ports.refused(edge, encode_release(value, self._digest), Refused(Reason.SECOND_VALUE))
 
     def _append(self, effect: Journal) -> None:
-        self._journal.append(effect.record)
+        self._journal.append(effect.record, effect.secret)
 
     def _send_release(self, effect: SendRelease) -> None:
         value = encode_release(effect.message, self._digest)

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nodes.privacy.audit import epsilon_lower_bound, mu_lower_bound
+from nodes.privacy.audit_band import band_lattice_holds, band_mu_bound
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.calibration import gaussian_epsilon
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
@@ -25,7 +27,8 @@ from nodes.privacy.mechanism import Sampler
 from nodes.privacy.private import Private
 from nodes.values import BoolArray, FloatArray, IntArray
 
-Audited = LaplaceGradient | LaplaceParameters | GaussianGradient | L2Sphere
+_OneRelease = LaplaceGradient | LaplaceParameters | GaussianGradient | L2Sphere
+Audited = _OneRelease | GaussianBisr
 
 _CHUNK = 1 << 16
 _STEEP = 2.0**20
@@ -58,20 +61,28 @@ def audit(
 ) -> Audit:
     """Return what draws of `round` prove of the mechanism's epsilon; its sampler must be exact.
 
-    Costs 2 `draws` releases; `drawn` is told how many more there are, from time to time. ValueError for
-    simulated noise, which protects nothing.
+    Costs 2 `draws` releases, or with `gaussian-bisr` runs of `audit_rounds` releases; `drawn` is told how
+    many more there are, from time to time. ValueError for simulated noise, which protects nothing.
     """
     if mechanism.simulated:
         raise ValueError("the noise is simulated: there is nothing to audit")
+    if isinstance(mechanism, GaussianBisr):
+        mu = band_mu_bound(mechanism, draws, confidence, round, drawn)
+        return _of_gaussian(mechanism, mu, confidence, draws)
     row = np.zeros((1, _dimension(mechanism)))
     row[0, 0] = mechanism.theta
     first, second = (_first_coordinates(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
     if isinstance(mechanism, GaussianGradient):
-        mu = mu_lower_bound(first, second, confidence)
-        bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
-        return Audit(bound, gaussian_epsilon(mechanism.mu, mechanism.delta), confidence, draws)
+        return _of_gaussian(mechanism, mu_lower_bound(first, second, confidence), confidence, draws)
     bound = epsilon_lower_bound(first, second, confidence)
     return Audit(bound, float(mechanism.epsilon), confidence, draws)
+
+
+def _of_gaussian(
+    mechanism: GaussianGradient | GaussianBisr, mu: float, confidence: float, draws: int
+) -> Audit:
+    bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
+    return Audit(bound, gaussian_epsilon(mechanism.mu, mechanism.delta), confidence, draws)
 
 
 def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
@@ -79,11 +90,13 @@ def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
 
     Draws from the mechanism's own sampler, once a pair; the gradients come from `seed`.
     """
+    if isinstance(mechanism, GaussianBisr):
+        return band_lattice_holds(mechanism, pairs, seed)
     random = np.random.Generator(np.random.Philox(seed))
     return all(_alike(mechanism, random, round) for round in range(1, pairs + 1))
 
 
-def _alike(mechanism: Audited, random: np.random.Generator, round: int) -> bool:
+def _alike(mechanism: _OneRelease, random: np.random.Generator, round: int) -> bool:
     recorder = _Recorder(mechanism.sampler)
     slots = _slot(mechanism, random), _slot(mechanism, random)
     one, other = (
@@ -92,7 +105,7 @@ def _alike(mechanism: Audited, random: np.random.Generator, round: int) -> bool:
     return recorder.whole and one.tobytes() == other.tobytes()
 
 
-def _slot(mechanism: Audited, random: np.random.Generator) -> FloatArray:
+def _slot(mechanism: _OneRelease, random: np.random.Generator) -> FloatArray:
     batch = 1 if isinstance(mechanism, LaplaceParameters) else mechanism.batch_size
     shape = (int(random.integers(0, min(batch, 8) + 1)), _dimension(mechanism))
     rows = random.standard_normal(shape) * mechanism.theta * 10 ** random.uniform(-3, 3, (shape[0], 1))
@@ -101,7 +114,7 @@ def _slot(mechanism: Audited, random: np.random.Generator) -> FloatArray:
 
 
 def _first_coordinates(
-    mechanism: Audited, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
+    mechanism: _OneRelease, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
 ) -> FloatArray:
     directions = mechanism.batch_size if isinstance(mechanism, L2Sphere) else 1  # a draw's arrays hold all
     rows = max(1, _CHUNK // (row.size * directions))
@@ -119,7 +132,7 @@ def _steep(gradient: FloatArray) -> FloatArray:
     return gradient * -_STEEP
 
 
-def _dimension(mechanism: Audited) -> int:
+def _dimension(mechanism: _OneRelease) -> int:
     if isinstance(mechanism, LaplaceParameters):
         return mechanism.constraint.dimension
     return mechanism.dimension

@@ -42,6 +42,8 @@ def discrete_delta(epsilon: float, sensitivity: float, scale: float, coordinates
 
     `sensitivity` is in L2 and integer steps, as `scale` is. The module says why it holds.
     """
+    if coordinates > 1000 * scale * scale:
+        return 1.0  # the bound says nothing there, and overflows
     shift = math.sqrt(coordinates) * sensitivity / (2 * scale * scale)
     spread = math.exp(coordinates / (24 * scale * scale))
     return spread * gaussian_delta(epsilon - shift, sensitivity / scale)

@@ -94,9 +94,14 @@ def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, de
     """
     if not releases:
         return 0.0
+    return gaussian_pair(sensitivity * math.sqrt(releases), scale, coordinates * releases, delta)
+
+
+def gaussian_pair(sensitivity: float, scale: float, coordinates: int, delta: float) -> float:
+    """Return the epsilon at delta of discrete Gaussian noise on so many coordinates, by bisection."""
 
     def excess(epsilon: float) -> float:
-        return discrete_delta(epsilon, sensitivity * math.sqrt(releases), scale, coordinates * releases)
+        return discrete_delta(epsilon, sensitivity, scale, coordinates)
 
     low, high = 0.0, 1.0
     if excess(low) <= delta:

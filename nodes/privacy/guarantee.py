@@ -37,6 +37,8 @@ class Guarantee:
         The noise is seeded numpy noise, so nothing is protected.
     trusted_broker : bool
         The mesh broker also carries the data, so it is no adversary.
+    real_arithmetic : bool
+        The proof is for real arithmetic, not for what a computer draws.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -48,6 +50,7 @@ class Guarantee:
     batch_size: int = 1
     simulated: bool = False
     trusted_broker: bool = False
+    real_arithmetic: bool = False
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -78,10 +81,11 @@ class Guarantee:
             )
         strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
         public = _PUBLIC[self.slots].format(twice=self._twice(self.epsilon))
+        reals = ", proved for real arithmetic" if self.real_arithmetic else ""
         more = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         return (
             f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
-            f"({strength}), for the whole stream, against {self._adversary()}; {public}; "
+            f"({strength}{reals}), for the whole stream, against {self._adversary()}; {public}; "
             f"a fact in k records or nodes is protected at k epsilon{more}."
         )
 

@@ -14,6 +14,17 @@ A public map: all else that it depends on is public (consensus, decision, settin
 """
 
 
+class Secret(NamedTuple):
+    """What a mechanism must remember from step to step, and nobody may know.
+
+    It is journalled with the release that it went into, and given back in the next step. `basis`, public,
+    says in which settings `draws` (k, ..., d), the newest first, were made.
+    """
+
+    basis: str
+    draws: Private[IntArray]
+
+
 class Sampler(Protocol):
     """Where noise comes from: an argument, as every randomness is."""
 
@@ -50,12 +61,14 @@ class Sampler(Protocol):
 class Privatised(NamedTuple):
     """A release, with what the owner alone may know of its making.
 
-    `clipped` counts the observations that the clip changed, `broken` those that were no numbers.
+    `clipped` counts the observations that the clip changed, `broken` those that were no numbers. `secret` is
+    what the next step needs; None: nothing.
     """
 
     release: Release
     clipped: Private[int]
     broken: Private[int]
+    secret: Secret | None = None
 
 
 class Mechanism(Protocol):

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from nodes.privacy.audit_band import audit_rounds
 from nodes.privacy.audit_mechanism import Audited
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.laplace_schedule import LaplaceSchedule
@@ -57,4 +59,5 @@ def _cost(mechanism: Audited) -> int:
         return mechanism.batch_size * (4 + mechanism.dimension // 64)  # one coin a direction
     if isinstance(mechanism, LaplaceParameters):
         return mechanism.constraint.dimension
-    return mechanism.dimension
+    rounds = audit_rounds(mechanism) if isinstance(mechanism, GaussianBisr) else 1
+    return mechanism.dimension * rounds

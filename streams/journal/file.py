@@ -9,8 +9,9 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from streams.journal.rows import TABLE
+from streams.journal.secret import DRAWS_TABLE
 
-SCHEMA = 2
+SCHEMA = 3
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 
@@ -51,6 +52,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
         _create(connection, replace(life, place=place_of(path)))
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
@@ -124,6 +126,7 @@ def _create(connection: sqlite3.Connection, life: Life) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         connection.execute(f"CREATE TABLE records ({TABLE})")
+        connection.execute(f"CREATE TABLE {DRAWS_TABLE}")
         connection.execute(
             "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT, place TEXT)"
         )

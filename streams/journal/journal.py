@@ -1,7 +1,8 @@
 """The journal of one node: what it has released, durable before anybody hears of it.
 
 One SQLite file a node (WAL, `synchronous=FULL`: an append that returned is on the disk), the last H rounds
-kept. A lock file beside it turns a second process away; read-only readers get in at any time.
+kept, and beside them what the mechanism must remember, secret. A lock file beside it turns a second process
+away; read-only readers get in at any time.
 """
 
 import sqlite3
@@ -13,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from nodes.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
 from streams.journal.file import (
     JournalError,
     JournalLocked,
@@ -24,6 +26,7 @@ from streams.journal.file import (
     transaction,
 )
 from streams.journal.rows import COLUMNS, Row, from_row, to_row
+from streams.journal.secret import SecretTable
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
@@ -102,12 +105,21 @@ class Journal(JournalReader):
     ) -> None:
         life = Life(run, node, digest, horizon, instance)
         self._start(path, lambda closing: open_to_write(path, life, closing))
+        with _explained(path):
+            self._secret = SecretTable(self._connection, horizon)
         self.copied = self._life.place != place_of(path)
         if self.copied:
             self.renew(instance)
 
-    def append(self, record: JournalRecord) -> None:
-        """Keep `record`: durable when this returns. The same again is harmless.
+    def secret(self) -> Secret | None:
+        """Return the secret that the last record was appended with. Raises JournalError."""
+        with _explained(self._path):
+            return self._secret.read(self.charged)
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep `record`, and `secret` in place of the one before, both or neither: durable when this returns.
+
+        The same again is harmless.
 
         Raises JournalError if it is another value for a round that is kept, if its round is below the last
         and not kept any more, or if it could not be written.
@@ -117,7 +129,13 @@ class Journal(JournalReader):
             if record.round <= self._last:
                 self._check_known(row)
                 return
-            self._connection.execute(_INSERT, row)
+            if secret is None and self._secret.empty:
+                self._connection.execute(_INSERT, row)
+            else:
+                with transaction(self._connection):
+                    self._connection.execute(_INSERT, row)
+                    self._secret.write(record.charged, secret)
+                self._secret.cut_log()
             self._last = record.round
             self._kept += 1
             if self._kept > 2 * self._life.horizon:
@@ -127,10 +145,13 @@ class Journal(JournalReader):
         """Begin a new life without records: the old one is out of date, or another's. Raises JournalError."""
         with _explained(self._path), transaction(self._connection):
             self._connection.execute("DELETE FROM records")
+            self._secret.write(0, None)
             place = place_of(self._path)
             self._connection.execute("UPDATE life SET instance = ?, place = ?", (instance, place))
         self._life = replace(self._life, instance=instance, place=place)
         self._last, self._kept = 0, 0
+        with _explained(self._path):
+            self._secret.cut_log()
 
     def _check_known(self, row: Row) -> None:
         if self._connection.execute(_ONE, row[:1]).fetchone() != row:

@@ -3,6 +3,7 @@
 from collections import deque
 
 from nodes.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
 from streams.journal.file import JournalError
 from streams.journal.rows import to_row
 
@@ -13,6 +14,7 @@ class MemoryJournal:
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
         self._records: deque[JournalRecord] = deque(maxlen=horizon + 1)
+        self._secret: Secret | None = None
 
     @property
     def charged(self) -> int:
@@ -23,18 +25,24 @@ class MemoryJournal:
         """Return the records, oldest first."""
         return tuple(self._records)
 
-    def append(self, record: JournalRecord) -> None:
-        """Keep `record`; the same again is harmless. Raises JournalError for another value of a round."""
+    def secret(self) -> Secret | None:
+        """Return the secret state that the last record was appended with."""
+        return self._secret
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep both; the same again is harmless. Raises JournalError for another value of a round."""
         if self._records and record.round <= self._records[-1].round:
             if to_row(record) not in map(to_row, self._records):
                 raise JournalError(f"round {record.round} is neither a new round, nor the same again")
             return
         self._records.append(record)
+        self._secret = secret
 
     def renew(self, instance: str) -> None:
         """Begin a new life, without records."""
         self.instance = instance
         self._records.clear()
+        self._secret = None
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,14 +1,17 @@
 """What a node's mechanism does, in words: its clip, its noise, and where another would have less."""
 
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import PrivacySettings
+from streams.terminal.wording import counted
 
 _SCALES = {
     "laplace": "noise of scale",
     "gaussian": "noise of standard deviation",
+    "gaussian-bisr": "noise of standard deviation",
     "l2-sphere": "randomness of root mean square",
 }
 
@@ -22,6 +25,7 @@ def described(mesh: MeshSettings, name: str, rounds: int | None) -> str:
         return f"{made.name}; {clip}; no noise"
     how = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
     more = _less_noise(made) if isinstance(made, L2Sphere) else ""
+    more = _correlated(made) if isinstance(made, GaussianBisr) else more
     return f"{privacy.mechanism} on the {privacy.on}{how}; {clip}; {_noise(privacy, made, rounds)}{more}"
 
 
@@ -41,4 +45,16 @@ def _less_noise(made: L2Sphere) -> str:
     return (
         f"; laplace with the same L2 bound would have less noise (slots of more than "
         f"{made.laplace_is_better_above:,.0f} records): mechanism laplace, gradient_bound {bound:.6g} in l1"
+    )
+
+
+def _correlated(made: GaussianBisr) -> str:
+    """Say what correlation is for: what is left of the noise when many rounds' gradients are summed up."""
+    if made.bands == 1:
+        return ""
+    matrix = made.matrix
+    return (
+        f", correlated over {counted(made.bands, 'round')}: over many rounds it adds up to "
+        f"{matrix.norm / matrix.gain:.2g} times what gaussian's would; the node's journal holds the last "
+        f"{counted(made.bands - 1, 'draw')}, which are secret"
     )

@@ -38,6 +38,12 @@ def test_ties_of_small_integers(data, d, radius):
     assert gap(q, radius, x, y) <= 1e-12
 
 
+def test_a_corner_that_is_at_zero_already_goes_without_a_step():
+    a = np.array([[-1, 1, 4, 1], [0, 1, 1, 1], [1, 0, 3, -3], [1, 1, -1, 2]], dtype=float)
+    q, y = a @ a.T + np.eye(4), np.array([0.0, 1.0, 0.0, -3.0])
+    assert gap(q, 3.0, project_full_l1(q, 3.0, y), y) <= 1e-12
+
+
 def test_all_coordinates_tie():
     d = 12
     q = np.eye(d) * 2.0 + np.ones((d, d))

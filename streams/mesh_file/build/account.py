@@ -2,6 +2,8 @@
 
 from nodes.ledger import Ledger
 from nodes.privacy.accounting import Composition, GaussianComposition, GrowingSum, Sum
+from nodes.privacy.bisr import FINER, GaussianBisr
+from nodes.privacy.bisr_composition import BandComposition
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.laplace_schedule import LaplaceSchedule
 from nodes.privacy.simulated import SimulatedSampler
@@ -33,8 +35,11 @@ def composition(mesh: MeshSettings, node: str) -> Composition:
         raise ValueError("epsilon is missing: what is spent cannot be known")
     budget, epsilon = privacy.budget, release_epsilon(privacy.epsilon, size)
     made = mechanism(mesh, node, SimulatedSampler(mesh.seed, node))
+    delta = budget.delta if isinstance(budget, BudgetSettings) else made.delta
+    if isinstance(made, GaussianBisr):
+        moved = 2 * made.grid.radius * size << FINER
+        return BandComposition(made.matrix, moved, made.scale, made.dimension, delta)
     if isinstance(made, GaussianGradient):
-        delta = budget.delta if isinstance(budget, BudgetSettings) else made.delta
         return GaussianComposition(2 * made.grid.radius * size, made.scale, made.dimension, delta)
     if isinstance(made, LaplaceSchedule):
         return GrowingSum(made.schedule)

@@ -1,5 +1,6 @@
 """A node's mechanism, and what it promises."""
 
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.guarantee import Guarantee
@@ -35,6 +36,9 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     if privacy.mechanism == "gaussian":
         delta, calibration = privacy.delta or 0.0, privacy.calibration or "analytic"
         return GaussianGradient(theta, epsilon, delta, size, dimension, sampler, calibration)
+    if privacy.mechanism == "gaussian-bisr":
+        bands = privacy.bands or 1
+        return GaussianBisr(theta, epsilon, privacy.delta or 0.0, size, dimension, sampler, bands)
     if privacy.mechanism == "l2-sphere":
         return L2Sphere(theta, epsilon, size, dimension, sampler)
     if privacy.on == "gradient":
@@ -47,5 +51,12 @@ def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) ->
     """Return what is promised to the owner of a record of that node."""
     made = mechanism(mesh, node, sampler(mesh, node, mesh.seed))
     return Guarantee(
-        made.name, made.epsilon, made.delta, mesh.slots.by, mesh.slots.size, made.simulated, trusted_broker
+        made.name,
+        made.epsilon,
+        made.delta,
+        mesh.slots.by,
+        mesh.slots.size,
+        made.simulated,
+        trusted_broker,
+        real_arithmetic=isinstance(made, GaussianBisr),
     )

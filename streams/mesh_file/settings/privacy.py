@@ -6,17 +6,28 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from nodes.privacy.bisr_coefficients import MOST_BANDS
 from streams.mesh_file.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
 from streams.mesh_file.settings.budget import Budget, Epsilon, check_spending
 
-MechanismName = Literal["laplace", "gaussian", "l2-sphere", "none"]
+MechanismName = Literal["laplace", "gaussian", "gaussian-bisr", "l2-sphere", "none"]
 Norm = Literal["l1", "l2", "linf"]
 Calibration = Literal["analytic", "classic"]
-_NORMS: dict[str, Norm] = {"gaussian": "l2", "l2-sphere": "l2"}
-_GAUSSIAN = ("delta", "calibration")
+_NORMS: dict[str, Norm] = {"gaussian": "l2", "gaussian-bisr": "l2", "l2-sphere": "l2"}
+_OWN: dict[str, tuple[str, ...]] = {
+    "delta": ("gaussian", "gaussian-bisr"),
+    "calibration": ("gaussian",),
+    "bands": ("gaussian-bisr",),
+}
+_USUAL: dict[str, dict[object, object]] = {
+    "gaussian": {"calibration": "analytic"},
+    "gaussian-bisr": {"bands": 16},
+}
 
 Delta = Annotated[float, Field(gt=0, lt=1)]
 """The chance that a guarantee allows itself to fail."""
+Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
+"""Over how many rounds noise is correlated."""
 
 
 def _absent(value: object) -> bool:
@@ -27,9 +38,10 @@ class PrivacySettings(Settings):
     """The mechanism between a node's gradients and its releases.
 
     `epsilon` is of one release and, at event level, of the whole stream. `gradient_bound` (theta) is enforced
-    by clipping each record's gradient in `norm`, that of the mechanism where none is given. `delta` and
-    `calibration` are for `gaussian`. `budget` is stream-level and optional; so is the total of a schedule of
-    `epsilon`, after whose rounds a node does as after a budget.
+    by clipping each record's gradient in `norm`, that of the mechanism where none is given. `delta` is for
+    the Gaussian mechanisms, `calibration` for `gaussian`, `bands` for `gaussian-bisr`. `budget` is
+    stream-level and optional; so is the total of a schedule of `epsilon`, after whose rounds a node does as
+    after a budget.
     """
 
     mechanism: MechanismName
@@ -38,6 +50,7 @@ class PrivacySettings(Settings):
     epsilon: Epsilon | None = None
     delta: Delta | None = Field(None, exclude_if=_absent)
     calibration: Calibration | None = Field(None, exclude_if=_absent)
+    bands: Bands | None = Field(None, exclude_if=_absent)
     gradient_bound: Positive
     norm: Norm = "l1"
     budget: Budget | None = None
@@ -49,9 +62,7 @@ class PrivacySettings(Settings):
         if not isinstance(value, Mapping):
             return value
         name = str(value.get("mechanism"))
-        usual: dict[object, str] = {"norm": _NORMS.get(name, "l1")}
-        if name == "gaussian":
-            usual["calibration"] = "analytic"
+        usual = {"norm": _NORMS.get(name, "l1")} | _USUAL.get(name, {})
         return usual | {key: own for key, own in value.items() if key not in usual or own is not None}
 
     @model_validator(mode="after")
@@ -66,18 +77,18 @@ class PrivacySettings(Settings):
         norm = _NORMS.get(name, "l1")
         if name != "none" and self.on == "gradient" and self.norm != norm:
             raise refusal(f"{name} on the gradient clips in {norm}: must be {norm}", "norm")
-        if name == "gaussian" and self.delta is None:
-            raise refusal("missing: mechanism gaussian needs a number above 0 and below 1", "delta")
-        for key in _GAUSSIAN:
-            if name != "gaussian" and getattr(self, key) is not None:
-                raise refusal(f"is for mechanism gaussian, not for {name}", key)
+        if name in _OWN["delta"] and self.delta is None:
+            raise refusal(f"missing: mechanism {name} needs a number above 0 and below 1", "delta")
+        for key, names in _OWN.items():
+            if name not in names and getattr(self, key) is not None:
+                raise refusal(f"is for mechanism {' or '.join(names)}, not for {name}", key)
         check_spending(f"{name} on the {self.on}", self.epsilon, self.budget)
         return self
 
     def overridden(self, own: "PrivacyOverrides") -> "PrivacySettings":
         """Return these settings with a node's own; what is the mechanism's does not go to another."""
         changes = {key: value for key, value in own if value is not None}
-        whose = {"norm": ("none", self.mechanism), **dict.fromkeys(_GAUSSIAN, ("gaussian",))}
+        whose = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
         kept = {key: value for key, value in self if name in whose.get(key, (name,))}
         return PrivacySettings.model_validate(kept | changes)
@@ -89,6 +100,7 @@ class PrivacyOverrides(Settings):
     mechanism: MechanismName | None = None
     epsilon: Epsilon | None = None
     delta: Delta | None = None
+    bands: Bands | None = None
     gradient_bound: Positive | None = None
     norm: Norm | None = None
 

@@ -91,13 +91,17 @@ def test_guarantees_say_epsilon_and_delta():
         (GAUSSIAN, {"gradient_bound": 0}, "greater than 0"),
         (SPHERE, {"norm": "linf"}, "l2-sphere on the gradient clips in l2: must be l2"),
         (SPHERE, {"on": "parameters"}, "l2-sphere randomises gradients: must be gradient"),
-        (SPHERE, {"delta": 1e-6}, "is for mechanism gaussian, not for l2-sphere"),
+        (SPHERE, {"delta": 1e-6}, "is for mechanism gaussian or gaussian-bisr, not for l2-sphere"),
         (SPHERE, {"calibration": "analytic"}, "is for mechanism gaussian, not for l2-sphere"),
         (SPHERE, {"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
-        (LAPLACE, {"delta": 1e-6}, "is for mechanism gaussian, not for laplace"),
+        (LAPLACE, {"delta": 1e-6}, "is for mechanism gaussian or gaussian-bisr, not for laplace"),
         (LAPLACE, {"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
         (LAPLACE, {"epsilon": 1e-9}, "epsilon is 1e-09: must be above"),
-        (LAPLACE, {"mechanism": ["laplace"]}, "Input should be 'laplace', 'gaussian', 'l2-sphere' or 'none'"),
+        (
+            LAPLACE,
+            {"mechanism": ["laplace"]},
+            "Input should be 'laplace', 'gaussian', 'gaussian-bisr', 'l2-sphere' or 'none'",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(privacy, changes, text):

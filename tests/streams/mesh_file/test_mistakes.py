@@ -120,7 +120,7 @@ MISTAKES = [
     (
         "mesh.privacy.mechanism",
         "gauss",
-        'mesh.privacy.mechanism: "gauss": must be laplace, gaussian, l2-sphere or none',
+        'mesh.privacy.mechanism: "gauss": must be laplace, gaussian, gaussian-bisr, l2-sphere or none',
     ),
     ("mesh.privacy.norm", "l2", 'mesh.privacy.norm: "l2": laplace on the gradient clips in l1: must be l1'),
     ("mesh.privacy", {"mechanism": "none", "gradient_bound": 1, "budget": 9}, "privacy.budget: 9: mechanism"),

@@ -1,0 +1,114 @@
+"""The band of `gaussian-bisr`: the inverse square root of the summing matrix, cut and in fixed point.
+
+Kalinin, McKenna, Upadhyay, Lampert 2025. C^-1 is the lower triangular Toeplitz matrix with r_0 = 1 and
+r_k = r_{k-1} (k - 3/2)/k, k < w, the series of (1 - x)^(1/2), else 0. For k >= 1 r_k is below 0, and is kept
+as an integer over 2^30. What is proved is proved of those integers, not of what they stand for.
+
+C, the inverse, has c_0 = 1 and c_k = sum_j |r_j| c_{k-j} on its diagonals, all >= 0. They add up to gain =
+1/(1 - sum |r_j|), about sqrt(pi w), and none is above the largest of the w - 1 before it, so that those from
+n on have squares of at most (the largest of the w - 1 before n) * (their sum), and for the sum S
+S/gain = sum_j |r_j| (c_{n-j} + ... + c_{n-1}). All that is added is >= 0, so the doubles' relative errors are
+at most n w 2^-53 < 1e-8, below the margin.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, sqrt
+
+import numpy as np
+
+from nodes.decimals import quotient_up
+from nodes.values import FloatArray, IntArray
+
+MOST_BANDS = 1024
+
+_BITS = 30
+_UNIT = 1 << _BITS
+_LOW = (1 << (_BITS + 1)) - 1
+_MARGIN = 1 + 1e-7
+_NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BandMatrix:
+    """C^-1 with `bands` diagonals, and what follows from it.
+
+    Attributes
+    ----------
+    weights : IntArray
+        |r_1| ... |r_{w-1}|, shape (w - 1,), times 2^30.
+    column : FloatArray
+        C's first column, up to where it is negligible.
+    norm : float
+        The norm of C's first column, all of it; rounded up.
+    gain : float
+        The sum of C's first column; rounded up.
+    """
+
+    bands: int
+    weights: IntArray
+    column: FloatArray
+    norm: float
+    gain: float
+    _energies: FloatArray
+
+    @property
+    def row_norm(self) -> float:
+        """The norm of a row of C^-1: a release's noise over that of a draw."""
+        return sqrt(1 + float(np.square(self.weights / _UNIT).sum()))
+
+    def mixed(self, draws: IntArray) -> IntArray:
+        """Return sum_{k>=1} r_k Z_{t-k}, each coordinate rounded once to an integer.
+
+        `draws` (k, ..., d), |Z| < 2^62, the newest first. In two halves, so that nothing leaves 64 bits.
+        """
+        weights = self.weights[: len(draws)]
+        high = np.tensordot(weights, draws >> (_BITS + 1), 1)
+        low = np.tensordot(weights, draws & _LOW, 1)
+        rounded: IntArray = -(2 * high + ((low + _UNIT // 2) >> _BITS))
+        return rounded
+
+    def stream_norm(self, releases: int) -> float:
+        """Return sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2), rounded up: C times ones, for T releases."""
+        tabled = min(releases, len(self._energies) - 1)
+        energy = float(self._energies[tabled]) * _MARGIN + (releases - tabled) * self.gain**2
+        return sqrt(energy) * _MARGIN
+
+
+@lru_cache(maxsize=8)
+def band_matrix(bands: int) -> BandMatrix:
+    """Return the matrix with that many bands; one is the identity. ValueError unless 1 <= bands <= 1,024."""
+    if not 1 <= bands <= MOST_BANDS:
+        raise ValueError(f"bands is {bands!r}: must be from 1 to {MOST_BANDS:,}")
+    weights = np.array([_weight(k) for k in range(1, bands)], dtype=np.int64)
+    gain = quotient_up(_UNIT, _UNIT - int(weights.sum()))
+    column, rest = _column(weights, gain)
+    norm = sqrt(float(column @ column) + rest) * _MARGIN
+    energies = np.concatenate([[0.0], np.cumsum(np.cumsum(column) ** 2)])
+    for array in (weights, column, energies):
+        array.setflags(write=False)
+    return BandMatrix(bands, weights, column, norm, gain, energies)
+
+
+def _weight(k: int) -> int:
+    """Return |r_k| 2^30 = C(2k, k)/((2k - 1) 4^k) 2^30, rounded."""
+    doubled = (comb(2 * k, k) << (_BITS + 1)) // ((2 * k - 1) << (2 * k))
+    return (doubled + 1) >> 1
+
+
+def _column(weights: IntArray, gain: float) -> tuple[FloatArray, float]:
+    """Return C's first column to where the rest is negligible, and a bound on the rest's squares."""
+    size = len(weights)
+    backwards = weights[::-1] / _UNIT
+    shares = np.cumsum(backwards)  # of c_{n-1-i} in S/gain: |r_{i+1}| + ... + |r_{w-1}|, the largest i first
+    column = np.append(np.zeros(size), 1.0)  # w - 1 zeros before c_0
+    while size:
+        grown = np.concatenate([column, np.zeros(size)])
+        for n in range(len(column), len(grown)):
+            grown[n] = backwards @ grown[n - size : n]
+        column = grown
+        last = column[-size:]
+        rest = float(last.max() * (shares @ last) * gain)
+        if rest < _NEGLIGIBLE:
+            return column[size:], rest
+    return column, 0.0

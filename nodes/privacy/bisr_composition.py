@@ -1,0 +1,49 @@
+"""What the releases of `gaussian-bisr` cost together, where one node's whole stream may change.
+
+All h records of every slot move their sums by h D, so the draws move by C (h D, h D, ...): over T steps by
+h D sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2), and by gain sqrt(d T) for rounding (`nodes.privacy.bisr`). A
+node that begins a new band spends less than one that goes on: the sums grow with t.
+"""
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from nodes.privacy.bisr_coefficients import BandMatrix
+from nodes.privacy.composition import gaussian_pair
+
+_FOR_EVER = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class BandComposition:
+    """Correlated Gaussian releases, in closed form.
+
+    `sensitivity` (L2, of all h records of a slot, without C) and `scale` are in the draws' steps, in
+    `coordinates`.
+    """
+
+    matrix: BandMatrix
+    sensitivity: int
+    scale: float
+    coordinates: int
+    delta: float
+    words: str = field(default="composition of correlated Gaussian noise (closed form)", init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+        """Return the epsilon at delta."""
+        if not charged:
+            return 0.0
+        coordinates = self.coordinates * charged
+        moved = self.sensitivity * self.matrix.stream_norm(charged)
+        moved += self.matrix.gain * math.sqrt(coordinates)
+        return gaussian_pair(moved, self.scale, coordinates, self.delta)
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return the largest n, up to 2^40, that stays within the budget."""
+        return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(self.spent(n)))
