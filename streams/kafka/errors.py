@@ -56,12 +56,17 @@ _PASSING = {  # what a broker says for a moment that has just come back; the cli
 }
 
 
+def is_passing(error: KafkaError) -> bool:
+    """Whether the broker answers, and will say something else in a moment."""
+    return error.code() in _PASSING
+
+
 def bus_error(error: KafkaError, subject: str) -> BusError:
     """Return the error in the bus's words; `subject` is the topic, or the servers, that it concerns."""
     code = error.code()
     if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
         return OffsetOutOfRange(subject, "the position is not inside the log")
-    passing = code in _PASSING or error.retriable()
+    passing = is_passing(error) or error.retriable()
     kind = _KINDS.get(code) or (Unreachable if passing else BusError)
     if kind is UnknownTopic:
         return UnknownTopic(f"no topic {subject}")

@@ -1,5 +1,6 @@
 """What a broker says of its topics: which are there, where a log begins and ends, and what is in it."""
 
+import time
 from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
@@ -7,9 +8,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streams.kafka.connection import PATIENCE, consumer_settings
-from streams.kafka.errors import OffsetOutOfRange, Unreachable, bus_error
+from streams.kafka.errors import OffsetOutOfRange, Unreachable, bus_error, is_passing
 from streams.mesh_file.settings.node import BrokerSettings
 
+_PAUSE = 0.1
 SOON = 0.5
 """Seconds that a thread waits for an answer that has more to do."""
 
@@ -52,12 +54,17 @@ class Logs:
 
     def span(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """Return the log's first offset, and the one that its next record will have. Raises UnknownTopic."""
-        try:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
-        except KafkaException as error:
-            self.partitions([topic])  # what is not known here may be missing, or its broker may be away
-            raise bus_error(error.args[0], topic) from None
-        return first, end
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
+            except KafkaException as error:
+                if is_passing(error.args[0]) and time.monotonic() < until:
+                    time.sleep(_PAUSE)  # a new topic, or a broker that has just come back
+                    continue
+                self.partitions([topic])  # what is not known here may be missing, or its broker may be away
+                raise bus_error(error.args[0], topic) from None
+            return first, end
 
     def end(self, topic: str) -> int:
         """Return the offset that the log's next record will have, or raise Unreachable soon."""
