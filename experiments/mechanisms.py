@@ -2,8 +2,7 @@
 
     python experiments/mechanisms.py
 
-One run each, exact noise, delta = 1e-6 where there is one. Steps and clips are those below; they were not tuned
-here (those of tracking are the first guesses of the literature's constants, those of Adult the mesh file's).
+One run each, exact noise, delta = 1e-6 where there is one. Steps and clips are those below, not tuned here.
 Writes mechanisms.csv beside this file.
 """
 
