@@ -40,27 +40,26 @@ The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from nodes.checks import at_least_one, positive
 from nodes.privacy.bisr_coefficients import BandMatrix, band_matrix
 from nodes.privacy.calibration import analytic_scale
-from nodes.privacy.clipping import Grid, clip
+from nodes.privacy.clipping import Grid
 from nodes.privacy.l2_grid import l2_grid, to_l2_grid
-from nodes.privacy.laplace import checked
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import in_range
+from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
+from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.values import FloatArray, IntArray, Release
 
 FINER = 24
 """Draws are in steps of 2^-24 of the gradients' grid."""
 
 _BITS = 20
-_RANGE = 1 << 62
-_TAIL = 64
 _MOST_STEPS = 1 << 40
 
 
@@ -105,16 +104,12 @@ class GaussianBisr:
         positive("theta", self.theta)
         at_least_one("batch_size", self.batch_size)
         in_range(self.epsilon)
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
         object.__setattr__(self, "matrix", band_matrix(self.bands))
         object.__setattr__(self, "grid", l2_grid(self.theta, self.dimension, _BITS))
-        room = _RANGE - (self.grid.radius * self.batch_size << FINER)
-        if room <= _RANGE // 2:
-            most = (_RANGE // 2 >> FINER) // self.grid.radius
-            raise ValueError(f"batch_size is {self.batch_size}: must be at most {most}")
+        room = room_for_noise(self.grid.radius << FINER, self.batch_size)
         steps = self.dimension * _MOST_STEPS
-        scale = analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / _TAIL)
+        scale = analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / TAIL)
         object.__setattr__(self, "scale", scale)
 
     @property
@@ -182,6 +177,4 @@ class GaussianBisr:
         return band
 
     def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
-        held, clipped, broken = clip(gradients, self.theta, "l2")
-        total: IntArray = np.add.reduce(to_l2_grid(held, self.grid), -2)
-        return total, clipped, broken
+        return bounded_sum(gradients, self.theta, "l2", partial(to_l2_grid, grid=self.grid))

@@ -24,10 +24,9 @@ import numpy as np
 import opendp.prelude as dp  # noqa: TID251 # the exact sampler is OpenDP's
 
 from nodes.decimals import rounded_up
+from nodes.privacy.ranges import RANGE
 from nodes.privacy.sphere import directions
 from nodes.values import BoolArray, FloatArray, IntArray
-
-_RANGE = 1 << 62
 
 _Measure = Callable[[list[int]], Any]
 
@@ -97,7 +96,7 @@ def _gaussian_measure(scale: float) -> _Measure:
 
 def _drawn(measure: _Measure, values: list[int]) -> list[int] | None:
     """Return the noisy values; None on any failure: OpenDP's errors print the value, so none gets out."""
-    if any(abs(value) >= _RANGE for value in values):
+    if any(abs(value) >= RANGE for value in values):
         return None
     try:
         drawn: list[int] = measure(values)

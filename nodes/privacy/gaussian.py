@@ -28,25 +28,21 @@ observation, b = 29 at d <= 15, falling to 18 at d = 2^24.
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Literal
-
-import numpy as np
 
 from nodes.checks import at_least_one, positive
 from nodes.privacy.calibration import analytic_scale, classic_scale
-from nodes.privacy.clipping import Grid, clip
+from nodes.privacy.clipping import Grid
 from nodes.privacy.l2_grid import l2_grid, to_l2_grid
-from nodes.privacy.laplace import checked
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import in_range
+from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
+from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.values import FloatArray, IntArray, Release
 
 Calibration = Literal["analytic", "classic"]
-
-_RANGE = 1 << 62
-_TAIL = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,15 +85,11 @@ class GaussianGradient:
         positive("theta", self.theta)
         at_least_one("batch_size", self.batch_size)
         in_range(self.epsilon)
-        if not 0.0 < self.delta < 1.0:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
         grid = l2_grid(self.theta, self.dimension)
-        room = _RANGE - grid.radius * self.batch_size
-        if room <= _RANGE // 2:
-            most = _RANGE // 2 // grid.radius
-            raise ValueError(f"batch_size is {self.batch_size}: must be at most {most}")
+        room = room_for_noise(grid.radius, self.batch_size)
         scale_of = analytic_scale if self.calibration == "analytic" else classic_scale
-        scale = scale_of(self.epsilon, self.delta, 2 * grid.radius, self.dimension, room / _TAIL)
+        scale = scale_of(self.epsilon, self.delta, 2 * grid.radius, self.dimension, room / TAIL)
         object.__setattr__(self, "grid", grid)
         object.__setattr__(self, "scale", scale)
 
@@ -130,6 +122,4 @@ class GaussianGradient:
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken))
 
     def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
-        held, clipped, broken = clip(gradients, self.theta, "l2")
-        total: IntArray = np.add.reduce(to_l2_grid(held, self.grid), -2)
-        return total, clipped, broken
+        return bounded_sum(gradients, self.theta, "l2", partial(to_l2_grid, grid=self.grid))

@@ -37,11 +37,11 @@ import numpy as np
 
 from nodes.checks import at_least_one, positive
 from nodes.privacy.clipping import Grid, clip
-from nodes.privacy.laplace import checked
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import in_range
+from nodes.privacy.slot_sum import checked
 from nodes.values import FloatArray, Release
 
 _UNIT = 1 << 30

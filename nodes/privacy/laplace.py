@@ -24,19 +24,17 @@ The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-
-import numpy as np
+from functools import partial
 
 from nodes.checks import at_least_one, positive
 from nodes.decimals import as_text, rounded_up
-from nodes.privacy.clipping import Grid, clip, to_grid
+from nodes.privacy.clipping import Grid, to_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.ranges import TAIL, room_for_noise
+from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.values import FloatArray, IntArray, Release
-
-_RANGE = 1 << 62
-_TAIL = 64
 
 
 def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
@@ -44,21 +42,12 @@ def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
 
     Raises ValueError where K h + 64 S would leave the sampler's 64 bits, or S would be below one step.
     """
-    room = _RANGE - radius * batch_size
-    if room <= _RANGE // 2:
-        raise ValueError(f"batch_size is {batch_size}: must be at most {_RANGE // 2 // radius}")
-    least, largest = Fraction(2 * radius * _TAIL, room), Fraction(2 * radius)
+    least = Fraction(2 * radius * TAIL, room_for_noise(radius, batch_size))
+    largest = Fraction(2 * radius)
     if not least < epsilon <= largest:
         allowed = f"above {float(least):.3g} and at most {float(largest):.3g}"
         raise ValueError(f"epsilon is {as_text(epsilon)}: must be {allowed}")
     return rounded_up(2 * radius / epsilon)
-
-
-def checked(gradients: FloatArray, batch_size: int, dimension: int) -> FloatArray:
-    """Return the slot's gradients (..., n, d) with contiguous rows; ValueError for any other shape."""
-    if gradients.ndim < 2 or gradients.shape[-1] != dimension or gradients.shape[-2] > batch_size:
-        raise ValueError(f"gradients must be of shape (..., n <= {batch_size}, {dimension})")
-    return np.ascontiguousarray(gradients, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +112,4 @@ class LaplaceGradient:
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken))
 
     def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
-        held, clipped, broken = clip(gradients, self.theta, "l1")
-        total: IntArray = np.add.reduce(to_grid(held, self.grid), -2)
-        return total, clipped, broken
+        return bounded_sum(gradients, self.theta, "l1", partial(to_grid, grid=self.grid))

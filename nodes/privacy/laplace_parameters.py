@@ -40,10 +40,11 @@ from nodes.checks import positive
 from nodes.constraints import Box, Constraint, LinfBall
 from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.privacy.clipping import Grid, Norm, clip, to_grid
-from nodes.privacy.laplace import checked, laplace_scale
+from nodes.privacy.laplace import laplace_scale
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.slot_sum import checked
 from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
 

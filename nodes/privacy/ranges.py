@@ -1,10 +1,14 @@
-"""Which epsilons a mechanism takes: below them noise drowns all, above them it hides nothing."""
+"""What a mechanism takes: epsilons that neither drown all nor hide nothing, and draws that fit 64 bits."""
 
 from fractions import Fraction
 
 from nodes.decimals import as_text
 
 _LEAST, _LARGEST = Fraction(1, 10**8), Fraction(10**5)
+RANGE = 1 << 62
+"""Values that are noised, and their noise, stay below it: OpenDP's draws saturate at 64 bits."""
+TAIL = 64
+"""Scales of noise that must fit: an exact draw is beyond them once in e^64."""
 
 
 def in_range(epsilon: Fraction) -> None:
@@ -12,3 +16,20 @@ def in_range(epsilon: Fraction) -> None:
     if not _LEAST < epsilon <= _LARGEST:
         allowed = f"above {float(_LEAST):g} and at most {as_text(_LARGEST)}"
         raise ValueError(f"epsilon is {as_text(epsilon)}: must be {allowed}")
+
+
+def delta_in_range(delta: float) -> None:
+    """Raise ValueError unless 0 < delta < 1."""
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta is {delta!r}: must be above 0 and below 1")
+
+
+def room_for_noise(radius: int, batch_size: int) -> int:
+    """Return what sums of h values of up to `radius` leave of the range to noise: at least half of it.
+
+    Raises ValueError where they leave less.
+    """
+    room = RANGE - radius * batch_size
+    if room <= RANGE // 2:
+        raise ValueError(f"batch_size is {batch_size}: must be at most {RANGE // 2 // radius}")
+    return room
