@@ -48,7 +48,7 @@ class Much(Scaled):
 
 
 class TooLittle(Scaled):
-    factor = 1 / 1.2
+    factor = 0.7
 
 
 class Shifted(ExactSampler):
@@ -122,17 +122,18 @@ def stream(mechanism: GaussianBisr, slots, first: int = 1) -> list[FloatArray]:
 def noise(sampler, cls=GaussianBisr, rounds: int = 10) -> tuple[FloatArray, GaussianBisr]:
     """Return the noise (rounds, n, d) of runs on a constant gradient."""
     mechanism = made(sampler, cls)
-    gradients = np.tile([[0.1, -0.2]], (1_500, 1, 1))
+    gradients = np.tile([[0.1, -0.2]], (3_000, 1, 1))
     drawn = np.stack(stream(mechanism, [gradients] * rounds)) - stream(made(Silent()), [gradients[:1]])[0]
     return drawn, mechanism
 
 
 def has_scale(drawn: FloatArray, scale: float) -> bool:
-    """Whether the sample is normal with that deviation (Kolmogorov-Smirnov distance < 0.048).
+    """Whether the sample is normal with that deviation (Kolmogorov-Smirnov distance < 0.037).
 
-    With 3,000 values the right scale fails once in 10^6 runs; 0.8x and 1.25x are 0.054 away.
+    With 6,000 values the right scale fails once in 10^6 runs; 0.8x and 1.25x are 0.054 away, five deviations
+    of what is seen above the limit.
     """
-    return bool(stats.kstest(drawn.ravel(), stats.norm(scale=scale).cdf).statistic < 0.048)
+    return bool(stats.kstest(drawn.ravel(), stats.norm(scale=scale).cdf).statistic < 0.037)
 
 
 def scales_hold(sampler, cls=GaussianBisr) -> list[bool]:
@@ -176,9 +177,9 @@ def test_over_many_rounds_noise_adds_up_as_the_draws_that_are_not_taken_back(ban
 
 
 def is_unbiased(sampler) -> bool:
-    """Whether the noise's mean over 1,500 runs of two rounds is 0 within five standard errors."""
+    """Whether the noise's mean over 3,000 runs of two rounds is 0 within five standard errors."""
     drawn, mechanism = noise(sampler, rounds=2)
-    return bool((np.abs(drawn.mean(1)) < 5 * mechanism.noise_scale(1) / math.sqrt(1_500)).all())
+    return bool((np.abs(drawn.mean(1)) < 5 * mechanism.noise_scale(1) / math.sqrt(3_000)).all())
 
 
 def test_the_noise_has_no_bias() -> None:
@@ -251,7 +252,7 @@ def test_the_audit_stays_under_the_claim_and_comes_near_it() -> None:
     found = audit(steep(), 4_000)
     assert not found.refuted
     assert found.claimed == pytest.approx(10, rel=1e-6)
-    assert found.lower_bound > 7.5
+    assert found.lower_bound > 6.5
 
 
 def test_the_audit_refutes_too_little_noise_and_a_band_that_takes_back_too_much() -> None:
