@@ -10,6 +10,7 @@ from streams.local.run import mesh_parts
 from streams.memory.mesh import MemoryMesh
 from streams.sources.record import RawRecord
 from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.metrics import metrics, shown
 
 CHANGED = 6  # the slot of the changed record
 CONTENTS = {
@@ -22,6 +23,11 @@ CONTENTS = {
     "wrong width": b'{"x": 1.0, "distance": 1.0}',
     "another type": b'["x", "y"]',
 }
+VARYING = (
+    "mirrormesh_consensus_gap",
+    "mirrormesh_last_round_timestamp_seconds",
+    "mirrormesh_round_interval_seconds",
+)
 MESHES = {
     "gradient": changed(),
     "parameters": changed(privacy={"on": "parameters", "norm": "l2"}),
@@ -37,9 +43,11 @@ def shared(file, change=lambda kept: None):
     kept = [next(records) for _ in range(100)]
     change(kept)
     parts = replace(parts, nodes=parts.nodes | {"b": replace(parts.nodes["b"], records=kept)})
-    events = []
+    events, neighbours = [], parts.scheduler.schedule.graph.neighbours
+    figures = {name: metrics(node.learner, sources=neighbours(name)[0]) for name, node in parts.nodes.items()}
 
     def report(name, report):
+        figures[name].report(report)
         match report:
             case Noticed(notice, source, round):
                 events.append((name, notice, source, round))
@@ -66,7 +74,13 @@ def shared(file, change=lambda kept: None):
                 (name, record._replace(release=None, data_position=by_count and record.data_position))
             )
     refused = {name: node.refused for name, node in mesh.nodes.items()}
-    return (events, [repr(item) for item in said], refused), values
+    shows = {name: steady(shown(figure.shared)) for name, figure in figures.items()}
+    return (events, [repr(item) for item in said], refused, shows), values
+
+
+def steady(samples):
+    """The samples without those of release values and of measured times."""
+    return {key: value for key, value in samples.items() if not key[0].startswith(VARYING)}
 
 
 @pytest.mark.parametrize("content", sorted(CONTENTS))
