@@ -62,6 +62,11 @@ class JournalRecord(NamedTuple):
     corrected: tuple[tuple[int, str], ...]
     distrusted: tuple[tuple[str, str], ...] = ()
 
+    def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
+        """Return what the node says of the release on its edges; `simulated`: its mechanism's noise is."""
+        noise = simulated and not self.exact
+        return ReleaseMessage(run, source, instance, self.round, self.exact, noise, self.release)
+
 
 def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:
     """Whether a journal is older than what its own instance has published: restored, or cloned.

@@ -337,10 +337,8 @@ class NodeMachine:
 
     def _message(self, record: JournalRecord) -> ReleaseMessage:
         who = self.identity
-        simulated = self.learner.mechanism.simulated and not record.exact
-        return ReleaseMessage(
-            who.run, who.name, who.instance, record.round, record.exact, simulated, record.release
-        )
+        simulated = self.learner.mechanism.simulated
+        return record.message(who.run, who.name, who.instance, simulated=simulated)
 
     def _known_record(self) -> JournalRecord:
         if self._past.record is None:

@@ -11,7 +11,7 @@ from streams.auditing.reading import read_mesh
 from streams.auditing.releases import audit_releases
 from streams.bus import BusError
 from streams.commands.arguments import MeshArgument
-from streams.commands.usage import UsageError
+from streams.commands.usage import UsageError, chosen
 from streams.mesh_file.file import MeshFile, load
 from streams.terminal.audits import audited, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
@@ -115,10 +115,7 @@ def releases(
 
 def _protecting(file: MeshFile, node: str | None) -> list[Subject]:
     """Return what there is to audit. Raises UsageError, MeshFileError where that is nothing."""
-    nodes = file.mesh.nodes
-    if node is not None and node not in nodes:
-        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(nodes)}")
-    found = subjects(file.mesh, nodes if node is None else [node])
+    found = subjects(file.mesh, chosen(file.mesh.nodes, node))
     protecting = [subject for subject in found if subject.mechanism is not None]
     if not protecting:
         raise UsageError("mechanism none claims no epsilon: there is nothing to audit")

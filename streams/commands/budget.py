@@ -9,7 +9,7 @@ from rich.console import Console
 
 from streams.bus import BusError
 from streams.commands.arguments import MeshArgument
-from streams.commands.usage import UsageError
+from streams.commands.usage import chosen
 from streams.journal.spends import earlier_spends
 from streams.mesh_file.file import MeshFile, load
 from streams.spending.account import Account, Standing, account
@@ -41,9 +41,7 @@ def budget(
       mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load(mesh)
-    if node is not None and node not in file.mesh.nodes:
-        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(file.mesh.nodes)}")
-    names = list(file.mesh.nodes) if node is None else [node]
+    names = chosen(file.mesh.nodes, node)
     try:
         accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
         before = {} if state is None else {name: earlier_spends(state, name, file.mesh.run) for name in names}

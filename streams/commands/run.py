@@ -11,6 +11,7 @@ from rich.console import Console
 from nodes.journal import JournalRecord
 from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.commands.usage import UsageError, writable_folder
+from streams.live.stopping import INTERRUPTED
 from streams.local.results import ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.summary import Summary, summarise
@@ -19,8 +20,6 @@ from streams.sources.opening import held_out
 from streams.terminal.interrupts import OrderlyEnd
 from streams.terminal.progress import progress_bar
 from streams.terminal.report import say, say_summary
-
-INTERRUPTED = 130
 
 OutputOption = Annotated[
     Path | None,

@@ -9,6 +9,16 @@ class UsageError(Exception):
     """What the user gave cannot be used; the text is one line for the user."""
 
 
+def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
+    """Return the node that was asked for, or all. Raises UsageError for one that the mesh has not."""
+    names = list(nodes)
+    if node is None:
+        return names
+    if node not in names:
+        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(names)}")
+    return [node]
+
+
 def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
     """Return the folder, made if need be, in which `files` can be written. Raises UsageError otherwise."""
     try:

@@ -11,6 +11,7 @@ from streams.kafka.bus import KafkaBus
 from streams.kafka.errors import Unreachable
 from streams.kafka.reader import Reader
 from streams.live.fetch_clock import FetchClock
+from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
 
 AGAIN = 0.1
@@ -32,23 +33,23 @@ class Deadlines:
     ) -> None:
         self._loop, self._clock, self._bus, self._reader = loop, clock, bus, reader
         self._edges, self._timeout, self._passed = edges, timeout, passed
-        self._sent = self._acknowledged = 0
+        self._releases = InFlight()
         self._began = 0.0  # by the clock: the last release was acknowledged, or the deadline asked for
         self._current: StartDeadline | None = None
 
     def sent(self) -> None:
         """Count a release that was sent."""
-        self._sent += 1
+        self._releases.sent()
 
     def acknowledged(self) -> None:
         """Count one that the broker has; from the reader's thread alone."""
         self._began = self._clock.now()
-        self._acknowledged += 1
+        self._releases.acknowledged()
 
     def start(self, started: StartDeadline) -> None:
         """Begin the deadline of a round."""
         self._current = started
-        if self._acknowledged == self._sent:
+        if self._releases.none:
             self._began = self._clock.now()
         self._look(started)
 
@@ -68,7 +69,7 @@ class Deadlines:
     def _left(self, started: StartDeadline) -> float:
         if started.at_once or self._timeout is None:
             return 0.0
-        if self._acknowledged < self._sent:
+        if not self._releases.none:
             return AGAIN
         return self._began + self._timeout - self._clock.now()
 

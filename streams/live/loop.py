@@ -27,6 +27,14 @@ class Loop:
         """How many actions were put, and are not begun. From any thread."""
         return self._queue.qsize()
 
+    def fail(self, error: Exception) -> None:
+        """Let `run` raise it, when what was put before is done. From any thread."""
+
+        def raise_it() -> None:
+            raise error
+
+        self.put(raise_it)
+
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), action))

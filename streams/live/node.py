@@ -12,12 +12,13 @@ from streams.codec import Reason, Refused, decode_heartbeat
 from streams.kafka.bus import KafkaBus
 from streams.live.deadlines import Deadlines
 from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.in_flight import InFlight
 from streams.live.letters import DeadLetters
 from streams.live.loop import Loop
 from streams.live.outcome import Ended, Failed
 from streams.live.start import MeshStart
-from streams.memory.node import Surroundings
 from streams.node_shell import NodeJournal, NodeShell, Ports
+from streams.surroundings import Surroundings
 
 MOST_WAITING = 10_000
 """Records that may wait for the machine."""
@@ -60,7 +61,7 @@ class LiveNode:
         self._deadlines: Deadlines | None = None
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._said_hello = False
-        self._beats_sent = self._beats_taken = 0  # one thread writes each
+        self._beats = InFlight()
         ports = Ports(self._send, open_slot, self._start_deadline, self._report, self._refuse, self._halt)
         self._shell = NodeShell(
             machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
@@ -125,10 +126,10 @@ class LiveNode:
             self._said_hello = self._said_hello or beat.hello
         elif beat.hello and self._said_hello:
             reason = f"another process of node {who.name} has started after this one, and takes its place"
-            self._loop.put(partial(_raise, Failed(reason)))
+            self._loop.fail(Failed(reason))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        self._loop.put(partial(_raise, Failed(f"{topic} cannot be read any more: {error}")))
+        self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
 
     # ------------------------------------------------------------------------ in the machine's thread
 
@@ -137,16 +138,13 @@ class LiveNode:
         self._shell.release_read(source, offset, value)
 
     def _beat(self) -> None:
-        if self._beats_taken == self._beats_sent:  # else the broker is away, and would get them all at once
+        if self._beats.none:  # else the broker is away, and would get them all at once
             self._shell.beat()
-
-    def _beat_taken(self) -> None:
-        self._beats_taken += 1
 
     def _send(self, topic: str, value: bytes) -> None:
         if topic not in self._edges:
-            self._beats_sent += 1
-            self._bus.send(topic, value, self._beat_taken)
+            self._beats.sent()
+            self._bus.send(topic, value, self._beats.acknowledged)
             return
         if self._deadlines is not None:
             self._deadlines.sent()
@@ -172,7 +170,3 @@ class LiveNode:
 
     def _halt(self, halt: Halt) -> None:
         raise Ended(halt.reason)
-
-
-def _raise(error: Ended) -> None:
-    raise error

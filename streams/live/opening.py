@@ -11,8 +11,8 @@ from streams.kafka.topic_specs import data_specs, mesh_specs
 from streams.live.decisions import Decisions
 from streams.live.process import FLUSH, opened, reached
 from streams.live.stopping import Stop
-from streams.memory.node import Surroundings
 from streams.mesh_file.file import MeshFile
+from streams.surroundings import Surroundings
 from streams.topics import DataTopics
 
 

@@ -8,8 +8,8 @@ from nodes.journal import JournalRecord, is_outdated
 from nodes.messages import ReleaseMessage
 from streams.codec import Refused, decode_release
 from streams.kafka.bus import KafkaBus
-from streams.memory.node import Surroundings
 from streams.node_shell import NodeJournal
+from streams.surroundings import Surroundings
 from topology.plans import Plan
 
 

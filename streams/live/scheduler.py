@@ -8,6 +8,7 @@ from typing import NamedTuple
 from streams.bus import BusError
 from streams.kafka.bus import KafkaBus
 from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
 from streams.live.outcome import Ended, Failed
 from streams.scheduler_shell import SchedulerShell, SchedulerWatcher
@@ -38,7 +39,7 @@ class LiveScheduler:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
         self._shell = SchedulerShell(settings, topics, digest, bus.send, watcher)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic), 0.0
-        self._beat_taken = True
+        self._beats = InFlight()
         self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
     @property
@@ -83,18 +84,12 @@ class LiveScheduler:
             self._loop.put(self._tick)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        def fail() -> None:
-            raise Failed(f"{topic} cannot be read any more: {error}")
-
-        self._loop.put(fail)
+        self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
 
     def _beat(self) -> None:
-        if self._beat_taken:  # else the broker is away, and would get them all at once
-            self._beat_taken = False
-            self._bus.send(self._topics.scheduler, self._boot, self._take_beat)
-
-    def _take_beat(self) -> None:
-        self._beat_taken = True
+        if self._beats.none:  # else the broker is away, and would get them all at once
+            self._beats.sent()
+            self._bus.send(self._topics.scheduler, self._boot, self._beats.acknowledged)
 
     def _tick(self) -> None:
         now = self._clock.now()

@@ -5,8 +5,8 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from math import floor
 
+from nodes.slots import TimeSlots
 from streams.kafka.access import scheduler as scheduler_access
 from streams.kafka.topic_specs import mesh_specs
 from streams.live.process import FLUSH, opened, patiently, reached
@@ -14,11 +14,9 @@ from streams.live.scheduler import LiveScheduler
 from streams.live.stopping import Stop
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
-from streams.mesh_file.settings.privacy import TimeSlots
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler import SchedulerMetrics
 from streams.topics import MeshTopics
-from topology.scheduler import SchedulerSettings
 
 LOGGER = logging.getLogger("mirrormesh.scheduler")
 
@@ -27,9 +25,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     """Plan until asked to stop. Raises Ended when the run is over, Failed, Stopped, BusError, NotServed."""
     mesh, broker = file.mesh, file.mesh_broker
     topics = MeshTopics(mesh.name, mesh.run)
-    settings = SchedulerSettings(
-        mesh.run, build.schedule(mesh, mesh.seed), mesh.horizon, mesh.silence, mesh.min_members, mesh.rounds
-    )
+    settings = build.scheduler(mesh, mesh.seed, silence=mesh.silence, rounds=mesh.rounds)
     reached(broker, stop)
     with ExitStack() as closing:
         access = scheduler_access(topics, mesh.nodes)
@@ -49,7 +45,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
 
 def _clock(file: MeshFile) -> Callable[[], int | None]:
     """Return what gives the round that the clock is in, where slots go by time."""
-    slots = file.mesh.slots
+    slots = build.slots(file.mesh)
     if not isinstance(slots, TimeSlots):
         return lambda: None
-    return lambda: floor((time.time() - slots.start) / slots.period) + 1
+    return lambda: slots.round_of(time.time())

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from nodes.journal import JournalRecord
 from nodes.membership import Identity
-from nodes.messages import ReleaseMessage
 from streams.codec import Refused, decode_plan, encode_heartbeat, encode_release
 from streams.kafka.bus import KafkaBus
 from streams.kafka.logs import Stored
 from streams.live.published import published, unsent
-from streams.memory.node import Surroundings
 from streams.node_shell import NodeJournal
+from streams.surroundings import Surroundings
 from topology.plans import Heartbeat, Plan
 
 
@@ -88,7 +87,7 @@ def mesh_start(
     again = tuple(
         (topics.edge(node, target), encode_release(message, surroundings.digest))
         for target, record in unsent(node, records, _plans(stored, surroundings), found.rounds)
-        for message in [_message(node, journal, surroundings, record, simulated=simulated)]
+        for message in [record.message(topics.run, node, journal.instance, simulated=simulated)]
     )
     if records:
         moved = tuple((source, edges[source]) for source in wanted if source in edges)
@@ -99,14 +98,6 @@ def mesh_start(
     offsets[topics.progress(node)] = progress
     plans = tuple(record for record in stored if record.offset >= topology)
     return MeshStart(records, plans, offsets, again)
-
-
-def _message(
-    node: str, journal: NodeJournal, surroundings: Surroundings, record: JournalRecord, *, simulated: bool
-) -> ReleaseMessage:
-    noise = simulated and not record.exact
-    run, instance = surroundings.topics.run, journal.instance
-    return ReleaseMessage(run, node, instance, record.round, record.exact, noise, record.release)
 
 
 def _plans(stored: Iterable[Stored], surroundings: Surroundings) -> Iterable[Plan]:

@@ -1,9 +1,9 @@
 """What a process knows of its mesh, from the shared part of the mesh file alone."""
 
 from streams.codec import Expected
-from streams.memory.node import Surroundings
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.surroundings import Surroundings
 from streams.topics import MeshTopics
 
 

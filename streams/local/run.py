@@ -12,7 +12,6 @@ from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.sources.opening import open_source
 from streams.topics import MeshTopics
-from topology.scheduler import SchedulerSettings
 
 
 def mesh_parts(
@@ -39,14 +38,8 @@ def mesh_parts(
             source.decoder,
             source.records,
         )
-    scheduler = SchedulerSettings(
-        mesh.run,
-        build.schedule(mesh, seed),
-        mesh.horizon,
-        silence,
-        mesh.min_members,
-        mesh.rounds if rounds is None else rounds,
-    )
+    rounds = mesh.rounds if rounds is None else rounds
+    scheduler = build.scheduler(mesh, seed, silence=silence, rounds=rounds)
     topics = MeshTopics(mesh.name, mesh.run)
     return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout)
 

@@ -14,9 +14,10 @@ from streams.codec import Expected, Reason
 from streams.journal.journal import Journal
 from streams.journal.memory import MemoryJournal
 from streams.memory.bus import Faults, MemoryBus
-from streams.memory.node import MemoryNode, NodeParts, Surroundings
+from streams.memory.node import MemoryNode, NodeParts
 from streams.node_shell import NodeJournal
 from streams.scheduler_shell import SchedulerShell
+from streams.surroundings import Surroundings
 from streams.topics import MeshTopics
 from topology.plans import Plan
 from topology.scheduler import Refusal, SchedulerSettings

@@ -13,12 +13,12 @@ from nodes.machine import NodeMachine
 from nodes.membership import Identity
 from nodes.messages import ReleaseMessage
 from nodes.slots import Slots
-from streams.codec import Expected, Refused, decode_release, encode_dead_letter
+from streams.codec import Refused, decode_release, encode_dead_letter
 from streams.memory.bus import Faults, MemoryBus, Subscription
 from streams.node_shell import NodeJournal, NodeShell, Ports
 from streams.sources.record import Decoder, RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
-from streams.topics import MeshTopics
+from streams.surroundings import Surroundings
 
 P = ParamSpec("P")
 
@@ -35,19 +35,6 @@ class NodeParts:
     slots: Callable[[], Slots[bytes]]
     decoder: Decoder
     records: Iterable[RawRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a node must know of its mesh. `round_timeout` None: it waits for ever."""
-
-    topics: MeshTopics
-    digest: bytes
-    horizon: int
-    round_timeout: float | None
-    own: Expected
-    expected: dict[str, Expected]
-    targets: tuple[str, ...]
 
 
 class MemoryNode:

@@ -32,9 +32,9 @@ def bus_of(broker, *topics):
     return KafkaBus(broker, dict.fromkeys(topics, 2**20))
 
 
-def until(condition):
+def until(condition, seconds=PATIENCE):
     """Wait for it to be true; fail when it is not in time."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)

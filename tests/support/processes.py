@@ -22,6 +22,7 @@ from streams.mesh_file import build
 from streams.mesh_file.file import load
 from streams.mesh_file.settings.yaml_file import read_yaml
 from streams.topics import MeshTopics
+from tests.support.kafka import until
 
 LONG = 120.0
 """Seconds after which a test gives up on a mesh."""
@@ -57,11 +58,8 @@ def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
 
 
 def wait_until(condition, seconds=LONG):
-    """Wait for it to be true; fail when it is not in time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
+    """Wait for what processes do to be true; fail when it is not in time."""
+    until(condition, seconds)
 
 
 class Process:

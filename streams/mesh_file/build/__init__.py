@@ -7,7 +7,7 @@ from streams.mesh_file.build.account import composition, ledger
 from streams.mesh_file.build.algorithm import algorithm, constraint, mirror_map, step_size
 from streams.mesh_file.build.learner import learner, loss, slots
 from streams.mesh_file.build.privacy import guarantee, mechanism, sampler
-from streams.mesh_file.build.schedule import schedule
+from streams.mesh_file.build.schedule import schedule, scheduler
 
 __all__ = [
     "algorithm",
@@ -21,6 +21,7 @@ __all__ = [
     "mirror_map",
     "sampler",
     "schedule",
+    "scheduler",
     "slots",
     "step_size",
 ]

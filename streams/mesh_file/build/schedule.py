@@ -3,6 +3,7 @@
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.topology import GraphSettings
 from topology.graphs import Graph, complete, erdos_renyi, from_edges, grid, ring, star
+from topology.scheduler import SchedulerSettings
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed
 
@@ -18,6 +19,13 @@ def schedule(mesh: MeshSettings, seed: int) -> Schedule:
     if settings.switching is not None and isinstance(content, Graph):
         return SwitchingSchedule(content, settings.switching, seed)
     return FixedSchedule(content)
+
+
+def scheduler(
+    mesh: MeshSettings, seed: int, *, silence: float | None, rounds: int | None
+) -> SchedulerSettings:
+    """Return what every scheduler of the run is given alike; `silence` in seconds, None: for ever."""
+    return SchedulerSettings(mesh.run, schedule(mesh, seed), mesh.horizon, silence, mesh.min_members, rounds)
 
 
 def _content(settings: GraphSettings, nodes: tuple[str, ...], seed: int) -> Graph | Weights:

@@ -1,0 +1,19 @@
+"""What a node must know of its mesh, whichever the bus."""
+
+from dataclasses import dataclass
+
+from streams.codec import Expected
+from streams.topics import MeshTopics
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a node must know of its mesh. `round_timeout` None: it waits for ever."""
+
+    topics: MeshTopics
+    digest: bytes
+    horizon: int
+    round_timeout: float | None
+    own: Expected
+    expected: dict[str, Expected]
+    targets: tuple[str, ...]
