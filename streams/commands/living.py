@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from streams.addresses import Address
+from streams.addresses import address as parsed
 from streams.bus import BusError
 from streams.commands.usage import UsageError
 from streams.journal.journal import JournalError, JournalLocked
@@ -44,14 +46,12 @@ MetricsOption = Annotated[
 ]
 
 
-def address(option: str, text: str | None) -> tuple[str, int] | None:
+def address(option: str, text: str | None) -> Address | None:
     """Return the (address, port) in `text`; None for None. Raises UsageError."""
-    if text is None:
-        return None
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise UsageError(f"{option} {text}: must be a port, or address:port, with a port from 1 to 65535")
-    return host or "127.0.0.1", int(port)
+    try:
+        return None if text is None else parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
 
 
 def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, level: LogLevel) -> None:

@@ -10,6 +10,7 @@ from nodes.events import SlotClosed
 from nodes.journal import DataPosition
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
+from streams.addresses import is_loopback
 from streams.commands.usage import UsageError
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
@@ -147,10 +148,12 @@ class NodeProcess:
         )
         watcher = NodeWatcher(self._log, metrics, decisions)
         live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
-        served = ((metrics.shared, self._options.metrics), (metrics.private, self._options.private_metrics))
-        for registry, address in served:
+        private = self._options.private_metrics or self._file.own(self._name).private_endpoint
+        for registry, address in ((metrics.shared, self._options.metrics), (metrics.private, private)):
             if address is not None:
                 closing.enter_context(Endpoint(registry, *address))
+        if private is not None and not is_loopback(private):
+            self._log.warning("private metrics tell about the data, and %s:%d is open to others", *private)
         return live, data
 
     def _position(self, start: MeshStart) -> DataPosition | None:

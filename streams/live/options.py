@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodes.privacy.reuse import Word
-
-Address = tuple[str, int]
+from streams.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,13 @@ def catalogued(catalogue):
 
 
 @pytest.fixture
-def mesh(tmp_path, broker):
+def ports():
+    """Of a node: shared, private; of the scheduler."""
+    return free_ports(3)
+
+
+@pytest.fixture
+def mesh(tmp_path, broker, ports):
     """Three nodes that have no more than 30 rounds' records, of a thousand: they stand, and can be read."""
     lines = rows(FED)
     lines[3 : 3 + BAD] = [b"no record"] * BAD
@@ -53,6 +59,7 @@ def mesh(tmp_path, broker):
         tmp_path,
         broker.address,
         sources=dict.fromkeys("abc", source),
+        own={"a": {"private_endpoint": f"{HERE}:{ports[1]}"}},
         rounds=1000,
         horizon=HORIZON,
         loss="squared",
@@ -65,11 +72,10 @@ def mesh(tmp_path, broker):
         yield live
 
 
-def test_every_figure_of_the_catalogue_is_there_and_true(mesh):
+def test_every_figure_of_the_catalogue_is_there_and_true(mesh, ports):
     node, *others = mesh.file.mesh.nodes
-    ports = free_ports(3)
     began = time.time()
-    mesh.node(node, "--metrics", ports[0], "--private-metrics", f"{HERE}:{ports[1]}")
+    mesh.node(node, "--metrics", ports[0])
     mesh.start("scheduler", "scheduler", mesh.path, "--metrics", ports[2])
     for other in others:
         mesh.node(other)

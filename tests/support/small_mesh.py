@@ -17,11 +17,14 @@ PATIENT = {
 """Nobody is given up, and no slot closes empty, however slow the machine is."""
 
 
-def small_mesh_file(folder, mesh_broker, data_broker=None, sources=None, **mesh):
-    """Write the mesh file of a ring of three, and return its path; unless given, sources are sensors."""
+def small_mesh_file(folder, mesh_broker, data_broker=None, sources=None, own=None, **mesh):
+    """Write the mesh file of a ring of three, and return its path; unless given, sources are sensors.
+
+    `own`: what else stands in a node's own part.
+    """
     tree = changed(**({"nodes": list("abc")} | PATIENT | mesh))
     sources = sources or {name: {"kind": "localisation"} for name in tree["mesh"]["nodes"]}
-    tree["nodes"] = {name: {"source": source} for name, source in sources.items()}
+    tree["nodes"] = {name: {"source": source} | (own or {}).get(name, {}) for name, source in sources.items()}
     base = folder / "base.yaml"
     base.write_text(yaml.safe_dump(tree))
     return mesh_file(folder, base, mesh_broker, data_broker)

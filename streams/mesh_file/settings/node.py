@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, ValidationInfo, model_validator
 
+from streams.addresses import Address, address
 from streams.mesh_file.settings.base import Count, Settings, refusal, tagged
 from streams.mesh_file.settings.schema import SchemaSettings
 
@@ -134,8 +135,17 @@ def _servers(broker: BrokerSettings) -> set[str]:
     return {server.strip() for server in broker.servers.split(",")}
 
 
+def _address(value: object) -> object:
+    """Read a port, or `address:port`."""
+    try:
+        return address(str(value)) if isinstance(value, str | int) else address("")
+    except ValueError as error:
+        raise refusal(str(error)) from None
+
+
 class NodeSettings(Settings):
-    """One party's own part."""
+    """One party's own part. `private_endpoint`: where its private metrics are served, unless nowhere."""
 
     source: SourceSettings | None = None
     brokers: BrokersSettings | None = None
+    private_endpoint: Annotated[Address | None, BeforeValidator(_address)] = None
