@@ -93,7 +93,7 @@ class Seen:
         return 1e3 * float(np.percentile(self.seconds, percent))
 
     def microseconds(self, *kinds: str, of: str = "") -> float:
-        """Return the time a round of one process, or the mean of the ring's, by kind (none: all but COMPILING)."""
+        """Return the time a round of one process, or the mean of the ring's, by kind: all but COMPILING."""
         chosen = [self.took[label] for label in ([of] if of else self._ring)]
         return 1e6 * float(np.mean([sum(took[kind] for kind in kinds or THREADS) for took in chosen]))
 
