@@ -14,6 +14,7 @@ from streams.addresses import is_loopback
 from streams.commands.usage import UsageError
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
+from streams.journal.timed import TimedJournal
 from streams.kafka.bus import KafkaBus
 from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
@@ -145,9 +146,10 @@ class NodeProcess:
             connected=lambda: live.connected,
             lag=lambda: data.lag,
             counts=lambda: data.counts,
+            journal_bytes=lambda: journal.size,
         )
         watcher = NodeWatcher(self._log, metrics, decisions)
-        live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
+        live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)
         private = self._options.private_metrics or self._file.own(self._name).private_endpoint
         for registry, address in ((metrics.shared, self._options.metrics), (metrics.private, private)):
             if address is not None:

@@ -22,6 +22,8 @@ class NodeWatcher:
     def __init__(self, log: logging.Logger, metrics: NodeMetrics, decisions: Decisions | None) -> None:
         self._log, self._metrics, self._decisions = log, metrics, decisions
         self._silent: set[str] = set()
+        timing = metrics.timing
+        self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""
