@@ -72,6 +72,10 @@ class NodeMetrics:
             case Noticed():  # a second value, too: `Evidence` is the same once more
                 self._shared.noticed(report)
 
+    def missing(self) -> str | None:
+        """Return what keeps the node from its rounds, or None."""
+        return self._shared.missing()
+
     def sent(self, count: int = 1) -> None:
         """Count releases that the broker has acknowledged, one for each edge. From any thread."""
         self._shared.sent(count)

@@ -15,7 +15,7 @@ from nodes.learner import Learner
 from streams.codec import Reason
 from streams.metrics.account import show_account
 from streams.metrics.catalogue import SharedMetric
-from streams.metrics.process import ProcessFigures
+from streams.metrics.process import NO_BROKER, ProcessFigures
 from streams.metrics.registry import SharedRegistry
 
 _OF_A_SOURCE = {
@@ -44,7 +44,7 @@ class SharedFigures:
         connected: Callable[[], bool],
     ) -> None:
         sources = tuple(sources)
-        self._record = record
+        self._record, self._connected = record, connected
         self._decided: Decided | None = None
         self._edges: tuple[str, ...] = ()
         self._stepped_at = 0.0
@@ -66,6 +66,12 @@ class SharedFigures:
             registry.gauge(SharedMetric.EDGE_ON, partial(self._is_on, source), source)
         registry.gauge(SharedMetric.GAP, lambda: _gap(self._decided))
         show_account(registry, learner, lambda: self._record)
+
+    def missing(self) -> str | None:
+        """Return what keeps the node from its rounds, or None. Nothing of its data does."""
+        if not self._connected():
+            return NO_BROKER
+        return "no plan that names this node is acted on yet" if self._decided is None else None
 
     def noticed(self, report: Noticed) -> None:
         """Count what the node has noticed."""

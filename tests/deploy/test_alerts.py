@@ -1,4 +1,4 @@
-"""Alerts: each fires where it must and is silent where it must, by Prometheus's own tests; each has a runbook."""
+"""Alerts: each fires where it must, and only there, by Prometheus's own tests; each has a runbook."""
 
 import json
 import re
