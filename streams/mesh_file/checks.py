@@ -9,10 +9,10 @@ from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh_file import build
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, Problem, problems
+from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
-
-_CLASSIFYING = ("hinge", "logistic")
+from streams.mesh_file.settings.schema import LabelSettings
 
 
 def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
@@ -89,17 +89,14 @@ def own_problems(
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
         found += _schema_problems(file, ("held_out",), mesh, held_out)
-        if mesh.loss not in _CLASSIFYING:
-            words = " or ".join(_CLASSIFYING)
-            found.append(Problem(file, ("held_out",), f"goes with loss {words}, not with {mesh.loss}"))
     return found
 
 
 def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     found = []
-    if mesh.loss != "range":
-        text = "localisation measures distances: must be range"
-        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss))
+    if not (mesh.loss.range_ or mesh.loss.own):
+        text = "localisation measures distances: must be range, or an own loss"
+        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss.model_dump()))
     if mesh.dimension != 2:
         text = "localisation is in the plane: must be 2"
         found.append(Problem(file, ("mesh", "dimension"), text, mesh.dimension))
@@ -111,12 +108,39 @@ def _schema_problems(
 ) -> list[Problem]:
     found = []
     schema, path = source.record, (*path, "schema")
-    if schema.width != mesh.dimension:
-        text = f"makes {schema.width} features: must be {mesh.dimension}, the dimension of the mesh"
-        found.append(Problem(file, path, text))
-    if (schema.label.positive is not None) != (mesh.loss in _CLASSIFYING):
-        need = "must say which labels are positive" if mesh.loss in _CLASSIFYING else "must be a number"
-        found.append(Problem(file, (*path, "label"), f"{need}, for loss {mesh.loss}"))
+    found += width_problems(file, path, mesh, schema.width)
+    found += _label_problems(file, (*path, "label"), mesh.loss, schema.label)
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found
+
+
+def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: int) -> list[Problem]:
+    """Return what is wrong with so many features; an own loss may learn as many numbers as it likes."""
+    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
+        return []
+    if mesh.loss.softmax is None:
+        text = f"makes {width} features: must be {mesh.dimension}, the dimension of the mesh"
+        return [Problem(file, path, text)]
+    whole = f"{mesh.loss.softmax} classes of {width} features ({'.'.join(path)})"
+    text = f"must be {mesh.loss.softmax * width}: {whole}"
+    return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
+
+
+def _label_problems(
+    file: str, path: tuple[str, ...], loss: LossSettings, label: LabelSettings
+) -> list[Problem]:
+    if loss.own is not None:
+        return []
+    if loss.softmax is not None:
+        if label.classes is None:
+            return [Problem(file, path, f"must have classes, {loss.softmax} of them, for loss {loss}")]
+        if len(label.classes) != loss.softmax:
+            text = f"{len(label.classes)} classes: must be {loss.softmax}, for loss {loss}"
+            return [Problem(file, (*path, "classes"), text)]
+    elif label.classes is not None:
+        return [Problem(file, (*path, "classes"), f"goes with loss softmax, not with {loss}")]
+    elif (label.positive is not None) != loss.signed:
+        need = "must say which labels are positive" if loss.signed else "must be a number"
+        return [Problem(file, path, f"{need}, for loss {loss}")]
+    return []

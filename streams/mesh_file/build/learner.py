@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from nodes.learner import Learner
 from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots, TimeSlots
+from nodes.softmax import Softmax
+from nodes.weighted import Weighted
 from streams.mesh_file.build.account import ledger
 from streams.mesh_file.build.algorithm import algorithm
 from streams.mesh_file.build.privacy import mechanism
@@ -21,8 +25,15 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 
 
 def loss(mesh: MeshSettings) -> Loss:
-    """Return the loss of one record."""
-    return _LOSSES[mesh.loss]()
+    """Return the loss of one record, its label's weight included."""
+    settings = mesh.loss
+    if settings.softmax is not None:
+        made: Loss = Softmax(settings.softmax)
+    else:
+        made = _LOSSES[settings.name]()
+    if mesh.class_weights is None:
+        return made
+    return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
 
 
 def learner(
