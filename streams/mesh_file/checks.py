@@ -23,6 +23,7 @@ def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
         ("algorithm", "mirror_map"), algorithm.mirror_map, partial(build.mirror_map, mesh)
     ) + attempt(("algorithm", "constraint"), algorithm.constraint, partial(build.constraint, mesh))
     found = found or attempt(("algorithm",), None, partial(build.algorithm, mesh))
+    found += attempt(("loss",), mesh.loss, partial(build.loss, mesh))
     found = found or _privacy_problems(file, mesh)
     return found + attempt(("topology",), topology, partial(build.schedule, mesh, mesh.seed))
 

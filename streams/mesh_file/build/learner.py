@@ -15,6 +15,7 @@ from streams.mesh_file.build.algorithm import algorithm
 from streams.mesh_file.build.privacy import mechanism
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import TimeSlots as TimeSlotSettings
+from streams.own import own_loss
 
 _LOSSES: dict[str, Callable[[], Loss]] = {
     "range": RangeLoss,
@@ -24,9 +25,11 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 }
 
 
-def loss(mesh: MeshSettings) -> Loss:
-    """Return the loss of one record, its label's weight included."""
+def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
+    """Return the loss of one record, its label's weight included; `node`: whose log says what goes wrong."""
     settings = mesh.loss
+    if settings.own is not None:
+        return own_loss(settings.own, node)
     if settings.softmax is not None:
         made: Loss = Softmax(settings.softmax)
     else:
@@ -42,7 +45,7 @@ def learner(
     """Return a node's algorithm, loss, mechanism and account, put together."""
     return Learner(
         algorithm(mesh),
-        loss(mesh),
+        loss(mesh, node),
         mechanism(mesh, node, sampler),
         ledger(mesh, node),
         mesh.slots.size,

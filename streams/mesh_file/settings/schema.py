@@ -80,8 +80,15 @@ class LabelSettings(Settings):
     negative: Words | None = None
     classes: Words | None = None
 
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The labels that there are; None: any number."""
+        if self.classes is not None:
+            return tuple(map(float, range(len(self.classes))))
+        return (-1.0, 1.0) if self.positive is not None else None
+
     @model_validator(mode="after")
-    def _two_or_more_classes(self) -> Self:
+    def _classes_are_distinct(self) -> Self:
         if self.classes is not None and self.positive is not None:
             raise refusal("must not be given with positive", "classes")
         repeated = _first_repeated(self.classes or ())
