@@ -9,7 +9,7 @@ from nodes.check_loss import check_loss
 from streams.commands.arguments import MeshArgument
 from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.errors import MeshFileError, Problem
-from streams.mesh_file.settings.node import FileSettings, NodeSettings
+from streams.mesh_file.settings.node import FileSettings, NodeSettings, OwnSourceSettings
 from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
 from streams.terminal.wording import counted, headline, listed
@@ -85,7 +85,8 @@ def _look_at(file: MeshFile, name: str) -> None:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
-        raise file.refuse(("nodes", name, "source", "schema"), allowed)
+        last = "name" if isinstance(file.own(name).source, OwnSourceSettings) else "schema"
+        raise file.refuse(("nodes", name, "source", last), allowed)
     if timed and all(record.timestamp is None for record in first):
         allowed = f"reads no time in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
@@ -93,6 +94,6 @@ def _look_at(file: MeshFile, name: str) -> None:
 
 def _in_order(own: NodeSettings) -> NodeSettings:
     """Return the settings without the shuffle: the first records are enough to see."""
-    if not isinstance(own.source, FileSettings):
+    if not isinstance(own.source, FileSettings | OwnSourceSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

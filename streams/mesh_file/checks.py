@@ -7,12 +7,16 @@ from pydantic import ValidationError
 
 from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh_file import build
+from streams.mesh_file.fits import label_problems, own_source_problems, width_problems
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, Problem, problems
-from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
-from streams.mesh_file.settings.schema import LabelSettings
+from streams.mesh_file.settings.node import (
+    FileSettings,
+    LocalisationSettings,
+    NodeSettings,
+    OwnSourceSettings,
+)
 
 
 def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
@@ -82,6 +86,8 @@ def own_problems(
         path = ("nodes", name, "source")
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh)
+        elif isinstance(own.source, OwnSourceSettings):
+            found += own_source_problems(file, name, mesh, own.source)
         elif own.source is not None:
             found += _schema_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []
@@ -110,38 +116,7 @@ def _schema_problems(
     found = []
     schema, path = source.record, (*path, "schema")
     found += width_problems(file, path, mesh, schema.width)
-    found += _label_problems(file, (*path, "label"), mesh.loss, schema.label)
+    found += label_problems(file, (*path, "label"), mesh.loss, schema.label)
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found
-
-
-def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: int) -> list[Problem]:
-    """Return what is wrong with so many features; an own loss may learn as many numbers as it likes."""
-    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
-        return []
-    if mesh.loss.softmax is None:
-        text = f"makes {width} features: must be {mesh.dimension}, the dimension of the mesh"
-        return [Problem(file, path, text)]
-    whole = f"{mesh.loss.softmax} classes of {width} features ({'.'.join(path)})"
-    text = f"must be {mesh.loss.softmax * width}: {whole}"
-    return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
-
-
-def _label_problems(
-    file: str, path: tuple[str, ...], loss: LossSettings, label: LabelSettings
-) -> list[Problem]:
-    if loss.own is not None:
-        return []
-    if loss.softmax is not None:
-        if label.classes is None:
-            return [Problem(file, path, f"must have classes, {loss.softmax} of them, for loss {loss}")]
-        if len(label.classes) != loss.softmax:
-            text = f"{len(label.classes)} classes: must be {loss.softmax}, for loss {loss}"
-            return [Problem(file, (*path, "classes"), text)]
-    elif label.classes is not None:
-        return [Problem(file, (*path, "classes"), f"goes with loss softmax, not with {loss}")]
-    elif (label.positive is not None) != loss.signed:
-        need = "must say which labels are positive" if loss.signed else "must be a number"
-        return [Problem(file, path, f"{need}, for loss {loss}")]
-    return []

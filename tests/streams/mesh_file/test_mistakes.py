@@ -231,7 +231,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
         "mesh.yaml: mesh.horizon: 1: must be at least 4",
         'mesh.yaml: mesh.seed: "x": must be a whole number',
-        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation',
+        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation or own',
     ]
 
 
