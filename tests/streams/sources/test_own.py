@@ -170,7 +170,7 @@ def test_a_mistake_is_told_at_load(module, tmp_path, name):
 def test_slots_by_time_are_refused(module, tmp_path):
     made = tree(f"{module}:Meter")
     made["mesh"]["slots"] = {"by": "time", "period": 1, "start": 0}
-    with pytest.raises(MeshFileError, match="mesh.slots.by: .*an own source has no times: must be count"):
+    with pytest.raises(MeshFileError, match=r"mesh\.slots\.by: .*an own source has no times: must be count"):
         load(written(tmp_path, made), {})
 
 
