@@ -90,7 +90,7 @@ def summarise(
         numbers[rounds - 1],
         tuple(decision.tolist()),
         nodes,
-        None if held_out is None else score(decision, *held_out),
+        None if held_out is None else score(build.loss(mesh), decision, *held_out),
     )
 
 

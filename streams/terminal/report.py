@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.terminal.wording import counted, promises
 
@@ -69,10 +70,17 @@ def say_summary(console: Console, summary: Summary) -> None:
         say(console, sentence)
     score = summary.score
     if score is not None:
-        auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
-        say(
-            console,
-            f"Held-out, {counted(score.records, 'record')}, mean of the nodes' last decisions: "
-            f"accuracy {score.accuracy:.4f}, AUC {auc}.",
-            "bold",
-        )
+        whose = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' last decisions"
+        say(console, f"{whose}: {scored(score)}.", "bold")
+
+
+def scored(score: Score) -> str:
+    """Return how well records were predicted, in the words of the task."""
+    mean = "undefined" if score.loss is None else f"{score.loss:.4f}"
+    if score.accuracy is None:
+        rmse = "" if score.rmse is None else f", RMSE {score.rmse:.4f}"
+        return f"mean loss {mean}{rmse}"
+    if score.task == "classes":
+        return f"accuracy {score.accuracy:.4f}, mean cross-entropy {mean}"
+    auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
+    return f"accuracy {score.accuracy:.4f}, AUC {auc}"

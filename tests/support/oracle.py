@@ -14,11 +14,28 @@ from scipy.optimize import brentq, lsq_linear
 from nodes.privacy.simulated import SimulatedSampler
 
 
+def weighted_gradient(mesh, x, record):
+    """The gradient of one record's loss at x, times the weight of its label."""
+    found, weights = gradient(mesh["loss"], x, record), mesh.get("class_weights")
+    if weights is None or record is None:
+        return found
+    place = int(record[1]) if isinstance(mesh["loss"], dict) else (int(record[1]) + 1) // 2
+    return [weights[place] * v for v in found]
+
+
+def softmax_gradient(classes, x, a, y):
+    """(p_c - [c = y]) a for each class, p the softmax of the scores."""
+    powers = [math.exp(sum(x[c * len(a) + k] * a[k] for k in range(len(a)))) for c in range(classes)]
+    return [(powers[c] / sum(powers) - (c == y)) * a[k] for c in range(classes) for k in range(len(a))]
+
+
 def gradient(loss, x, record):
     """The gradient of one record's loss at x; of what is no record, 0."""
     if record is None:
         return [0.0] * len(x)
     a, y = record
+    if isinstance(loss, dict):
+        return softmax_gradient(loss["softmax"], x, a, y)
     if loss == "range":
         distance = math.sqrt(sum((x[k] - a[k]) ** 2 for k in range(len(x))))
         return [(1 - y / distance) * (x[k] - a[k]) if distance > 0 else 0.0 for k in range(len(x))]
@@ -211,7 +228,7 @@ class Reference:
                 x = self.decisions[i, t] = self.step(z, [0.0] * self.d)
                 point = z if self.algorithm["name"] == "dola" else x
                 slot = records[i][(t - 1) * self.h : t * self.h]
-                clipped = [self.clipped(gradient(self.mesh["loss"], point, record)) for record in slot]
+                clipped = [self.clipped(weighted_gradient(self.mesh, point, record)) for record in slot]
                 following[i] = self.released(i, t, z, clipped)
             q = following
             self.releases |= {(name, t + 1): q[name] for name in names}

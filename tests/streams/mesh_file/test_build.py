@@ -12,6 +12,8 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected
 from nodes.slots import CountSlots, TimeSlots
+from nodes.softmax import Softmax
+from nodes.weighted import Weighted
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
@@ -103,6 +105,14 @@ def test_the_algorithms_differ_in_where_the_gradient_is_taken(name, given, expec
 def test_losses():
     made = [type(build.loss(mesh(loss=name))) for name in ("range", "hinge", "logistic", "squared")]
     assert made == [RangeLoss, Hinge, Logistic, Squared]
+
+
+def test_softmax_and_the_weights_of_labels():
+    assert build.loss(mesh(loss={"softmax": 3})) == Softmax(3)
+    for loss, labels in (("hinge", [-1, 1]), ({"softmax": 2}, [0, 1])):
+        made = build.loss(mesh(loss=loss, class_weights=[0.5, 20]))
+        assert isinstance(made, Weighted)
+        assert (made.labels.tolist(), made.weights.tolist()) == (labels, [0.5, 20])
 
 
 def made_mechanism(settings, node="a"):

@@ -14,8 +14,8 @@ MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
 NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
 
 
-def test_there_are_three():
-    assert NAMES == ["income", "tracking", "tracking-paper"]
+def test_there_are_four():
+    assert NAMES == ["forest-cover", "income", "tracking", "tracking-paper"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -60,6 +60,26 @@ def test_the_four_banks_share_the_training_rows_in_one_pass():
     assert mesh.rounds * mesh.slots.size == min(map(len, parts))
     labels = [source.decoder.decode(value)[1] for value in parts[-1]]
     assert 0.2 < np.mean(np.array(labels) > 0) < 0.28  # 24.1 % of all: a shuffle, so every bank has its share
+
+
+def test_the_four_districts_share_the_plots_in_one_pass_and_every_kind_is_there():
+    file = load(MESHES / "forest-cover.yaml", {})
+    decoded = []
+    for node in file.mesh.nodes:
+        source = open_source(file, node, file.mesh.seed)
+        decoded.append([source.decoder.decode(record.value) for record in source.records])
+    assert list(map(len, decoded)) == [file.mesh.rounds * file.mesh.slots.size] * 4
+    test_features, test_labels = held_out(file)
+    features = np.concatenate([[row for row, _ in node] for node in decoded] + [test_features])
+    labels = np.concatenate([[label for _, label in node] for node in decoded])
+    assert set(labels) == set(range(7))
+    assert np.bincount(test_labels.astype(int)).tolist() == [1460, 1935, 239, 21, 62, 137, 146]
+    assert features.shape == (16_000, 55)
+    lengths = np.sqrt((features**2).sum(-1))
+    np.testing.assert_allclose(lengths, 1, atol=1e-12)
+    one_hot = features[:, 10:54] > 0
+    assert (one_hot[:, :4].sum(-1) == 1).all()
+    assert (one_hot[:, 4:].sum(-1) == 1).all()
 
 
 def test_every_held_out_row_is_decoded():

@@ -1,0 +1,48 @@
+"""The loss of one record: a word, or a word with its setting."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, StringConstraints, model_serializer
+
+from streams.mesh_file.settings.base import Choice
+
+
+class LossSettings(Choice):
+    """`softmax` has the number of classes, `own` the name of a user's own loss (`streams.own`)."""
+
+    words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared")
+
+    range_: bool = Field(default=False, alias="range")
+    hinge: bool = False
+    logistic: bool = False
+    squared: bool = False
+    softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
+    own: Annotated[str, StringConstraints(min_length=1)] | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Whether labels are +1 and -1."""
+        return self.hinge or self.logistic
+
+    @property
+    def decisions_per_feature(self) -> int:
+        """How many numbers are learnt for each feature."""
+        return self.softmax or 1
+
+    @property
+    def labels(self) -> tuple[float, ...] | None:
+        """The labels that a record may have; None: any number."""
+        if self.softmax is not None:
+            return tuple(map(float, range(self.softmax)))
+        return (-1.0, 1.0) if self.signed else None
+
+    def __str__(self) -> str:
+        if self.softmax is not None:
+            return f"softmax ({self.softmax} classes)"
+        return self.name if self.own is None else f"own ({self.own})"
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        """Return what stands in the mesh file: the word alone where it needs no setting."""
+        name = self.name
+        return name if name in self.words else {name: getattr(self, name)}
