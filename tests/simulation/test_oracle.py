@@ -123,6 +123,9 @@ OFFERED = {
     "diagonal-linf": (DIAGONAL, LINF, EXACT),
     "diagonal-box": (DIAGONAL, BOX, EXACT),
     "full-l1": (FULL, L1, SOLVED),
+    "full-l2": (FULL, L2, SOLVED),
+    "full-linf": (FULL, LINF, SOLVED),
+    "full-box": (FULL, BOX, SOLVED),
 }
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dpdo-nc", "dola"])
 CLEAR = {"mechanism": "none", "gradient_bound": 1e6}
@@ -218,6 +221,7 @@ def test_noise_on_the_gradient(tmp_path, algorithm, size):
 
 NORMS = {"euclidean-l1": "l2", "euclidean-box": "l1", "euclidean-simplex": "l2", "entropy-simplex": "linf"}
 NORMS |= {"diagonal-l2": "l2", "diagonal-linf": "l2", "full-l1": "l2"}
+NORMS |= {"full-l2": "l2", "full-linf": "l2"}
 
 
 @ALGORITHMS
