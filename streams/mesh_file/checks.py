@@ -12,8 +12,6 @@ from streams.mesh_file.settings.errors import ABSENT, Problem, problems
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
 
-_CLASSIFYING = ("hinge", "logistic")
-
 
 def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     """Return what is wrong with the shared part, by building what it describes."""
@@ -89,17 +87,17 @@ def own_problems(
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
         found += _schema_problems(file, ("held_out",), mesh, held_out)
-        if mesh.loss not in _CLASSIFYING:
-            words = " or ".join(_CLASSIFYING)
-            found.append(Problem(file, ("held_out",), f"goes with loss {words}, not with {mesh.loss}"))
+        if not mesh.loss.signed:
+            text = f"goes with loss hinge or logistic, not with {mesh.loss}"
+            found.append(Problem(file, ("held_out",), text))
     return found
 
 
 def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     found = []
-    if mesh.loss != "range":
+    if not mesh.loss.range_:
         text = "localisation measures distances: must be range"
-        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss))
+        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss.model_dump()))
     if mesh.dimension != 2:
         text = "localisation is in the plane: must be 2"
         found.append(Problem(file, ("mesh", "dimension"), text, mesh.dimension))
@@ -114,8 +112,8 @@ def _schema_problems(
     if schema.width != mesh.dimension:
         text = f"makes {schema.width} features: must be {mesh.dimension}, the dimension of the mesh"
         found.append(Problem(file, path, text))
-    if (schema.label.positive is not None) != (mesh.loss in _CLASSIFYING):
-        need = "must say which labels are positive" if mesh.loss in _CLASSIFYING else "must be a number"
+    if (schema.label.positive is not None) != mesh.loss.signed:
+        need = "must say which labels are positive" if mesh.loss.signed else "must be a number"
         found.append(Problem(file, (*path, "label"), f"{need}, for loss {mesh.loss}"))
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))

@@ -18,6 +18,7 @@ from tests.support.oracle import Reference
 
 ROUNDS = 6
 EXACT, SOLVED = 1e-12, 1e-8
+CLASSIFYING = ("hinge", "logistic")
 
 
 # ---------------------------------------------------------------- the mesh, on the bus
@@ -30,7 +31,7 @@ def made_up(mesh):
     for name in mesh["nodes"]:
         rows = random.normal(size=(ROUNDS * mesh["slots"]["size"], d)).tolist()
         labels = random.uniform(0.2, 2.0, len(rows)) * (1 if mesh["loss"] == "range" else 3)
-        if mesh["loss"] in {"hinge", "logistic"}:
+        if mesh["loss"] in CLASSIFYING:
             labels = random.choice([-1.0, 1.0], len(rows))
         records[name] = list(zip(rows, labels.tolist(), strict=True))
     last = mesh["nodes"][-1]
@@ -44,7 +45,7 @@ def source(folder, mesh, name, records):
     columns = [f"x{k}" for k in range(mesh["dimension"])]
     objects = [dict(zip([*columns, "y"], [*r[0], r[1]], strict=True)) if r else [] for r in records]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
-    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in {"hinge", "logistic"} else {}
+    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in CLASSIFYING else {}
     schema = {"features": dict.fromkeys(columns, "number"), "label": {"column": "y"} | classes}
     return {"source": {"kind": "json-lines", "path": f"{name}.jsonl", "schema": schema}}
 
@@ -161,7 +162,10 @@ def test_every_map_on_every_set_it_is_offered_with(tmp_path, case, algorithm):
     assert reference.clips == 0
 
 
-@pytest.mark.parametrize("loss", ["range", "hinge", "logistic", "squared"])
+LOSSES = ["range", "hinge", "logistic", "squared", "absolute", "linear", {"huber": 0.6}]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss if isinstance(loss, str) else "huber")
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_loss_over_slots_of_one_and_of_three(tmp_path, loss, size):
     compared(tmp_path, *shared("euclidean-l2", "dpdo-nc", loss=loss, size=size))

@@ -24,7 +24,11 @@ def gradient(loss, x, record):
         return [(1 - y / distance) * (x[k] - a[k]) if distance > 0 else 0.0 for k in range(len(x))]
     score = sum(x[k] * a[k] for k in range(len(x)))
     hinge, logistic = -y if y * score < 1 else 0.0, -y / (1 + math.exp(y * score))
-    slope = {"hinge": hinge, "logistic": logistic, "squared": score - y}[loss]
+    if isinstance(loss, dict):
+        k = loss["huber"]
+        return [a_k * (score - y if abs(score - y) <= k else math.copysign(k, score - y)) for a_k in a]
+    slopes = {"hinge": hinge, "logistic": logistic, "squared": score - y, "linear": 1.0}
+    slope = slopes.get(loss, 1.0 if score > y else -1.0)  # the last: absolute
     return [slope * a[k] for k in range(len(x))]
 
 

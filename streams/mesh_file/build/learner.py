@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from nodes.learner import Learner
-from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots, TimeSlots
 from streams.mesh_file.build.account import ledger
@@ -17,12 +17,15 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
     "hinge": Hinge,
     "logistic": Logistic,
     "squared": Squared,
+    "absolute": Absolute,
+    "linear": Linear,
 }
 
 
 def loss(mesh: MeshSettings) -> Loss:
     """Return the loss of one record."""
-    return _LOSSES[mesh.loss]()
+    settings = mesh.loss
+    return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
 
 
 def learner(

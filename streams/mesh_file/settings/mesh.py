@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.algorithm import AlgorithmSettings
 from streams.mesh_file.settings.base import Count, Name, Seconds, Settings, or_none, refusal
+from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings
 from streams.mesh_file.settings.topology import TopologySettings
 
@@ -45,7 +46,7 @@ class MeshSettings(Settings):
     ]
     dimension: int = Field(ge=1, le=1 << 24)
     algorithm: AlgorithmSettings
-    loss: Literal["range", "hinge", "logistic", "squared"]
+    loss: LossSettings
     slots: SlotSettings
     privacy: PrivacySettings
     topology: TopologySettings

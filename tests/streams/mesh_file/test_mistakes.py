@@ -77,7 +77,9 @@ MISTAKES = [
     ("mesh.min_members", 4, "mesh.min_members: 4: must be at most 3, the number of nodes"),
     ("mesh.seed", -1, "mesh.seed: -1: must be at least 0"),
     # what it computes
-    ("mesh.loss", "absolute", 'mesh.loss: "absolute": must be range, hinge, logistic or squared'),
+    ("mesh.loss", "cubed", 'mesh.loss: "cubed": must be one of range, hinge, logistic, squared, absolute, l'),
+    ("mesh.loss", {"huber": 0}, "mesh.loss.huber: 0: must be above 0"),
+    ("mesh.loss", "huber", 'mesh.loss: "huber": must be one of range, '),
     ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc or dola'),
     ("mesh.algorithm.constraint", {"l3-ball": 1}, 'constraint: {"l3-ball": 1}: must be one of simplex, {l1-'),
     ("mesh.algorithm.constraint", "l1-ball", 'mesh.algorithm.constraint: "l1-ball": must be one of simplex'),
