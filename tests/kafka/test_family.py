@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def patient(base):
-    """The example's shared part, shortened, its noise from the seed; nobody given up, no slot closed empty."""
+    """The example's shared part, shortened, noise from the seed; nobody given up, no slot closed empty."""
     shared = read_yaml(base)["mesh"]
     changes = {"rounds": ROUNDS, "round_timeout": "none", "silence": 60}
     changes["privacy"] = shared["privacy"] | {"noise": "simulated"}
