@@ -18,6 +18,7 @@ from tests.support.oracle import Reference
 
 ROUNDS = 6
 EXACT, SOLVED = 1e-12, 1e-8
+CLASSIFYING = ("hinge", "logistic")
 
 
 # ---------------------------------------------------------------- the mesh, on the bus
@@ -26,7 +27,9 @@ EXACT, SOLVED = 1e-12, 1e-8
 def width(mesh):
     """The features of a record."""
     loss = mesh["loss"]
-    return mesh["dimension"] // (loss["softmax"] if isinstance(loss, dict) else 1)
+    if "softmax" not in loss:
+        return mesh["dimension"]
+    return mesh["dimension"] // loss["softmax"]
 
 
 def made_up(mesh):
@@ -36,9 +39,9 @@ def made_up(mesh):
     for name in mesh["nodes"]:
         rows = random.normal(size=(ROUNDS * mesh["slots"]["size"], d)).tolist()
         labels = random.uniform(0.2, 2.0, len(rows)) * (1 if mesh["loss"] == "range" else 3)
-        if mesh["loss"] in ("hinge", "logistic"):
+        if mesh["loss"] in CLASSIFYING:
             labels = random.choice([-1.0, 1.0], len(rows))
-        if isinstance(mesh["loss"], dict):
+        if "softmax" in mesh["loss"]:
             labels = random.integers(0, mesh["loss"]["softmax"], len(rows)).astype(float)
         records[name] = list(zip(rows, labels.tolist(), strict=True))
     last = mesh["nodes"][-1]
@@ -52,8 +55,8 @@ def source(folder, mesh, name, records):
     columns = [f"x{k}" for k in range(width(mesh))]
     objects = [dict(zip([*columns, "y"], [*r[0], r[1]], strict=True)) if r else [] for r in records]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
-    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in ("hinge", "logistic") else {}
-    if isinstance(mesh["loss"], dict):
+    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in CLASSIFYING else {}
+    if "softmax" in mesh["loss"]:
         classes = {"classes": [float(k) for k in range(mesh["loss"]["softmax"])]}
     schema = {"features": dict.fromkeys(columns, "number"), "label": {"column": "y"} | classes}
     return {"source": {"kind": "json-lines", "path": f"{name}.jsonl", "schema": schema}}
@@ -133,6 +136,9 @@ OFFERED = {
     "diagonal-linf": (DIAGONAL, LINF, EXACT),
     "diagonal-box": (DIAGONAL, BOX, EXACT),
     "full-l1": (FULL, L1, SOLVED),
+    "full-l2": (FULL, L2, SOLVED),
+    "full-linf": (FULL, LINF, SOLVED),
+    "full-box": (FULL, BOX, SOLVED),
 }
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dpdo-nc", "dola"])
 CLEAR = {"mechanism": "none", "gradient_bound": 1e6}
@@ -168,7 +174,10 @@ def test_every_map_on_every_set_it_is_offered_with(tmp_path, case, algorithm):
     assert reference.clips == 0
 
 
-@pytest.mark.parametrize("loss", ["range", "hinge", "logistic", "squared"])
+LOSSES = ["range", "hinge", "logistic", "squared", "absolute", "linear", {"huber": 0.6}]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss if isinstance(loss, str) else "huber")
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_loss_over_slots_of_one_and_of_three(tmp_path, loss, size):
     compared(tmp_path, *shared("euclidean-l2", "dpdo-nc", loss=loss, size=size))
@@ -256,6 +265,7 @@ def test_noise_on_the_gradient_of_softmax(tmp_path):
 
 NORMS = {"euclidean-l1": "l2", "euclidean-box": "l1", "euclidean-simplex": "l2", "entropy-simplex": "linf"}
 NORMS |= {"diagonal-l2": "l2", "diagonal-linf": "l2", "full-l1": "l2"}
+NORMS |= {"full-l2": "l2", "full-linf": "l2"}
 
 
 @ALGORITHMS

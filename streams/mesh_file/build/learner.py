@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nodes.learner import Learner
-from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots, TimeSlots
 from nodes.softmax import Softmax
@@ -13,6 +13,7 @@ from nodes.weighted import Weighted
 from streams.mesh_file.build.account import ledger
 from streams.mesh_file.build.algorithm import algorithm
 from streams.mesh_file.build.privacy import mechanism
+from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import TimeSlots as TimeSlotSettings
 from streams.own import own_loss
@@ -22,6 +23,8 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
     "hinge": Hinge,
     "logistic": Logistic,
     "squared": Squared,
+    "absolute": Absolute,
+    "linear": Linear,
 }
 
 
@@ -30,13 +33,16 @@ def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
     settings = mesh.loss
     if settings.own is not None:
         return own_loss(settings.own, node)
-    if settings.softmax is not None:
-        made: Loss = Softmax(settings.softmax)
-    else:
-        made = _LOSSES[settings.name]()
+    made = _plain(settings)
     if mesh.class_weights is None:
         return made
     return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
+
+
+def _plain(settings: LossSettings) -> Loss:
+    if settings.softmax is not None:
+        return Softmax(settings.softmax)
+    return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
 
 
 def learner(

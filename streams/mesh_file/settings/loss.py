@@ -4,18 +4,24 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, model_serializer
 
-from streams.mesh_file.settings.base import Choice
+from streams.mesh_file.settings.base import Choice, Positive
 
 
 class LossSettings(Choice):
-    """`softmax` has the number of classes, `own` the name of a user's own loss (`streams.own`)."""
+    """`huber` has the distance from which on a residual counts linearly, `softmax` the number of classes.
 
-    words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared")
+    `own` has the name of a user's own loss (`streams.own`).
+    """
+
+    words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared", "absolute", "linear")
 
     range_: bool = Field(default=False, alias="range")
     hinge: bool = False
     logistic: bool = False
     squared: bool = False
+    absolute: bool = False
+    linear: bool = False
+    huber: Positive | None = None
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
     own: Annotated[str, StringConstraints(min_length=1)] | None = None
 
@@ -37,6 +43,8 @@ class LossSettings(Choice):
         return (-1.0, 1.0) if self.signed else None
 
     def __str__(self) -> str:
+        if self.huber is not None:
+            return f"huber ({self.huber:g})"
         if self.softmax is not None:
             return f"softmax ({self.softmax} classes)"
         return self.name if self.own is None else f"own ({self.own})"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.losses import Hinge, Logistic, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
 from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
@@ -105,6 +105,13 @@ def test_the_algorithms_differ_in_where_the_gradient_is_taken(name, given, expec
 def test_losses():
     made = [type(build.loss(mesh(loss=name))) for name in ("range", "hinge", "logistic", "squared")]
     assert made == [RangeLoss, Hinge, Logistic, Squared]
+    made = [build.loss(mesh(loss=name)) for name in ("absolute", "linear", {"huber": 0.5})]
+    assert made == [Absolute(), Linear(), Huber(0.5)]
+
+
+def test_a_loss_stands_in_the_digest_as_it_is_written():
+    assert [mesh(loss=loss).agreed["loss"] for loss in ("range", {"huber": 2})] == ["range", {"huber": 2.0}]
+    assert mesh(loss={"huber": 2}).digest() != mesh(loss={"huber": 3}).digest()
 
 
 def test_softmax_and_the_weights_of_labels():

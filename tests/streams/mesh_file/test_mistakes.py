@@ -77,7 +77,9 @@ MISTAKES = [
     ("mesh.min_members", 4, "mesh.min_members: 4: must be at most 3, the number of nodes"),
     ("mesh.seed", -1, "mesh.seed: -1: must be at least 0"),
     # what it computes
-    ("mesh.loss", "abs", 'mesh.loss: "abs": must be one of range, hinge, logistic, squared, {softmax: ...'),
+    ("mesh.loss", "cubed", 'mesh.loss: "cubed": must be one of range, hinge, logistic, squared, absolute, l'),
+    ("mesh.loss", {"huber": 0}, "mesh.loss.huber: 0: must be above 0"),
+    ("mesh.loss", "huber", 'mesh.loss: "huber": must be one of range, '),
     ("mesh.loss", {"softmax": 1}, "mesh.loss.softmax: 1: must be at least 2"),
     ("mesh.loss", {"softmax": 1001}, "mesh.loss.softmax: 1001: must be at most 1000"),
     ("mesh.loss", {"softmax": 2.5}, "mesh.loss.softmax: 2.5: must be a whole number"),
