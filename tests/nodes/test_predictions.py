@@ -15,7 +15,7 @@ def test_scores(loss):
 
 
 def test_distances():
-    assert predicted(RangeLoss(), np.zeros(2), FEATURES).tolist() == [1.0, 2.0, 5.0]
+    assert predicted(RangeLoss(), np.array([0.0, 1.0]), FEATURES[1:]).tolist() == [1.0, 18.0**0.5]
 
 
 def test_classes():

@@ -58,6 +58,10 @@ class Vague(Meter):
     dimension = None
 
 
+class Empty(Meter):
+    dimension = 0
+
+
 class Mute:
     dimension = 2
 
@@ -153,6 +157,7 @@ def test_a_source_that_breaks_is_told_by_type_alone(module, tmp_path, capsys, fa
 MISTAKES = {
     "{}:Wide": "nodes.a.source.name: makes 3 features: must be 2, the dimension of the mesh",
     "{}:Vague": "its dimension is None: must be the number of features",
+    "{}:Empty": "its dimension is 0: must be the number of features",
     "{}:Mute": "makes a Mute without the method decode",
     "{}:Nothing": "has no attribute Nothing",
     "meter": "no entry point of that name in mirrormesh.sources",
