@@ -1,10 +1,12 @@
 """The example meshes: they load, say what they mean, and their data are there."""
 
+import gzip
 from itertools import islice
 
 import numpy as np
 import pytest
 
+from experiments import experts
 from streams.mesh_file import build
 from streams.mesh_file.file import load
 from streams.sources.opening import held_out, open_source
@@ -67,6 +69,11 @@ def test_the_four_banks_share_the_training_rows_in_one_pass():
     assert mesh.rounds * mesh.slots.size == min(map(len, parts))
     labels = [source.decoder.decode(value)[1] for value in parts[-1]]
     assert 0.2 < np.mean(np.array(labels) > 0) < 0.28  # 24.1 % of all: a shuffle, so every bank has its share
+
+
+def test_the_experts_losses_are_what_the_script_makes_of_adult():
+    assert gzip.decompress(experts.OUTPUT.read_bytes()) == experts.losses()
+    assert experts.OUTPUT == MESHES / "experts" / "losses.csv.gz"
 
 
 def test_every_held_out_row_is_decoded():
