@@ -1,10 +1,12 @@
 """The example meshes: they load, say what they mean, and their data are there."""
 
+import gzip
 from itertools import islice
 
 import numpy as np
 import pytest
 
+from experiments import experts
 from streams.mesh_file import build
 from streams.mesh_file.file import load
 from streams.sources.opening import held_out, open_source
@@ -88,6 +90,11 @@ def test_the_four_districts_share_the_plots_in_one_pass_and_every_kind_is_there(
     one_hot = features[:, 10:54] > 0
     assert (one_hot[:, :4].sum(-1) == 1).all()
     assert (one_hot[:, 4:].sum(-1) == 1).all()
+
+
+def test_the_experts_losses_are_what_the_script_makes_of_adult():
+    assert gzip.decompress(experts.OUTPUT.read_bytes()) == experts.losses()
+    assert experts.OUTPUT == MESHES / "experts" / "losses.csv.gz"
 
 
 def test_every_held_out_row_is_decoded():
