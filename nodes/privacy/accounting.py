@@ -7,15 +7,22 @@ the budget whichever rounds were missed. A tight one, from a table, is in `nodes
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
 from nodes.decimals import quotient_up, rounded_up
 from nodes.privacy.composition import gaussian
+from nodes.privacy.ranges import delta_in_range
 from nodes.privacy.schedule import GrowingEpsilon
 
 _FOR_EVER = 1 << 40
+
+
+def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
+    """Return the largest n, up to 2^40, with spent(n) <= budget; `spent` never falls."""
+    return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(spent(n)))
 
 
 class Composition(Protocol):
@@ -94,8 +101,7 @@ class GaussianComposition:
     words: str = field(default="composition of Gaussian noise (closed form)", init=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
         """Return the epsilon at delta."""
@@ -103,4 +109,4 @@ class GaussianComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(self.spent(n)))
+        return most_within(self.spent, budget)

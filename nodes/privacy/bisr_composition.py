@@ -6,14 +6,13 @@ node that begins a new band spends less than one that goes on: the sums grow wit
 """
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from nodes.privacy.accounting import most_within
 from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.composition import gaussian_pair
-
-_FOR_EVER = 1 << 40
+from nodes.privacy.ranges import delta_in_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,7 @@ class BandComposition:
     words: str = field(default="composition of correlated Gaussian noise (closed form)", init=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
         """Return the epsilon at delta."""
@@ -46,4 +44,4 @@ class BandComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(self.spent(n)))
+        return most_within(self.spent, budget)
