@@ -1,16 +1,27 @@
 """Checks of settings: each error names the field, the value and what is allowed."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
+from nodes.decimals import as_text
 from nodes.values import FloatArray
 
 
+class OutOfRange(ValueError):
+    """The setting `name` has a `value` that it must not have; `allowed` says what it must be."""
+
+    def __init__(self, name: str, value: float | Fraction, allowed: str) -> None:
+        text = as_text(value) if isinstance(value, Fraction) else repr(value)
+        super().__init__(f"{name} is {text}: {allowed}")
+        self.name, self.value, self.allowed = name, value, allowed
+
+
 def positive(name: str, value: float) -> None:
-    """Raise ValueError unless `value` is finite and above 0."""
+    """Raise OutOfRange unless `value` is finite and above 0."""
     if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}: must be finite and above 0")
+        raise OutOfRange(name, value, "must be finite and above 0")
 
 
 def not_negative(name: str, value: float) -> None:
@@ -20,9 +31,9 @@ def not_negative(name: str, value: float) -> None:
 
 
 def at_least_one(name: str, value: int) -> None:
-    """Raise ValueError unless `value` is an integer of at least 1."""
+    """Raise OutOfRange unless `value` is an integer of at least 1."""
     if value < 1 or value != int(value):
-        raise ValueError(f"{name} is {value!r}: must be a whole number of at least 1")
+        raise OutOfRange(name, value, "must be a whole number of at least 1")
 
 
 def finite_array(name: str, value: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from nodes.checks import at_least_one
+from nodes.checks import OutOfRange, at_least_one
 from nodes.decimals import as_text, rounded_up
 from nodes.privacy.accounting import Composition, Sum
 
@@ -65,7 +65,7 @@ class Ledger:
         affordable = composition.affordable(self.budget)
         if affordable < 1:
             cost = f"{composition.spent(1, 1):.6g}".removesuffix(".0")
-            raise ValueError(f"budget is {as_text(self.budget)}: must be at least {cost}, one round's cost")
+            raise OutOfRange("budget", self.budget, f"must be at least {cost}, one round's cost")
         return affordable if self.rounds is None else min(affordable, self.rounds)
 
     @property

@@ -29,7 +29,7 @@ Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T 
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
 | n < h observations | the sum is divided by h all the same: a count would be another release |
-| bands not in 1..1,024 (1: no correlation, `gaussian`), delta not in (0, 1) | ValueError |
+| bands not in 1..1,024 (1: no correlation, `gaussian`), w d above 2^26, delta not in (0, 1) | ValueError |
 | epsilon not in (1e-8, 1e5], or so small that draws leave 64 bits (0.001 at delta 1e-6) | ValueError |
 | other settings than those of the band | a new band begins: the old one is a stream that ended |
 | a band of another shape | ValueError |
@@ -52,7 +52,7 @@ from nodes.privacy.l2_grid import l2_grid, to_l2_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
+from nodes.privacy.ranges import TAIL, delta_in_range, fits_memory, in_range, room_for_noise
 from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.values import FloatArray, IntArray, Release
 
@@ -106,6 +106,7 @@ class GaussianBisr:
         in_range(self.epsilon)
         delta_in_range(self.delta)
         object.__setattr__(self, "matrix", band_matrix(self.bands))
+        fits_memory("bands", self.bands, self.dimension)
         object.__setattr__(self, "grid", l2_grid(self.theta, self.dimension, _BITS))
         room = room_for_noise(self.grid.radius << FINER, self.batch_size)
         steps = self.dimension * _MOST_STEPS

@@ -17,6 +17,7 @@ from math import comb, sqrt
 
 import numpy as np
 
+from nodes.checks import OutOfRange
 from nodes.decimals import quotient_up
 from nodes.values import FloatArray, IntArray
 
@@ -79,7 +80,7 @@ class BandMatrix:
 def band_matrix(bands: int) -> BandMatrix:
     """Return the matrix with that many bands; one is the identity. ValueError unless 1 <= bands <= 1,024."""
     if not 1 <= bands <= MOST_BANDS:
-        raise ValueError(f"bands is {bands!r}: must be from 1 to {MOST_BANDS:,}")
+        raise OutOfRange("bands", bands, f"must be from 1 to {MOST_BANDS:,}")
     weights = np.array([_weight(k) for k in range(1, bands)], dtype=np.int64)
     gain = quotient_up(_UNIT, _UNIT - int(weights.sum()))
     column, rest = _column(weights, gain)

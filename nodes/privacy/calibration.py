@@ -23,7 +23,8 @@ Everything here is evaluated in doubles, with a margin that is far above what th
 import math
 from fractions import Fraction
 
-from nodes.decimals import as_text, rounded_up
+from nodes.checks import OutOfRange
+from nodes.decimals import rounded_up
 
 _MARGIN = 2.0**-38
 _FAR = 5.0
@@ -54,7 +55,7 @@ def analytic_scale(
 ) -> float:
     """Return the least scale, up to 1e-12 of it, whose `discrete_delta` is at most `delta`.
 
-    ValueError where that is more than `largest`, or less than one step.
+    OutOfRange where that is more than `largest`, or less than one step.
     """
     claimed = -rounded_up(-epsilon)  # rounded down
 
@@ -63,14 +64,10 @@ def analytic_scale(
 
     low, high = 1.0, largest
     if not enough(high):
-        raise ValueError(
-            f"epsilon is {as_text(epsilon)} and delta {delta!r}: so much noise leaves 64 bits: must be larger"
-        )
+        raise _too_small(epsilon, delta)
     if enough(low):
-        raise ValueError(
-            f"epsilon is {as_text(epsilon)} and delta {delta!r}: so little noise falls below the grid: "
-            f"must be smaller"
-        )
+        little = f"with delta {delta!r} so little noise falls below the grid: must be smaller"
+        raise OutOfRange("epsilon", epsilon, little)
     while high > low * (1 + 1e-12):
         middle = math.sqrt(low) * math.sqrt(high)
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -82,20 +79,22 @@ def classic_scale(
 ) -> float:
     """Return sqrt(2 ln(2/delta)) * sensitivity/epsilon, which holds for epsilon <= 1 (Dwork, Roth 2014, A.1).
 
-    For comparison with papers that use it. ValueError above epsilon 1, where it does not hold, and where the
+    For comparison with papers that use it. OutOfRange above epsilon 1, where it does not hold, and where the
     scale is more than `largest` or discretisation takes more than it leaves.
     """
     if epsilon > 1:
-        raise ValueError(
-            f"epsilon is {as_text(epsilon)}: must be at most 1 with calibration classic; analytic takes any"
-        )
+        raise OutOfRange("epsilon", epsilon, "must be at most 1 with calibration classic; analytic takes any")
     claimed = -rounded_up(-epsilon)
     scale = math.sqrt(2 * math.log(2 / delta)) * sensitivity / claimed * (1 + 1e-12)
     if scale > largest or discrete_delta(claimed, sensitivity, scale, coordinates) > delta:
-        raise ValueError(
-            f"epsilon is {as_text(epsilon)} and delta {delta!r}: so much noise leaves 64 bits: must be larger"
-        )
+        raise _too_small(epsilon, delta)
     return scale
+
+
+def _too_small(epsilon: Fraction, delta: float) -> OutOfRange:
+    return OutOfRange(
+        "epsilon", epsilon, f"with delta {delta!r} so much noise leaves 64 bits: must be larger"
+    )
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

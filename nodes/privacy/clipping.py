@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from nodes.checks import OutOfRange
 from nodes.values import FloatArray, IntArray
 
 Norm = Literal["l1", "l2", "linf"]
@@ -40,12 +41,12 @@ class Grid:
 
         The step is the power of two for which bound/step is in [2^29, 2^30). Rounding moves a coordinate by
         half a step at most, so with K = ceil(bound/step + d/2) the integer clip does nothing to a vector
-        within the bound. Raises ValueError unless 1e-100 <= bound <= 1e100 and 1 <= d <= 2^24.
+        within the bound. Raises OutOfRange unless 1e-100 <= bound <= 1e100 and 1 <= d <= 2^24.
         """
         if not _LEAST <= bound <= _LARGEST:
-            raise ValueError(f"the clip's bound is {bound!r}: must be from {_LEAST} to {_LARGEST}")
+            raise OutOfRange("the clip's bound", bound, f"must be from {_LEAST:g} to {_LARGEST:g}")
         if not 1 <= dimension <= _MOST_DIMENSIONS:
-            raise ValueError(f"dimension is {dimension!r}: must be from 1 to {_MOST_DIMENSIONS}")
+            raise OutOfRange("dimension", dimension, f"must be from 1 to {_MOST_DIMENSIONS}")
         step = math.ldexp(1.0, math.frexp(bound)[1] - _BITS)
         return cls(step, math.ceil(bound / step + dimension / 2))
 

@@ -23,7 +23,7 @@ taken.
 | a zero gradient | S is a fair coin, as with any fixed u: the draw is uniform on its sphere |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
 | a norm whose square is below the least float | as a zero gradient: a bias below theta 1e-50 |
-| epsilon not in (1e-8, 1e5] | ValueError |
+| epsilon not in (1e-8, 1e5], or h d above 2^26 | ValueError |
 
 The mean is unbiased up to V's rounding in the sum, 2^-31 of a coordinate, of mean 0 as V is symmetric. At
 h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise (`laplace_is_better_above`).
@@ -40,7 +40,7 @@ from nodes.privacy.clipping import Grid, clip
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import in_range
+from nodes.privacy.ranges import fits_memory, in_range
 from nodes.privacy.slot_sum import checked
 from nodes.values import FloatArray, Release
 
@@ -88,6 +88,7 @@ class L2Sphere:
         at_least_one("batch_size", self.batch_size)
         Grid.of(self.theta, self.dimension)  # for its ranges
         in_range(self.epsilon)
+        fits_memory("batch_size", self.batch_size, self.dimension)
         object.__setattr__(self, "length", self.theta * sphere_radius(self.epsilon, self.dimension))
 
     @property

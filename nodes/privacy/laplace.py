@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
-from nodes.checks import at_least_one, positive
-from nodes.decimals import as_text, rounded_up
+from nodes.checks import OutOfRange, at_least_one, positive
+from nodes.decimals import rounded_up
 from nodes.privacy.clipping import Grid, to_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
@@ -40,13 +40,13 @@ from nodes.values import FloatArray, IntArray, Release
 def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
     """Return S, the smallest float that is at least 2K/epsilon, in grid steps; `radius` is K.
 
-    Raises ValueError where K h + 64 S would leave the sampler's 64 bits, or S would be below one step.
+    Raises OutOfRange where K h + 64 S would leave the sampler's 64 bits, or S would be below one step.
     """
     least = Fraction(2 * radius * TAIL, room_for_noise(radius, batch_size))
     largest = Fraction(2 * radius)
     if not least < epsilon <= largest:
         allowed = f"above {float(least):.3g} and at most {float(largest):.3g}"
-        raise ValueError(f"epsilon is {as_text(epsilon)}: must be {allowed}")
+        raise OutOfRange("epsilon", epsilon, f"must be {allowed}")
     return rounded_up(2 * radius / epsilon)
 
 

@@ -49,6 +49,8 @@ from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
 
 _SLACK = 64
+_LAST = 1 << 40
+"""No round is later, and steps do not grow: what fits it and the first fits all between."""
 
 
 def step_radius(
@@ -108,6 +110,7 @@ class LaplaceParameters:
     def __post_init__(self) -> None:
         positive("theta", self.theta)
         self._calibrated(1)
+        self._calibrated(_LAST)
 
     @property
     def simulated(self) -> bool:

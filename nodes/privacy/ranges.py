@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from nodes.checks import OutOfRange
 from nodes.decimals import as_text
 
 _LEAST, _LARGEST = Fraction(1, 10**8), Fraction(10**5)
@@ -9,27 +10,35 @@ RANGE = 1 << 62
 """Values that are noised, and their noise, stay below it: OpenDP's draws saturate at 64 bits."""
 TAIL = 64
 """Scales of noise that must fit: an exact draw is beyond them once in e^64."""
+_MOST_NUMBERS = 1 << 26
 
 
 def in_range(epsilon: Fraction) -> None:
-    """Raise ValueError unless 1e-8 < epsilon <= 1e5, where every formula here is safe in floats."""
+    """Raise OutOfRange unless 1e-8 < epsilon <= 1e5, where every formula here is safe in floats."""
     if not _LEAST < epsilon <= _LARGEST:
         allowed = f"above {float(_LEAST):g} and at most {as_text(_LARGEST)}"
-        raise ValueError(f"epsilon is {as_text(epsilon)}: must be {allowed}")
+        raise OutOfRange("epsilon", epsilon, f"must be {allowed}")
 
 
 def delta_in_range(delta: float) -> None:
-    """Raise ValueError unless 0 < delta < 1."""
+    """Raise OutOfRange unless 0 < delta < 1."""
     if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta is {delta!r}: must be above 0 and below 1")
+        raise OutOfRange("delta", delta, "must be above 0 and below 1")
 
 
 def room_for_noise(radius: int, batch_size: int) -> int:
     """Return what sums of h values of up to `radius` leave of the range to noise: at least half of it.
 
-    Raises ValueError where they leave less.
+    Raises OutOfRange where they leave less.
     """
     room = RANGE - radius * batch_size
     if room <= RANGE // 2:
-        raise ValueError(f"batch_size is {batch_size}: must be at most {RANGE // 2 // radius}")
+        raise OutOfRange("batch_size", batch_size, f"must be at most {RANGE // 2 // radius}")
     return room
+
+
+def fits_memory(name: str, rows: int, dimension: int) -> None:
+    """Raise OutOfRange where so many rows of d numbers are more than 2^26: half a GiB, held in every step."""
+    if rows * dimension > _MOST_NUMBERS:
+        allowed = f"must be at most {_MOST_NUMBERS // dimension} where the dimension is {dimension}"
+        raise OutOfRange(name, rows, allowed)

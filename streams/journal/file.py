@@ -44,7 +44,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
 
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
-    closing.callback(os.close, _locked(path))
+    closing.enter_context(locked(path))
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
     closing.callback(connection.close)
@@ -96,16 +96,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _locked(path: Path) -> int:
-    """Return the descriptor that holds the lock: the kernel lets go of it when the process dies."""
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
     lock = path.with_name(f"{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalLocked(f"another process has the journal {path} open: it holds {lock}") from None
+        yield
+    finally:
         os.close(descriptor)
-        raise JournalLocked(f"another process has the journal {path} open: it holds {lock}") from None
-    return descriptor
 
 
 def _is_journal(connection: sqlite3.Connection) -> bool:

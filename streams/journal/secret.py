@@ -7,6 +7,8 @@ file system keeps of blocks that were overwritten is beyond SQLite.
 """
 
 import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +18,21 @@ from nodes.privacy.private import Private
 
 DRAWS_TABLE = "secret_draws (charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL)"
 """Each draw, int64 little-endian, under the number of charged rounds that it made."""
+
+
+def wipe(path: Path) -> None:
+    """Overwrite the secret in a journal whose run is over, and end its log; its lock is held.
+
+    The log's file goes, so that a journal that takes this one's place begins a log of its own. Raises
+    ValueError where a reader is in the way for five seconds, and sqlite3.Error.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("DELETE FROM secret_draws")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    if mode != ("delete",):
+        raise ValueError("a reader is in the way of overwriting its secret draws: start again")
 
 
 class SecretTable:

@@ -9,13 +9,13 @@ import math
 import os
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 
 from nodes.privacy.spends import Span, Spend
-from streams.journal.file import JournalError
+from streams.journal.file import JournalError, locked
 from streams.journal.journal import JournalReader
+from streams.journal.secret import wipe
 from streams.journal.spend_lines import from_line, to_line
 
 
@@ -68,25 +68,33 @@ def _write(path: Path, spends: Mapping[str, Spend]) -> None:
 def put_aside(state: Path, node: str, run: str) -> Path | None:
     """Write down what another run's journal says was spent, and rename it to `<node>.<its run>.journal`.
 
-    Returns where it is now; None where no other run's journal is there. To be called before the journal of
-    `run` is opened. Raises JournalError where it cannot be read: what was spent would be forgotten.
+    Its secret draws are overwritten: that run is over. Returns where it is now; None where no other run's
+    journal is there. To be called before the journal of `run` is opened. Raises JournalLocked where another
+    process has it open, JournalError where it cannot be read: what was spent would be forgotten.
     """
     path = state / f"{node}.journal"
-    if not path.exists() or not path.stat().st_size:
+    if not path.exists():
         return None
+    with locked(path):
+        return _put_aside(path, node, run) if path.exists() and path.stat().st_size else None
+
+
+def _put_aside(path: Path, node: str, run: str) -> Path | None:
     with JournalReader(path) as journal:
         life = journal.life
         found = _of_journal(journal)
     if life.run == run or life.node != node:
         return None  # the right one, or no concern of this: opening it will say so
-    spends = spends_file(state, node)
+    spends = spends_file(path.parent, node)
     known = {spend.run: spend for spend in read_spends(spends)}
     _write(spends, known | {life.run: _told(known.get(life.run), found)})
-    aside = state / f"{node}.{life.run}.journal"
+    aside = path.with_name(f"{node}.{life.run}.journal")
     if aside.exists():
         raise JournalError(f"{path} is of run {life.run}, and {aside} is there already: move one away")
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    try:
+        wipe(path)
+    except (sqlite3.Error, ValueError) as error:
+        raise JournalError(f"the journal {path} cannot be put aside: {error}") from error
     path.rename(aside)
     return aside
 

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from pydantic import ValidationError
-
-from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh_file import build
+from streams.mesh_file.privacy_checks import privacy_problems
 from streams.mesh_file.settings.base import Settings
-from streams.mesh_file.settings.errors import ABSENT, Problem, problems
+from streams.mesh_file.settings.errors import ABSENT, Problem
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
 
@@ -23,30 +21,8 @@ def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
         ("algorithm", "mirror_map"), algorithm.mirror_map, partial(build.mirror_map, mesh)
     ) + attempt(("algorithm", "constraint"), algorithm.constraint, partial(build.constraint, mesh))
     found = found or attempt(("algorithm",), None, partial(build.algorithm, mesh))
-    found = found or _privacy_problems(file, mesh)
+    found = found or privacy_problems(file, mesh)
     return found + attempt(("topology",), topology, partial(build.schedule, mesh, mesh.seed))
-
-
-def _privacy_problems(file: str, mesh: MeshSettings) -> list[Problem]:
-    found: list[Problem] = []
-    overriding = {name for name, own in mesh.nodes.items() if own.model_fields_set}
-    ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one speaks for all like it
-    for name in [*ordinary, *sorted(overriding)]:
-        path = ("nodes", name) if name in overriding else ("privacy",)
-        try:
-            mesh.privacy_of(name)
-        except ValidationError as error:
-            own = _written(mesh.privacy) | _written(mesh.nodes[name])
-            found += problems(file, ("mesh", *path), own, error)
-            continue
-        sampler = SimulatedSampler(mesh.seed, name)
-        found += _attempt(file, path, None, partial(build.mechanism, mesh, name, sampler))
-        found += _attempt(file, path, None, partial(build.ledger, mesh, name))
-    return found
-
-
-def _written(settings: Settings) -> dict[str, object]:
-    return settings.model_dump(mode="json", exclude_none=True)
 
 
 def _attempt(

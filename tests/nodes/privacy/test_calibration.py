@@ -89,12 +89,12 @@ def test_classic_is_refused_above_epsilon_1_where_it_fails() -> None:
 
 @pytest.mark.parametrize("scale_of", [analytic_scale, classic_scale])
 def test_noise_that_leaves_64_bits_is_refused(scale_of) -> None:
-    with pytest.raises(ValueError, match="epsilon is 1e-08 and delta 1e-30: so much noise leaves 64 bits"):
+    with pytest.raises(ValueError, match="epsilon is 1e-08: with delta 1e-30 so much noise leaves 64 bits"):
         scale_of(Fraction("1e-8"), 1e-30, DELTA, 2, 2.0**50)
 
 
 def test_noise_below_the_grid_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"epsilon is 100000 and delta 0\.5: so little noise falls below"):
+    with pytest.raises(ValueError, match=r"epsilon is 100000: with delta 0\.5 so little noise falls below"):
         analytic_scale(Fraction(100_000), 0.5, 100, 2, LARGEST)
 
 

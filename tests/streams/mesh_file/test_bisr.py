@@ -58,11 +58,14 @@ def test_bands_are_in_the_digest_and_absent_where_there_are_none(tmp_path):
         ({"bands": 2.5}, "privacy.bands: 2.5: must be a whole number"),
         ({"delta": None}, "privacy.delta: null: missing: mechanism gaussian-bisr needs a number"),
         ({"delta": 0}, "privacy.delta: 0: must be above 0"),
-        ({"delta": 1}, "privacy.delta: 1: must be less than 1"),
+        ({"delta": 1}, "privacy.delta: 1: must be below 1"),
         ({"epsilon": None}, "privacy.epsilon: null: missing"),
-        ({"epsilon": 1e-9}, "epsilon is 1e-09: must be above 1e-08"),
-        ({"epsilon": 1e6}, "epsilon is 1000000: must be above 1e-08 and at most 100000"),
-        ({"epsilon": 1e-4}, "so much noise leaves 64 bits: must be larger"),
+        ({"epsilon": 1e-9}, "privacy.epsilon: 1e-09: must be above 1e-08"),
+        ({"epsilon": 1e6}, "privacy.epsilon: 1000000: must be above 1e-08 and at most 100000"),
+        (
+            {"epsilon": 1e-4},
+            "privacy.epsilon: 0.0001: with delta 1e-06 so much noise leaves 64 bits: must be larger",
+        ),
         ({"gradient_bound": 0}, "privacy.gradient_bound: 0: must be above 0"),
         (
             {"calibration": "classic"},

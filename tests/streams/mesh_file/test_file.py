@@ -179,7 +179,7 @@ def test_overrides_are_a_nodes_own_and_the_rest_is_the_meshs(tmp_path):
 
 def test_an_override_that_does_not_fit_is_told(tmp_path):
     text = BASE.replace("[a, b]", "{a: , b: {epsilon: 1e-9}}")
-    with pytest.raises(MeshFileError, match=r"mesh.yaml: mesh.nodes.b: epsilon is 1e-09: must be above"):
+    with pytest.raises(MeshFileError, match=r"mesh.yaml: mesh.nodes.b.epsilon: 1e-09: must be above"):
         load(write(tmp_path, mesh=text))
     budget = text.replace("{epsilon: 1e-9}", "{mechanism: none}").replace("5e-1}", "5e-1, budget: 9}")
     with pytest.raises(

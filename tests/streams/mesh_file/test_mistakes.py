@@ -113,8 +113,8 @@ MISTAKES = [
     ("mesh.privacy.epsilon", REMOVED, "mesh.privacy.epsilon: missing: mechanism laplace needs a number abov"),
     ("mesh.privacy.epsilon", 0, "mesh.privacy.epsilon: 0: must be a number above 0"),
     ("mesh.privacy.epsilon", float("inf"), "mesh.privacy.epsilon: Infinity: must be finite and above 0"),
-    ("mesh.privacy.epsilon", 1e-12, "mesh.privacy: epsilon is 1e-12: must be above"),
-    ("mesh.privacy.epsilon", 1e12, "mesh.privacy: epsilon is 1000000000000: must be above"),
+    ("mesh.privacy.epsilon", 1e-12, "mesh.privacy.epsilon: 1e-12: must be above"),
+    ("mesh.privacy.epsilon", 1e12, "mesh.privacy.epsilon: 1000000000000: must be above"),
     ("mesh.privacy.gradient_bound", 0, "mesh.privacy.gradient_bound: 0: must be above 0"),
     ("mesh.privacy.gradient_bound", float("inf"), "mesh.privacy.gradient_bound: Infinity: must be finite"),
     (
@@ -124,7 +124,7 @@ MISTAKES = [
     ),
     ("mesh.privacy.norm", "l2", 'mesh.privacy.norm: "l2": laplace on the gradient clips in l1: must be l1'),
     ("mesh.privacy", {"mechanism": "none", "gradient_bound": 1, "budget": 9}, "privacy.budget: 9: mechanism"),
-    ("mesh.privacy.budget", 0.5, "mesh.privacy: budget is 0.5: must be at least 1, one round's cost"),
+    ("mesh.privacy.budget", 0.5, "mesh.privacy.budget: 0.5: must be at least 1, one round's cost"),
     ("mesh.privacy.on", "parameters", "mesh.privacy: norm l1 is not offered for noise on the parameters"),
     # topology
     ("mesh.topology", {}, "mesh.topology: {}: must have either graph or cycle"),

@@ -126,7 +126,7 @@ MISTAKES = [
     ({"budget": TIGHT | {"epsilon": -1}}, "mesh.privacy.budget.epsilon: -1: must be a number above 0"),
     (
         {"budget": TIGHT | {"epsilon": 0.5}},
-        "mesh.privacy: budget is 0.5: must be at least 1, one round's cost",
+        "budget is 0.5: must be at least 1, one round's cost",
     ),
     ({"budget": [1]}, "mesh.privacy.budget: [1]: must be a number above 0"),
 ]
