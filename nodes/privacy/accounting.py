@@ -13,6 +13,7 @@ from typing import Protocol
 
 from nodes.decimals import quotient_up, rounded_up
 from nodes.privacy.composition import gaussian
+from nodes.privacy.ranges import delta_in_range
 from nodes.privacy.schedule import GrowingEpsilon
 
 _FOR_EVER = 1 << 40
@@ -82,7 +83,7 @@ class GrowingSum:
 
 @dataclass(frozen=True, slots=True)
 class GaussianComposition:
-    """Gaussian releases: Gaussian with sqrt(T) the sensitivity, in closed form.
+    """Gaussian releases: one Gaussian of sqrt(T) the sensitivity, by a bound that has a formula.
 
     `sensitivity` (L2, of all h records of a slot) and `scale` are in integer steps, in `coordinates`.
     """
@@ -91,11 +92,10 @@ class GaussianComposition:
     scale: float
     coordinates: int
     delta: float
-    words: str = field(default="composition of Gaussian noise (closed form)", init=False)
+    words: str = field(default="composition of Gaussian noise (analytic)", init=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
         """Return the epsilon at delta."""
@@ -103,4 +103,4 @@ class GaussianComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(self.spent(n)))
+        return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=self.spent)

@@ -10,15 +10,17 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from nodes.decimals import rounded_up
 from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.composition import gaussian_pair
+from nodes.privacy.ranges import delta_in_range
 
 _FOR_EVER = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class BandComposition:
-    """Correlated Gaussian releases, in closed form.
+    """Correlated Gaussian releases: one Gaussian as far as all draws move, by a bound that has a formula.
 
     `sensitivity` (L2, of all h records of a slot, without C) and `scale` are in the draws' steps, in
     `coordinates`.
@@ -29,11 +31,10 @@ class BandComposition:
     scale: float
     coordinates: int
     delta: float
-    words: str = field(default="composition of correlated Gaussian noise (closed form)", init=False)
+    words: str = field(default="composition of correlated Gaussian noise (analytic)", init=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta!r}: must be above 0 and below 1")
+        delta_in_range(self.delta)
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
         """Return the epsilon at delta."""
@@ -46,4 +47,4 @@ class BandComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(self.spent(n)))
+        return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=self.spent)

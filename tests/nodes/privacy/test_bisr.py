@@ -365,7 +365,7 @@ def test_small_and_large_epsilon_give_finite_releases(epsilon: str, dimension: i
         ({"epsilon": Fraction("1e-9")}, "epsilon is 1e-09: must be above"),
         ({"epsilon": Fraction(10**6)}, "epsilon is 1000000: must be above"),
         ({"epsilon": Fraction("1e-4")}, "so much noise leaves 64 bits"),
-        ({"delta": 0.0}, "delta is 0.0: must be above 0 and below 1"),
+        ({"delta": 0.0}, "delta is 0.0: must be at least 1e-300 and below 1"),
         ({"delta": 1.0}, "delta is 1.0"),
         ({"delta": math.nan}, "delta is nan"),
         ({"bands": 0}, "bands is 0: must be from 1 to 1,024"),
