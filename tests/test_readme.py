@@ -8,7 +8,9 @@ from pathlib import Path
 import yaml
 
 from streams.mesh_file.file import load
+from streams.mesh_file.promise import promise
 from streams.mesh_file.settings.node import CommonBrokers
+from streams.spending.account import Account
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -38,6 +40,33 @@ def test_the_mesh_file_shown_is_the_one_that_ships():
     CommonBrokers.model_validate(
         yaml.safe_load(brokers)["brokers"], context={"environment": {"MESH_PASSWORD": "secret"}}
     )
+
+
+def test_the_sentence_shown_is_the_one_that_the_mesh_file_shown_would_get(tmp_path):
+    (shown, brokers) = (yaml.safe_load(block) for block in blocks("yaml"))
+    (tmp_path / "mesh.yaml").write_text(yaml.safe_dump({"mesh": shown["mesh"]} | brokers))
+    sentence = promise(load(tmp_path / "mesh.yaml", {"MESH_PASSWORD": "secret"}), "east").sentence("east")
+    quoted = re.findall(r"(?:^> .*\n)+", README, re.MULTILINE)
+    assert sentence in [" ".join(quote.replace("> ", "").split()) for quote in quoted]
+
+
+def test_what_budget_tells_programs_is_listed():
+    (listed,) = re.findall(r"`--json` gives one object: (.*?)\n\n", README, re.DOTALL)
+    assert set(Account._fields) <= set(re.findall(r"`(\w+)`", listed))
+
+
+def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
+    text = (ROOT / "deploy/threat-model.md").read_text()
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 9
+    for who, _, _, cannot in rows:
+        assert cannot.strip(" |") == "" or re.search(r"\((tested|argued)\b", cannot), who
+    named = re.findall(r"`((?:tests/\S+?/)?test_\w+\.py)`", text)
+    assert len(named) > 15
+    for name in named:
+        there = [ROOT / name] if "/" in name else (ROOT / "tests").rglob(name)
+        assert any(path.exists() for path in there), name
+    assert not re.search(r"\btests/(?!\S*\.py`)", text)  # a folder shows nothing
 
 
 def test_every_file_that_is_linked_is_there():

@@ -7,6 +7,7 @@ the budget whichever rounds were missed. A tight one, from a table, is in `nodes
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -17,6 +18,11 @@ from nodes.privacy.ranges import delta_in_range
 from nodes.privacy.schedule import GrowingEpsilon
 
 _FOR_EVER = 1 << 40
+
+
+def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
+    """Return the largest n, up to 2^40, with spent(n) <= budget; `spent` never falls."""
+    return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=spent)
 
 
 class Composition(Protocol):
@@ -103,4 +109,4 @@ class GaussianComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=self.spent)
+        return most_within(self.spent, budget)

@@ -106,8 +106,8 @@ class GaussianBisr:
         in_range(self.epsilon)
         delta_in_range(self.delta)
         object.__setattr__(self, "matrix", band_matrix(self.bands))
-        fits_memory("bands", self.bands, self.dimension)
         object.__setattr__(self, "grid", l2_grid(self.theta, self.dimension, _BITS))
+        fits_memory("bands", self.bands, self.dimension)
         room = room_for_noise(self.grid.radius << FINER, self.batch_size)
         steps = self.dimension * _MOST_STEPS
         scale = analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / TAIL)

@@ -6,16 +6,13 @@ node that begins a new band spends less than one that goes on: the sums grow wit
 """
 
 import math
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from nodes.decimals import rounded_up
+from nodes.privacy.accounting import most_within
 from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.composition import gaussian_pair
 from nodes.privacy.ranges import delta_in_range
-
-_FOR_EVER = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +44,4 @@ class BandComposition:
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, that stays within the budget."""
-        return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=self.spent)
+        return most_within(self.spent, budget)

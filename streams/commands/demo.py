@@ -14,14 +14,13 @@ from streams.local.results import ROUNDS, write_columns, write_rounds
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.tracking import LAST, Tracked, tracked, verdict
 from streams.local.variants import without_neighbours, without_privacy
-from streams.mesh_file import build
 from streams.mesh_file.examples import example_mesh
 from streams.mesh_file.file import MeshFile, load
 from streams.sources.localisation import sensor, target_path
 from streams.terminal.live_view import Watched, shown
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
-from streams.terminal.report import say, table
-from streams.terminal.wording import counted, epsilon_words, promises
+from streams.terminal.report import say, say_promises, table
+from streams.terminal.wording import counted, epsilon_words
 
 SERIES = "series.csv"
 PRIVATE = "private, with neighbours"
@@ -84,8 +83,7 @@ def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
     console.print(table(headings, rows, "What privacy costs, and what neighbours bring"))
     say(console, "Error: the distance from the target; the sensors stand 1.5 from the centre.", "dim")
     say(console, verdict(*runs), "bold")
-    for sentence in promises({name: build.guarantee(file.mesh, name) for name in file.mesh.nodes}):
-        say(console, sentence)
+    say_promises(console, file, file.mesh.nodes)
 
 
 def _epsilon(file: MeshFile) -> str:

@@ -19,7 +19,7 @@ from streams.mesh_file.file import load
 from streams.sources.opening import held_out
 from streams.terminal.interrupts import OrderlyEnd
 from streams.terminal.progress import progress_bar
-from streams.terminal.report import say, say_summary
+from streams.terminal.report import say, say_promises, say_summary
 
 OutputOption = Annotated[
     Path | None,
@@ -71,10 +71,12 @@ def run(
     local = LocalRun(parts, state=state)
     if state is not None:
         refuse_torn(local, state)
+    console = Console(highlight=False, quiet=quiet)
+    say_promises(console, file, file.mesh.nodes)
     interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
     summary = summarise(file, local.recorder, test_records, interrupted=interrupted)
     written = write_results(output, local.recorder, summary) if output and summary.rounds else ()
-    report(Console(highlight=False, quiet=quiet), local, summary, written)
+    report(console, local, summary, written)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

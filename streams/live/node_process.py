@@ -31,6 +31,7 @@ from streams.live.stopping import Stop
 from streams.live.surroundings import surroundings
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node import NodeMetrics
 from streams.sources.opening import decoder
@@ -167,9 +168,8 @@ class NodeProcess:
 
     def _say(self, journal: Journal, start: MeshStart, reused: str) -> None:
         """Log what is promised, and where the node goes on."""
-        trusted = self._file.trusts_broker(self._name)
-        promise = build.guarantee(self._file.mesh, self._name, trusted_broker=trusted)
-        self._log.info("%s", f"{promise.sentence(self._name)} {reused}".strip())
+        promised = promise(self._file, self._name).sentence(self._name)
+        self._log.info("%s", f"{promised} {reused}".strip())
         at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
         self._log.info("instance %s goes on %s", journal.instance, at)
 

@@ -8,8 +8,8 @@ from nodes.privacy.guarantee import Guarantee
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
-from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
 
 
 def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int) -> NodeSummary:
-    guarantee = build.guarantee(file.mesh, name)
+    guarantee = promise(file, name)
     total = spent(history, rounds)[-1] if rounds else 0.0
     return NodeSummary(
         name,

@@ -7,6 +7,7 @@ from nodes.decimals import rounded_up
 from nodes.ledger import Ledger
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 
 
 class Standing(NamedTuple):
@@ -55,7 +56,7 @@ ADJACENCY = {
 def account(file: MeshFile, node: str, standing: Standing) -> Account:
     """Return the account of a node of the mesh."""
     ledger = build.ledger(file.mesh, node)
-    promise = build.guarantee(file.mesh, node, trusted_broker=file.trusts_broker(node))
+    promised = promise(file, node)
     charged = _charged(ledger, standing)
     spent = ledger.spent(charged, standing.stepped)
     left = ledger.left(charged, standing.stepped)
@@ -64,9 +65,9 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         source="journal" if standing.exactly else "plans",
         stepped=standing.stepped,
         charged=charged,
-        protected=promise.protects,
+        protected=promised.protects,
         epsilon=None if ledger.epsilon is None else rounded_up(ledger.epsilon) if charged else 0.0,
-        delta=promise.delta,
+        delta=promised.delta,
         spent=None if math.isinf(spent) else spent,
         stream_delta=ledger.delta,
         composition=None if ledger.composition is None else ledger.composition.words,
@@ -76,7 +77,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         rounds_left=_rounds_left(ledger, standing.stepped, charged),
         relaying=not ledger.may_learn(standing.stepped + 1, charged),
         adjacency=ADJACENCY,
-        guarantee=promise.sentence(node),
+        guarantee=promised.sentence(node),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh_file.settings.topology import TopologySettings
@@ -30,9 +31,8 @@ def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     for names in _alike(mesh):
         yield from _privacy(mesh, names, rounds)
     yield from _warnings(file)
-    trusting = {name for name in file.nodes if file.trusts_broker(name)}
-    made = {name: build.guarantee(mesh, name, trusted_broker=name in trusting) for name in mesh.nodes}
-    yield from (("guarantee", sentence) for sentence in promises(made))
+    promised = promises({name: promise(file, name) for name in mesh.nodes})
+    yield from (("guarantee", sentence) for sentence in promised)
     yield from _waiting(mesh)
 
 

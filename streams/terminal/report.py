@@ -8,6 +8,8 @@ from rich.text import Text
 
 from nodes.decimals import up_to_digits
 from streams.local.summary import Summary
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 from streams.terminal.wording import counted, promises
 
 
@@ -26,6 +28,12 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     for name, fact in facts:
         grid.add_row(Text(name, "bold"), Text(fact, "bold red" if fact.isupper() else ""))
     console.print(grid)
+
+
+def say_promises(console: Console, file: MeshFile, nodes: Iterable[str]) -> None:
+    """Print what is promised to the owners of the nodes' records."""
+    for sentence in promises({name: promise(file, name) for name in nodes}):
+        say(console, sentence)
 
 
 def table(headings: Iterable[str], rows: Iterable[tuple[str, ...]], title: str = "") -> Table:
@@ -66,8 +74,6 @@ def say_summary(console: Console, summary: Summary) -> None:
     if len(summary.decision) <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in summary.decision)
         say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
-    for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
-        say(console, sentence)
     score = summary.score
     if score is not None:
         auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"

@@ -12,10 +12,9 @@ from streams.commands.usage import UsageError
 from streams.kafka.provision import provision
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
-from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
-from streams.terminal.report import say
-from streams.terminal.wording import counted, listed, promises
+from streams.terminal.report import say, say_promises
+from streams.terminal.wording import counted, listed
 from streams.up import programs
 from streams.up.brokers import Fact, ensure_brokers
 from streams.up.mesh import UpMesh
@@ -103,8 +102,4 @@ def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) ->
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
     fact("state", f"{options.state}: <node>.journal, logs/<process>.log")
-    promised = {
-        name: build.guarantee(file.mesh, name, trusted_broker=file.trusts_broker(name)) for name in file.nodes
-    }
-    for sentence in promises(promised):
-        say(console, sentence)
+    say_promises(console, file, file.nodes)

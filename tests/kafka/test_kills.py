@@ -49,12 +49,18 @@ class Chaos:
 
     def kill_one(self, number):
         """Kill the scheduler each third time, else a node; start it again after up to half a second."""
-        name = "scheduler" if number % 3 == 2 else self.random.choice(list(self.mesh.file.mesh.nodes))
-        self.mesh.processes[name].kill()
-        time.sleep(self.random.random() / 2)
-        if name == "scheduler":
-            self.mesh.scheduler()
+        if number % 3 < 2:
+            self.kill_node(self.random.choice(list(self.mesh.file.mesh.nodes)))
             return
+        self.mesh.processes["scheduler"].kill()
+        time.sleep(self.random.random() / 2)
+        self.mesh.scheduler()
+
+    def kill_node(self, name, meanwhile=lambda: None):
+        """Kill a node, start it again after up to half a second, and wait for its next round."""
+        self.mesh.processes[name].kill()
+        meanwhile()
+        time.sleep(self.random.random() / 2)
         before = self.round(name)
         self.mesh.node(name)
         began = time.monotonic()

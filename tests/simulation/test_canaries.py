@@ -32,6 +32,7 @@ MECHANISMS = {
     "laplace": EXACT,
     "gaussian": EXACT | {"mechanism": "gaussian", "delta": 1e-6},
     "l2-sphere": EXACT | {"mechanism": "l2-sphere"},
+    "gaussian-bisr": EXACT | {"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 4},
 }
 
 

@@ -33,6 +33,10 @@ MESHES = {
     "parameters": changed(privacy={"on": "parameters", "norm": "l2"}),
     "budget": changed(privacy={"budget": 5}),
     "mini-batch": changed(slots={"by": "count", "size": 3}, rounds=8),
+    "gaussian": changed(privacy={"mechanism": "gaussian", "delta": 1e-6, "gradient_bound": 0.05}),
+    # the seed: one in which the changed record turns the direction that it becomes
+    "l2-sphere": changed(privacy={"mechanism": "l2-sphere", "gradient_bound": 0.05}, seed=1),
+    "gaussian-bisr": changed(privacy={"mechanism": "gaussian-bisr", "delta": 1e-6, "bands": 4}),
 }
 
 

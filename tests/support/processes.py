@@ -36,7 +36,9 @@ def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
     """
     tree, mark = read_yaml(Path(base)), uuid.uuid4().hex[:8]
     tree["mesh"] |= {"name": f"test-{mark}", **changes}
-    tree["mesh"]["nodes"] = [f"{name}-{mark}" for name in tree["mesh"]["nodes"]]
+    members = tree["mesh"]["nodes"]
+    others = members if isinstance(members, dict) else {}  # what a node does otherwise
+    tree["mesh"]["nodes"] = {f"{name}-{mark}": others.get(name, {}) for name in members}
     tree["nodes"] = {f"{name}-{mark}": own for name, own in tree["nodes"].items()}
     for own in tree["nodes"].values():
         source = own["source"]

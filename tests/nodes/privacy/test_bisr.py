@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from nodes.privacy.audit_mechanism import audit, lattice_holds
 from nodes.privacy.bisr import FINER, GaussianBisr
@@ -16,53 +15,19 @@ from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
-from topology.keyed import generator
+from tests.support.gaussian_noise import Floats, Little, Much, Scaled, Shifted, Silent, has_scale
 
 THETA, DELTA = 0.5, 1e-6
-
-
-class Silent:
-    """No noise."""
-
-    simulated = True
-
-    def gaussian(self, round, values, scale):
-        return values
-
-
-class Scaled(ExactSampler):
-    """The fault: noise of `factor` times the scale."""
-
-    factor = 1.0
-
-    def gaussian(self, round, values, scale):
-        return super().gaussian(round, values, scale * self.factor)
-
-
-class Little(Scaled):
-    factor = 0.8
-
-
-class Much(Scaled):
-    factor = 1.25
 
 
 class TooLittle(Scaled):
     factor = 0.7
 
 
-class Shifted(ExactSampler):
+class Tilted(Shifted):
     """The fault: noise with a mean of a fifth of its scale."""
 
-    def gaussian(self, round, values, scale):
-        return super().gaussian(round, values, scale) + math.ceil(scale / 5)
-
-
-class Floats(ExactSampler):
-    """The fault: numpy's noise, added in floats."""
-
-    def gaussian(self, round, values, scale):
-        return values + scale * generator("fault", round).normal(size=values.shape)
+    part = 5
 
 
 class OwnGrid(ExactSampler):
@@ -127,15 +92,6 @@ def noise(sampler, cls=GaussianBisr, rounds: int = 10) -> tuple[FloatArray, Gaus
     return drawn, mechanism
 
 
-def has_scale(drawn: FloatArray, scale: float) -> bool:
-    """Whether the sample is normal with that deviation (Kolmogorov-Smirnov distance < 0.037).
-
-    With 6,000 values the right scale fails once in 10^6 runs; 0.8x and 1.25x are 0.054 away, five deviations
-    of what is seen above the limit.
-    """
-    return bool(stats.kstest(drawn.ravel(), stats.norm(scale=scale).cdf).statistic < 0.037)
-
-
 def scales_hold(sampler, cls=GaussianBisr) -> list[bool]:
     """Whether the first release, a later one and the sum over rounds have the noise that the formulas say."""
     drawn, mechanism = noise(sampler, cls)
@@ -187,7 +143,7 @@ def test_the_noise_has_no_bias() -> None:
 
 
 def test_a_biased_noise_fails() -> None:
-    assert not is_unbiased(Shifted())
+    assert not is_unbiased(Tilted())
 
 
 def test_within_the_bound_the_clip_changes_nothing() -> None:
@@ -324,22 +280,6 @@ def test_one_band_is_gaussian() -> None:
 # ----------------------------------------------------------------------------------------------- edges
 
 
-@pytest.mark.parametrize(
-    ("row", "counts"),
-    [
-        ([0.0, 0.0], (0, 0)),
-        ([math.nan, 0.0], (0, 1)),
-        ([0.1, -math.inf], (0, 1)),
-        ([1.7e308, 1.7e308], (0, 1)),
-        ([3.0, 0.0], (1, 0)),
-    ],
-)
-def test_what_counts_as_clipped_and_as_broken(row, counts) -> None:
-    private = made(Silent()).privatise(3, Private(np.array([row])), lambda gradient: gradient)
-    assert (opened(private.clipped), opened(private.broken)) == counts
-    assert private.release.any() == (counts == (1, 0))
-
-
 def test_a_partial_slot_is_divided_by_h_all_the_same() -> None:
     mechanism = made(Silent(), batch_size=4)
     assert stream(mechanism, [[[0.25, 0.125]]])[0].tolist() == [0.0625, 0.03125]
@@ -357,22 +297,10 @@ def test_small_and_large_epsilon_give_finite_releases(epsilon: str, dimension: i
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"theta": 0.0}, "theta is 0.0"),
-        ({"theta": math.nan}, "theta is nan"),
-        ({"theta": 1e101}, "the clip's bound is"),
-        ({"epsilon": Fraction(0)}, "epsilon is 0: must be above 1e-08 and at most 100000"),
-        ({"epsilon": Fraction(-1)}, "epsilon is -1: must be above"),
-        ({"epsilon": Fraction("1e-9")}, "epsilon is 1e-09: must be above"),
-        ({"epsilon": Fraction(10**6)}, "epsilon is 1000000: must be above"),
         ({"epsilon": Fraction("1e-4")}, "so much noise leaves 64 bits"),
-        ({"delta": 0.0}, "delta is 0.0: must be at least 1e-300 and below 1"),
-        ({"delta": 1.0}, "delta is 1.0"),
-        ({"delta": math.nan}, "delta is nan"),
         ({"bands": 0}, "bands is 0: must be from 1 to 1,024"),
         ({"bands": 1025}, "bands is 1025: must be from 1 to 1,024"),
-        ({"batch_size": 0}, "batch_size is 0"),
         ({"batch_size": 2**20}, "batch_size is 1048576: must be at most"),
-        ({"dimension": 0}, "dimension is 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(changes, text: str) -> None:
@@ -388,10 +316,3 @@ def test_a_band_that_is_none_of_ours_is_refused(band) -> None:
         made().privatise(
             1, Private(np.ones((1, 2))), lambda gradient: gradient, Secret(made().basis, Private(band))
         )
-
-
-def test_what_it_says_of_itself() -> None:
-    mechanism = made()
-    said = (mechanism.name, mechanism.epsilon, mechanism.delta, mechanism.simulated, mechanism.release_slack)
-    assert said == ("gaussian-bisr", 1, DELTA, False, 0.0)
-    assert made(SimulatedSampler(0, "a")).simulated

@@ -1,8 +1,10 @@
 import gzip
+from typing import get_args
 
 import pytest
 
 from streams.mesh_file.file import load
+from streams.mesh_file.settings.privacy import MechanismName
 
 CSV = """
       kind: csv
@@ -136,6 +138,33 @@ def test_what_is_commented_out_in_the_starter_is_right_too(call, tmp_path):
     text = (tmp_path / "mesh.yaml").read_text()
     for line in ("budget: 100", "after_budget: relay", "switching: 0.5"):
         assert f"    # {line}" in text
+        text = text.replace(f"    # {line}", f"    {line}")
+    (tmp_path / "mesh.yaml").write_text(text)
+    assert call("check", "mesh.yaml").code == 0
+
+
+PRIVACY = {
+    "laplace": (),
+    "l2-sphere": ("budget: {",),
+    "gaussian": ("delta: 1e-6", "budget: {"),
+    "gaussian-bisr": ("delta: 1e-6", "bands: 16", "budget: {"),
+    "none": (),
+    "laplace, a total": ("epsilon: {",),
+}
+
+
+@pytest.mark.parametrize("name", PRIVACY)
+def test_every_mechanism_that_the_starter_names_is_a_few_words_away(call, tmp_path, name):
+    call("init", "mesh.yaml")
+    text = (tmp_path / "mesh.yaml").read_text()
+    mechanism = name.partition(",")[0]
+    assert set(get_args(MechanismName)) == {key.partition(",")[0] for key in PRIVACY}
+    assert mechanism in next(line for line in text.splitlines() if "    mechanism: " in line)
+    text = text.replace("mechanism: laplace", f"mechanism: {mechanism}")
+    for line in PRIVACY[name]:
+        assert f"    # {line}" in text
+        if line.startswith("epsilon"):
+            text = text.replace("    epsilon: 1 ", "    # epsilon: 1 ")
         text = text.replace(f"    # {line}", f"    {line}")
     (tmp_path / "mesh.yaml").write_text(text)
     assert call("check", "mesh.yaml").code == 0

@@ -131,7 +131,9 @@ def test_a_source_too_short_for_one_round(call, mesh, tmp_path):
     classifying(mesh, tmp_path, lengths=(30, 1, 25))
     outcome = call("run", mesh, "--output", "out")
     assert outcome.code == 0
-    assert outcome.out == "No round was run: a source has fewer records left than one slot holds.\n"
+    assert outcome.out.splitlines()[-1] == (
+        "No round was run: a source has fewer records left than one slot holds."
+    )
     assert list((tmp_path / "out").iterdir()) == []
 
 
