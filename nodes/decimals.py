@@ -1,6 +1,7 @@
 """Exact numbers for what is claimed: decimals as fractions, and floats that never round down."""
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 
@@ -27,6 +28,29 @@ def quotient_up(numerator: int, denominator: int) -> float:
     nearest = numerator / denominator
     top, bottom = nearest.as_integer_ratio()
     return nearest if top * denominator >= numerator * bottom else math.nextafter(nearest, math.inf)
+
+
+_DIGITS = 6
+_ROUNDED_OFF = 1e-12
+
+
+def up_to_digits(value: float) -> float:
+    """Return `value`, at least 0, rounded up to six digits: what is spent is never shown as less.
+
+    Up to 1e-12 of it: a float that was rounded up to (0.30000000000000004) is not rounded up again.
+    """
+    return _to_digits(value * (1 - _ROUNDED_OFF), ROUND_CEILING)
+
+
+def down_to_digits(value: float) -> float:
+    """Return `value`, at least 0, rounded down to six digits: what is left is never shown as more."""
+    return _to_digits(value * (1 + _ROUNDED_OFF), ROUND_FLOOR)
+
+
+def _to_digits(value: float, rounding: str) -> float:
+    if not math.isfinite(value):
+        return value
+    return float(Context(prec=_DIGITS, rounding=rounding).create_decimal(value))
 
 
 def as_text(value: Fraction) -> str:

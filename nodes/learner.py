@@ -39,7 +39,7 @@ class Lesson(NamedTuple):
 class Learner:
     """The pure settings of one node's learning; all public.
 
-    `charged_before`: charged rounds that the journal does not know of, as the operator says (`--spent`).
+    `charged_before`: charged rounds of runs that nobody here knows of, as the operator says (`--spent`).
     `from_end`: a new journal reads its data from the topic's end as it then stands, not from the beginning.
     `release_bound`: the public bound on a release's L2 norm; a projection in floats may end an ulp outside.
     Raises ValueError for charges of which nobody knows the price.

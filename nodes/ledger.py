@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from nodes.checks import OutOfRange, at_least_one
-from nodes.decimals import as_text, rounded_up
+from nodes.decimals import as_text, rounded_up, up_to_digits
 from nodes.privacy.accounting import Composition, Sum
 
 
@@ -64,7 +64,7 @@ class Ledger:
             return self.rounds
         affordable = composition.affordable(self.budget)
         if affordable < 1:
-            cost = f"{composition.spent(1, 1):.6g}".removesuffix(".0")
+            cost = f"{up_to_digits(composition.spent(1, 1)):.6g}"
             raise OutOfRange("budget", self.budget, f"must be at least {cost}, one round's cost")
         return affordable if self.rounds is None else min(affordable, self.rounds)
 
@@ -92,4 +92,5 @@ class Ledger:
         """Return what is left of the budget, rounded down; infinite without one."""
         if self.budget is None:
             return math.inf
-        return -rounded_up(min(Fraction(0), Fraction(self.spent(charged, round)) - self.budget))
+        spent = self.spent(charged, round)
+        return -rounded_up(Fraction(spent) - self.budget) if spent < self.budget else 0.0

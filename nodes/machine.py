@@ -348,7 +348,8 @@ class NodeMachine:
         return self._past.record
 
     def _charged_by_plan(self, plan: Plan) -> int:
-        return max(dict(plan.named).get(self.identity.name, 0), self.learner.charged_before)
+        """Return what is charged where a journal begins: the plan counts this run, the operator others."""
+        return dict(plan.named).get(self.identity.name, 0) + self.learner.charged_before
 
     def _ask_to_join(self) -> None:
         self._open = None

@@ -22,7 +22,7 @@ _FOR_EVER = 1 << 40
 
 def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
     """Return the largest n, up to 2^40, with spent(n) <= budget; `spent` never falls."""
-    return bisect_right(range(1, _FOR_EVER), budget, key=lambda n: Fraction(spent(n)))
+    return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=spent)
 
 
 class Composition(Protocol):
@@ -89,7 +89,7 @@ class GrowingSum:
 
 @dataclass(frozen=True, slots=True)
 class GaussianComposition:
-    """Gaussian releases: Gaussian with sqrt(T) the sensitivity, in closed form.
+    """Gaussian releases: one Gaussian of sqrt(T) the sensitivity, by a bound that has a formula.
 
     `sensitivity` (L2, of all h records of a slot) and `scale` are in integer steps, in `coordinates`.
     """
@@ -98,7 +98,7 @@ class GaussianComposition:
     scale: float
     coordinates: int
     delta: float
-    words: str = field(default="composition of Gaussian noise (closed form)", init=False)
+    words: str = field(default="composition of Gaussian noise (analytic)", init=False)
 
     def __post_init__(self) -> None:
         delta_in_range(self.delta)

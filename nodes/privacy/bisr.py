@@ -29,7 +29,7 @@ Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T 
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
 | n < h observations | the sum is divided by h all the same: a count would be another release |
-| bands not in 1..1,024 (1: no correlation, `gaussian`), w d above 2^26, delta not in (0, 1) | ValueError |
+| bands outside 1..1,024 (1: that of `gaussian`), w d above 2^26, delta outside [1e-300, 1) | ValueError |
 | epsilon not in (1e-8, 1e5], or so small that draws leave 64 bits (0.001 at delta 1e-6) | ValueError |
 | other settings than those of the band | a new band begins: the old one is a stream that ended |
 | a band of another shape | ValueError |

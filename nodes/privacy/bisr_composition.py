@@ -17,7 +17,7 @@ from nodes.privacy.ranges import delta_in_range
 
 @dataclass(frozen=True, slots=True)
 class BandComposition:
-    """Correlated Gaussian releases, in closed form.
+    """Correlated Gaussian releases: one Gaussian as far as all draws move, by a bound that has a formula.
 
     `sensitivity` (L2, of all h records of a slot, without C) and `scale` are in the draws' steps, in
     `coordinates`.
@@ -28,7 +28,7 @@ class BandComposition:
     scale: float
     coordinates: int
     delta: float
-    words: str = field(default="composition of correlated Gaussian noise (closed form)", init=False)
+    words: str = field(default="composition of correlated Gaussian noise (analytic)", init=False)
 
     def __post_init__(self) -> None:
         delta_in_range(self.delta)

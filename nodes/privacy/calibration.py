@@ -43,11 +43,16 @@ def discrete_delta(epsilon: float, sensitivity: float, scale: float, coordinates
 
     `sensitivity` is in L2 and integer steps, as `scale` is. The module says why it holds.
     """
-    if coordinates > 1000 * scale * scale:
-        return 1.0  # the bound says nothing there, and overflows
+    if says_nothing(scale, coordinates):
+        return 1.0
     shift = math.sqrt(coordinates) * sensitivity / (2 * scale * scale)
     spread = math.exp(coordinates / (24 * scale * scale))
     return spread * gaussian_delta(epsilon - shift, sensitivity / scale)
+
+
+def says_nothing(scale: float, coordinates: int) -> bool:
+    """Return whether discretisation takes so much there that the bound is useless, and would overflow."""
+    return coordinates > 1000 * scale * scale
 
 
 def analytic_scale(

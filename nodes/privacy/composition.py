@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.privacy.calibration import discrete_delta
+from nodes.privacy.calibration import discrete_delta, says_nothing
 from nodes.values import FloatArray
 
 _POINTS = 2000  # privacy.md 5: a grid of epsilon sqrt(T)/2000
@@ -98,7 +98,12 @@ def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, de
 
 
 def gaussian_pair(sensitivity: float, scale: float, coordinates: int, delta: float) -> float:
-    """Return the epsilon at delta of discrete Gaussian noise on so many coordinates, by bisection."""
+    """Return the epsilon at delta of discrete Gaussian noise on so many coordinates, by bisection.
+
+    Infinite where the noise is too little for the bound on so many coordinates to say anything.
+    """
+    if says_nothing(scale, coordinates):
+        return math.inf
 
     def excess(epsilon: float) -> float:
         return discrete_delta(epsilon, sensitivity, scale, coordinates)

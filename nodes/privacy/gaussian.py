@@ -17,7 +17,7 @@ the gradients are taken.
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
 | n < h observations | the sum is divided by h all the same: a count would be another release |
-| delta not in (0, 1), epsilon not in (1e-8, 1e5] | ValueError |
+| delta not in [1e-300, 1), epsilon not in (1e-8, 1e5] | ValueError |
 | classic with epsilon above 1, where it does not hold | ValueError |
 | noise that draws beyond 64 bits, or below the grid | ValueError |
 

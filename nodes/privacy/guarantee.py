@@ -1,17 +1,18 @@
 """What is promised to the owner of a record: one value, from which every sentence about it is made."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
 from nodes.checks import at_least_one
-from nodes.decimals import as_text
+from nodes.decimals import as_text, up_to_digits
 
 _PUBLIC = {
     "count": "arrival times, keys, timestamps and counts are public (count slots)",
     "time": (
         "a record may also be added or removed, and one that is replaced keeps its timestamp (time slots): "
-        "moved to another slot it is protected at {twice}"
+        "moved to another slot {moved}"
     ),
 }
 
@@ -37,8 +38,8 @@ class Guarantee:
         The noise is seeded numpy noise, so nothing is protected.
     trusted_broker : bool
         The mesh broker also carries the data, so it is no adversary.
-    real_arithmetic : bool
-        The proof is for real arithmetic, not for what a computer draws.
+    correlated : bool
+        Noise is correlated over rounds: two slots share it, and the proof is for real arithmetic.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -50,7 +51,7 @@ class Guarantee:
     batch_size: int = 1
     simulated: bool = False
     trusted_broker: bool = False
-    real_arithmetic: bool = False
+    correlated: bool = False
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -80,8 +81,8 @@ class Guarantee:
                 f"{self._adversary()} may have, can subtract it."
             )
         strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
-        public = _PUBLIC[self.slots].format(twice=self._twice(self.epsilon))
-        reals = ", proved for real arithmetic" if self.real_arithmetic else ""
+        public = _PUBLIC[self.slots].format(moved=self._moved(self.epsilon))
+        reals = ", proved for real arithmetic" if self.correlated else ""
         more = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         return (
             f"Each record of node {node}'s stream is protected with epsilon = {as_text(self.epsilon)} "
@@ -89,10 +90,17 @@ class Guarantee:
             f"a fact in k records or nodes is protected at k epsilon{more}."
         )
 
-    def _twice(self, epsilon: Fraction) -> str:
-        """Two releases are touched, and compose (Dwork, Roth 2014, theorem 3.16)."""
-        delta = "" if self.delta == 0 else f", delta = {2 * self.delta!r}"
-        return f"epsilon = {as_text(2 * epsilon)}{delta}"
+    def _moved(self, epsilon: Fraction) -> str:
+        """Two releases are touched: they compose (Dwork, Roth 2014, theorem 3.16) where they share no noise.
+
+        Else the record is removed, then added elsewhere: P <= e^epsilon (e^epsilon P'' + delta) + delta.
+        """
+        delta = 2 * self.delta
+        if self.correlated:
+            delta = up_to_digits(self.delta * (1 + math.exp(min(float(epsilon), 700.0))))
+        if delta >= 1:
+            return "nothing is proved of it"
+        return f"it is protected at epsilon = {as_text(2 * epsilon)}{f', delta = {delta!r}' if delta else ''}"
 
     def _adversary(self) -> str:
         if self.trusted_broker:

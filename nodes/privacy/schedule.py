@@ -1,4 +1,4 @@
-"""A total epsilon of the whole stream, split over a given number of rounds: exact, and never more than it.
+"""A total epsilon of the whole stream, split over a given number of rounds: pure, exact, never more than it.
 
 At stream level a release costs h * epsilon_t (all h records of a slot may change), so the shares are
 

@@ -7,12 +7,16 @@ one run pays that run's alone. At stream level every run counts (Dwork, Roth 201
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from nodes.decimals import rounded_up
 
 TIME = "time"
 """Where records are told apart by their time; else by partition and offset."""
+
+
+Word = Literal["end", "reused"]
+"""What an operator says of records that unknown runs have read: none is read again, or some are."""
 
 
 class Span(NamedTuple):
@@ -28,7 +32,9 @@ class Spend(NamedTuple):
 
     `epsilon`, `delta` are of a record (None: nothing was protected), `stream_epsilon`, `stream_delta` of the
     whole stream; `charged` is the number of releases. No spans: it may have learnt from any record. `open`:
-    it was not seen to end, so it may have charged more.
+    it was not seen to end, so it may have charged more. `before`: of the charged, those of runs that nobody
+    here knows of, and `word` what is read again of their records; `by_plans`: a journal of the run was begun
+    with the charges that plans count. Both are what others say.
     """
 
     run: str
@@ -39,6 +45,9 @@ class Spend(NamedTuple):
     stream_delta: float
     spans: tuple[Span, ...] = ()
     open: bool = False
+    before: int = 0
+    word: Word | None = None
+    by_plans: bool = False
 
 
 class Total(NamedTuple):

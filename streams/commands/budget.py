@@ -1,16 +1,19 @@
 """`mirrormesh budget`: what is spent, what is left, and for how long."""
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from nodes.decimals import rounded_up
+from nodes.privacy.spends import Spend, total
 from streams.bus import BusError
 from streams.commands.arguments import MeshArgument
 from streams.commands.usage import chosen
-from streams.journal.spends import earlier_spends
+from streams.journal.spends import all_spends
 from streams.mesh_file.file import MeshFile, load
 from streams.spending.account import Account, Standing, account
 from streams.spending.standings import journal_standing, public_standings
@@ -44,16 +47,16 @@ def budget(
     names = chosen(file.mesh.nodes, node)
     try:
         accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
-        before = {} if state is None else {name: earlier_spends(state, name, file.mesh.run) for name in names}
+        spends = {name: () if state is None else all_spends(state, name) for name in names}
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(_json(file, accounts), indent=2))
+        typer.echo(json.dumps(_json(file, accounts, spends), indent=2))
         return
     console = Console(highlight=False)
     for one in accounts:
-        say_facts(console, facts(one, before.get(one.node, ())))
+        say_facts(console, facts(one, file.mesh.run, spends[one.node]))
 
 
 def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:
@@ -64,5 +67,16 @@ def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str
     return {name: standing or public[name] for name, standing in found.items()}
 
 
-def _json(file: MeshFile, accounts: list[Account]) -> dict[str, object]:
-    return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": [one._asdict() for one in accounts]}
+def _json(
+    file: MeshFile, accounts: list[Account], spends: Mapping[str, Iterable[Spend]]
+) -> dict[str, object]:
+    """`all_runs` of a node: what the runs that the state folder knows have spent together."""
+    nodes = [one._asdict() | {"all_runs": _all_runs(spends[one.node])} for one in accounts]
+    return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
+
+
+def _all_runs(spends: Iterable[Spend]) -> dict[str, float | None]:
+    found = total(spends)
+    epsilons = {"epsilon": found.epsilon, "stream_epsilon": found.stream_epsilon}
+    rounded = {name: None if value is None else rounded_up(value) for name, value in epsilons.items()}
+    return rounded | {"delta": found.delta, "stream_delta": found.stream_delta}

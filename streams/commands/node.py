@@ -27,7 +27,9 @@ def node(
     ],
     spent: Annotated[
         int | None,
-        typer.Option("--spent", min=0, metavar="N", help="Charged rounds that no journal here knows of."),
+        typer.Option(
+            "--spent", min=0, metavar="N", help="Charged rounds of other runs that --state does not know."
+        ),
     ] = None,
     begin: Annotated[
         Literal["end"] | None,

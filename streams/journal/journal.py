@@ -159,6 +159,13 @@ class Journal(JournalReader):
         with _explained(self._path):
             self._secret.cut_log()
 
+    def forget_secret(self) -> None:
+        """Overwrite the secret: the run is over, and no step will need it. Raises JournalError."""
+        with _explained(self._path):
+            with transaction(self._connection):
+                self._secret.write(self.charged, None)
+            self._secret.cut_log()
+
     def _check_known(self, row: Row) -> None:
         if self._connection.execute(_ONE, row[:1]).fetchone() != row:
             raise ValueError(

@@ -9,7 +9,6 @@ import math
 import os
 import sqlite3
 from collections.abc import Mapping
-from fractions import Fraction
 from pathlib import Path
 
 from nodes.privacy.spends import Span, Spend
@@ -38,13 +37,15 @@ def read_spends(path: Path) -> tuple[Spend, ...]:
         raise JournalError(f"{path} is broken: what earlier runs have spent is not known") from error
 
 
-def keep_spend(path: Path, spend: Spend) -> None:
-    """Write down what a run has spent, in place of what was known of it; durable when this returns.
+def keep_spend(path: Path, spend: Spend) -> Spend:
+    """Write down what a run has spent, and return that with what was known of it; durable when this returns.
 
-    Where it began, and what it had charged, are not forgotten. Raises JournalError.
+    Where it began, what it had charged, and what was said of it are not forgotten. Raises JournalError.
     """
     known = {one.run: one for one in read_spends(path)}
-    _write(path, known | {spend.run: _merged(known.get(spend.run), spend)})
+    merged = _merged(known.get(spend.run), spend)
+    _write(path, known | {spend.run: merged})
+    return merged
 
 
 def _write(path: Path, spends: Mapping[str, Spend]) -> None:
@@ -104,45 +105,52 @@ def earlier_spends(state: Path, node: str, run: str) -> tuple[Spend, ...]:
 
     Raises JournalError where one of them cannot be read.
     """
-    known = {spend.run: spend for spend in read_spends(spends_file(state, node)) if spend.run != run}
+    return tuple(spend for spend in all_spends(state, node) if spend.run != run)
+
+
+def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
+    """Return what every run has spent, so far, by the folder. Raises JournalError, as `earlier_spends`."""
+    known = {spend.run: spend for spend in read_spends(spends_file(state, node))}
     for path in sorted(state.glob(f"{node}*.journal")):
         with JournalReader(path) as journal:
-            life = journal.life
-            if life.node == node and life.run != run:
-                known[life.run] = _told(known.get(life.run), _of_journal(journal))
+            if journal.life.node == node:
+                run = journal.life.run
+                known[run] = _told(known.get(run), _of_journal(journal))
     return tuple(known.values())
 
 
 def _of_journal(journal: JournalReader) -> Spend:
-    """Return what a journal tells: a record's epsilon is at most that of the stream that it is in."""
+    """Return what a journal tells. What a record paid, at which delta, and if by real noise, it does not."""
     records = journal.records(1)
     charged, spent = (records[-1].charged, records[-1].epsilon_spent) if records else (0, 0.0)
     position = (records[-1].data_position if records else None) or ()
     spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
-    epsilon = None if math.isinf(spent) else Fraction(spent)
-    return Spend(journal.life.run, charged, epsilon, 0.0, spent, 0.0, spans)
+    return Spend(journal.life.run, charged, None, 0.0, spent, 0.0, spans)
 
 
 def _merged(known: Spend | None, found: Spend) -> Spend:
     """Return what a run's own process says, and what was known before: an earlier beginning, more charges."""
     if known is None:
         return found
-    first = {span.where: span.first for span in known.spans}
-    spans = {where: Span(where, begun, begun) for where, begun in first.items()}
+    spans = {span.where: span for span in known.spans}  # of which a new journal may be silent
     spans |= {
-        where: Span(where, min(begun, first.get(where, begun)), end) for where, begun, end in found.spans
+        where: Span(where, min(begun, spans[where].first) if where in spans else begun, end)
+        for where, begun, end in found.spans
     }
     return found._replace(
         charged=max(known.charged, found.charged),
         stream_epsilon=max(known.stream_epsilon, found.stream_epsilon),
         spans=tuple(spans.values()),
+        before=max(known.before, found.before),
+        word="reused" if "reused" in (known.word, found.word) else found.word or known.word,
+        by_plans=known.by_plans or found.by_plans,
     )
 
 
 def _told(known: Spend | None, journal: Spend) -> Spend:
     """Return what was written down of a run, which knows the price of a record, as far as its journal got."""
     if known is None:
-        return journal
+        return journal._replace(stream_epsilon=math.inf)  # nobody knows at which delta
     ends = {span.where: span.end for span in journal.spans} if known.open else {}
     return known._replace(
         charged=max(known.charged, journal.charged),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from nodes.events import SlotClosed
@@ -70,6 +71,7 @@ class NodeProcess:
             )
             if journal.copied:
                 self._log.warning("the journal is a copy: joining as a new instance")
+            self._learner = replace(self._learner, charged_before=spend.before())
             reach_brokers(self._file, self._name, stop)
             patiently(stop, lambda: self._check_data(journal))
             bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
@@ -80,13 +82,15 @@ class NodeProcess:
             if self._options.decisions:
                 decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
             live, data = self._assembled(journal, start, bus, decisions, endpoints)
-            self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
+            self._say(journal, start, patiently(stop, lambda: spend.begin(start, named)))
             closing.callback(spend.end, journal)
             try:
                 asyncio.run(serve(live, data, self._position(start), start, stop))
             except Ended as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
                     pass  # a neighbour may still need the last release, and nobody starts this process again
+                if not ended.exit_code:
+                    journal.forget_secret()
                 raise
             self._log.info("stopped, as asked")
 

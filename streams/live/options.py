@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodes.privacy.reuse import Word
+from nodes.privacy.spends import Word
 from streams.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """`spent`: charged rounds that no journal here knows of; `word`: what of the data they were spent on."""
+    """`spent`: charged rounds of runs that nobody knows; `word`: what of their records is read again."""
 
     state: Path
     spent: int | None = None

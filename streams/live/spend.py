@@ -5,9 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from nodes.journal import DataPosition
-from nodes.privacy.spends import Spend
 from streams.journal.journal import Journal
-from streams.journal.spends import put_aside
+from streams.journal.spends import put_aside, read_spends, spends_file
 from streams.kafka.logs import Logs
 from streams.live.options import NodeOptions
 from streams.live.start import MeshStart
@@ -27,8 +26,14 @@ class RunSpend:
     known: bool = False
 
     def __post_init__(self) -> None:
-        self.known = knows_spends(self.options.state, self.node)
         put_aside(self.options.state, self.node, self.file.mesh.run)
+        self.known = knows_spends(self.options.state, self.node)
+
+    def before(self) -> int:
+        """Return the charged rounds of unknown runs: as is said now, or was when the run began."""
+        found = read_spends(spends_file(self.options.state, self.node))
+        said = [spend.before for spend in found if spend.run == self.file.mesh.run]
+        return max([self.options.spent or 0, *said])
 
     def check(self, journal: Journal, is_named: Callable[[], bool]) -> None:
         """Raise UsageError where the records were read before, and nobody says at what price; BusError.
@@ -38,17 +43,19 @@ class RunSpend:
         if journal.records() or self.known:
             return
         read = read_before(self.file.brokers(self.node).data, self.node)
-        named = read and is_named()
+        named = not read and is_named()
         word, spent = self.options.word, self.options.spent
         check_word(self.node, known=self.known, named=named, read=read, word=word, spent=spent)
 
-    def begin(self, start: MeshStart) -> str:
+    def begin(self, start: MeshStart, is_named: Callable[[], bool]) -> str:
         """Write down that the run goes on; return what to say after the guarantee. Raises BusError."""
         state, mesh = self.options.state, self.file.mesh
         record = start.records[-1] if start.records else None
         mark_read(self.file.brokers(self.node).data, self.node)
-        own: Spend = begin_spend(state, mesh, self.node, record, self._position())
-        return reuse(state, mesh, self.node, own, self.options.word, self.options.spent or 0).sentence()
+        said = (self.options.spent or 0, self.options.word) if record is None else (0, None)
+        by_plans = record is None and is_named()
+        own = begin_spend(state, mesh, self.node, record, self._position(), *said, by_plans=by_plans)
+        return reuse(state, mesh, self.node, own).sentence()
 
     def end(self, journal: Journal) -> None:
         """Write down how far the run has come. Raises JournalError."""

@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 
 from nodes.journal import DataPosition, JournalRecord
-from nodes.privacy.reuse import Reuse, Word
-from nodes.privacy.spends import TIME, Span, Spend
+from nodes.privacy.reuse import Reuse
+from nodes.privacy.spends import TIME, Span, Spend, Word
 from streams.journal.spends import earlier_spends, keep_spend, spends_file
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
@@ -13,17 +13,27 @@ from streams.mesh_file.settings.privacy import TimeSlots
 
 
 def begin_spend(
-    state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None, start: DataPosition
+    state: Path,
+    mesh: MeshSettings,
+    node: str,
+    record: JournalRecord | None,
+    start: DataPosition,
+    before: int = 0,
+    word: Word | None = None,
+    *,
+    by_plans: bool = False,
 ) -> Spend:
-    """Write down that the run goes on, or begins at `start`; return what it spends, open.
+    """Write down that the run goes on, or begins at `start`; return what it spends and has spent, open.
 
     `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
-    and with `--from end` the ends that the partitions have now. Raises JournalError.
+    and with `--from end` the ends that the partitions have now. `before`, `word` and `by_plans` are of a
+    journal that begins (`Spend`). Raises JournalError.
     """
     position = dict(start) if record is None else dict(record.data_position or start)
-    spend = _spend(mesh, node, record)._replace(spans=_begun(mesh, record, position), open=True)
-    keep_spend(spends_file(state, node), spend)
-    return spend
+    spend = _spend(mesh, node, record)._replace(
+        spans=_begun(mesh, record, position), open=True, before=before, word=word, by_plans=by_plans
+    )
+    return keep_spend(spends_file(state, node), spend)
 
 
 def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> None:
@@ -40,11 +50,9 @@ def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord 
     keep_spend(spends_file(state, node), _spend(mesh, node, record)._replace(spans=spans))
 
 
-def reuse(
-    state: Path, mesh: MeshSettings, node: str, own: Spend, word: Word | None = None, spent: int = 0
-) -> Reuse:
+def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:
     """Return what earlier runs do to the guarantee: its `sentence()` follows that. Raises JournalError."""
-    return Reuse(earlier_spends(state, node, mesh.run), own, word, spent)
+    return Reuse(earlier_spends(state, node, mesh.run), own)
 
 
 def _spend(mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from nodes.privacy.reuse import Word
+from nodes.privacy.spends import Word
 from streams.commands.usage import UsageError
 from streams.journal.spends import spends_file
 from streams.kafka.connection import PATIENCE, consumer_settings
@@ -17,8 +17,8 @@ from streams.topics import DataTopics
 
 
 def knows_spends(state: Path, node: str) -> bool:
-    """Whether the folder knows of any run of the node, this one or another."""
-    return spends_file(state, node).exists() or any(state.glob(f"{node}*.journal"))
+    """Whether the folder knows what runs have spent; the journal of the run at hand speaks for itself."""
+    return spends_file(state, node).exists() or any(state.glob(f"{node}.*.journal"))
 
 
 def read_before(broker: BrokerSettings, node: str) -> bool:
@@ -58,13 +58,13 @@ def check_word(
 ) -> None:
     """Raise UsageError where the node's records were read by a run whose spend nobody here knows.
 
-    `known`: the state folder knows its runs. `named`: plans of this run have named the node (its journal is
-    lost: it joins again, and reads nothing older). `read`: its data topic was read before.
+    `known`: the state folder knows its runs. `named`: plans of this run have named the node, and its state is
+    lost; they count what this run has charged, not what others had. `read`: its data topic was read before.
     """
-    if known or named or not read or (word is not None and spent is not None):
+    if known or not (read or named) or (word is not None and spent is not None):
         return
     raise UsageError(
         f"{DataTopics(node).records} was read before, by a run that --state knows nothing of: say "
-        f"--spent N, the rounds that were charged, and --from end (none of its records is read again) or "
-        f"--data-reused"
+        f"--spent N, the rounds that other runs have charged (plans count those of this one), and --from end "
+        f"(none of their records is read again) or --data-reused"
     )

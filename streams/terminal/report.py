@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from nodes.decimals import up_to_digits
 from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh_file.file import MeshFile
@@ -58,7 +59,7 @@ def say_summary(console: Console, summary: Summary) -> None:
             f"{summary.rounds:,}",
             f"{node.regret:.4g}",
             node.epsilon or "none",
-            "none" if node.stream_epsilon is None else f"{node.stream_epsilon:,.6g}",
+            "none" if node.stream_epsilon is None else f"{up_to_digits(node.stream_epsilon):,.6g}",
             f"{node.malformed:,}",
         )
         for node in summary.nodes

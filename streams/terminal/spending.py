@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nodes.decimals import as_text
+from nodes.decimals import as_text, up_to_digits
 from nodes.ledger import Ledger
 from streams.mesh_file import build
 from streams.mesh_file.settings.budget import BudgetSettings, EpsilonSettings
@@ -35,10 +35,11 @@ def _epsilon(ledger: Ledger, epsilon: str, rounds: int | None) -> str:
         return one
     how = f"(stream level, {ledger.composition.words}{at_delta(ledger.delta)})"
     if rounds is None:
-        return f"{one}; the whole stream of a node costs {ledger.spent(1, 1):,.6g} in one round {how}"
+        spent = f"{up_to_digits(ledger.spent(1, 1)):,.6g}"
+        return f"{one}; the whole stream of a node costs {spent} in one round {how}"
     charged = min(rounds, ledger.last_learning_round or rounds)
-    total = f"{ledger.spent(charged, rounds):,.6g} of a node's whole stream after {counted(rounds, 'round')}"
-    return f"{one}; {total} {how}"
+    spent = f"{up_to_digits(ledger.spent(charged, rounds)):,.6g}"
+    return f"{one}; {spent} of a node's whole stream after {counted(rounds, 'round')} {how}"
 
 
 def _learning(ledger: Ledger, privacy: PrivacySettings, rounds: int | None) -> str:

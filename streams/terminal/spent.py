@@ -1,30 +1,54 @@
 """What a node has spent, in words."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
-from nodes.privacy.spends import Spend
+from nodes.decimals import down_to_digits, rounded_up, up_to_digits
+from nodes.privacy.reuse import Reuse
+from nodes.privacy.spends import Spend, total
 from streams.spending.account import Account
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted
 
 
-def facts(account: Account, earlier: Iterable[Spend] = ()) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one account, and of what earlier runs have spent on the same data."""
-    how = "" if account.source == "journal" else " at most (by the plans that name it, at its last heartbeat)"
+def facts(account: Account, run: str, spends: Collection[Spend] = ()) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of one account in `run`, and of what all runs have spent on the same data."""
+    how = "" if account.source == "journal" else _BY_PLANS
     yield (
         "node",
         f"{account.node}: {counted(account.charged, 'round')} charged{how}, {account.stepped:,} stepped",
     )
-    if not account.protected or account.epsilon is None or account.spent is None:
+    if not account.protected or account.epsilon is None:
         yield "spent", "everything: nothing is protected"
     else:
-        yield "record", f"epsilon {account.epsilon:,.6g}{at_delta(account.delta)} of one record (event level)"
-        spent = f"epsilon {account.spent:,.6g}{at_delta(account.stream_delta)} of the whole stream"
-        yield "spent", f"{spent} (stream level, {account.composition})"
+        yield "record", f"epsilon {_up(account.epsilon)}{at_delta(account.delta)} of one record (event level)"
+        yield "spent", f"{_stream(account.spent, account.stream_delta)} (stream level, {account.composition})"
         yield "left", _left(account)
+    earlier = [spend for spend in spends if spend.run != run]
     for spend in earlier:
         yield "earlier", _earlier(spend)
+    own = next((spend for spend in spends if spend.run == run), None)
+    if earlier and own is not None:
+        found = total(spends)
+        stream = None if found.stream_epsilon is None else rounded_up(found.stream_epsilon)
+        said = Reuse(tuple(earlier), own).sentence()
+        yield "all runs", f"{said} Together they cost {_stream(stream, found.stream_delta)}.".strip()
     yield "guarantee", account.guarantee
+
+
+_BY_PLANS = (
+    " in this run at most (by the plans that name it, at its last heartbeat; if it was started with --spent, "
+    "that many more)"
+)
+
+
+def _up(epsilon: float) -> str:
+    return f"{up_to_digits(epsilon):,.6g}"
+
+
+def _stream(epsilon: float | None, delta: float) -> str:
+    if epsilon is None:
+        return "more of the whole stream than is known"
+    return f"epsilon {_up(epsilon)}{at_delta(delta)} of the whole stream"
 
 
 def _left(account: Account) -> str:
@@ -34,13 +58,13 @@ def _left(account: Account) -> str:
     rounds = "it learns from no record any more" if account.relaying else rounds
     if account.budget is None or account.left is None:
         return rounds
-    return f"{account.left:,.6g} of the budget of {account.budget:,.6g}: {rounds}"
+    return f"{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
 
 
 def _earlier(spend: Spend) -> str:
     least = "at least " if spend.open else ""
     if spend.epsilon is None:
-        return f"run {spend.run}: nothing was protected"
+        return f"run {spend.run}: nothing is known to have been protected"
     charged = f"{least}{counted(spend.charged, 'round')} charged"
-    stream = f"{least}{spend.stream_epsilon:,.6g} of the stream"
-    return f"run {spend.run}: {charged}; epsilon {float(spend.epsilon):,.6g} of a record, {stream}"
+    stream = f"{least}{_up(spend.stream_epsilon)} of the stream"
+    return f"run {spend.run}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"

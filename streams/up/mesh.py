@@ -3,6 +3,7 @@
 import time
 from math import isinf
 
+from nodes.decimals import up_to_digits
 from streams.mesh_file.file import MeshFile
 from streams.up import programs
 from streams.up.children import Child, Say, end_all
@@ -66,4 +67,4 @@ class UpMesh:
 
 def spent(epsilon: float) -> str:
     """Return a stream-level epsilon in words."""
-    return "none" if isinf(epsilon) else f"{epsilon:,.6g}"
+    return "none" if isinf(epsilon) else f"{up_to_digits(epsilon):,.6g}"

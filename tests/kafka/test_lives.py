@@ -71,11 +71,12 @@ def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):
     nodes = list(mesh.nodes())
     older = mesh.processes[nodes[0]]
     wait_until(lambda: last_round(mesh, nodes[0]) > 20)
-    mesh.node(nodes[0], state="elsewhere", label="newer")
+    mesh.node(nodes[0], "--spent", "0", "--from", "end", state="elsewhere", label="newer")
     assert older.ends() == 1
     assert "has started after this one, and takes its place" in older.log
     mesh.finish("scheduler", "newer", *nodes[1:])
     assert "has joined as a listener" in mesh.processes["newer"].log
+    assert "before its journal begins is the scheduler's count" in mesh.processes["newer"].log
     values = one_value_a_round(mesh)
     instances = {instance for (name, _), ((instance, _, _),) in values.items() if name == nodes[0]}
     assert len(instances) == 2
@@ -153,3 +154,17 @@ def test_a_copied_state_folder_is_another_instance(mesh_quick):
     mesh.finish("scheduler", "copy", nodes[0], *nodes[2:])
     assert "the journal is a copy" in mesh.processes["copy"].log
     one_value_a_round(mesh)
+
+
+def test_a_node_without_its_folder_is_asked_what_other_runs_have_spent_again_and_again(mesh_waiting):
+    mesh = mesh_waiting
+    labels = ["scheduler", *mesh.nodes()]
+    mesh.scheduler()
+    mesh.finish(*labels)
+    for label in ("first", "second"):  # the journal that the first leaves tells nothing
+        asked = mesh.node(labels[1], state="elsewhere", label=label)
+        assert asked.ends() == 2
+        assert "say --spent N" in asked.log
+    told = mesh.node(labels[1], "--spent", "0", "--from", "end", state="elsewhere", label="told")
+    assert told.ends() == 0
+    assert "before its journal begins is the scheduler's count" in told.log

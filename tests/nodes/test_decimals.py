@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.decimals import as_text, decimal, rounded_up
+from nodes.decimals import as_text, decimal, down_to_digits, rounded_up, up_to_digits
 
 
 def test_a_decimal_is_what_is_written_not_the_nearest_double() -> None:
@@ -39,3 +39,22 @@ def test_rounding_up_moves_where_the_nearest_float_is_below() -> None:
 )
 def test_texts_say_the_number_itself(value: str, text: str) -> None:
     assert as_text(Fraction(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (3.5247099772, 3.52471, 3.5247),
+        (0.41055471007, 0.410555, 0.410554),
+        (1234567.0, 1234570.0, 1234560.0),
+        (2.0000000001e-6, 2.00001e-6, 2e-6),
+        (0.1 + 0.2, 0.3, 0.3),  # rounded up already
+        (math.nextafter(5.0, 0.0), 5.0, 5.0),
+        (0.0, 0.0, 0.0),
+        (math.inf, math.inf, math.inf),
+    ],
+)
+def test_what_is_shown_in_six_digits_is_not_less_than_is_spent_nor_more_than_is_left(
+    value: float, up: float, down: float
+) -> None:
+    assert (up_to_digits(value), down_to_digits(value)) == (up, down)

@@ -142,6 +142,27 @@ def test_spent_elsewhere_counts_in_the_runs_first_plan_too():
     assert [effect.record.exact for effect in of(effects, Journal)] == [True, False, True]
 
 
+def learnt(node, first, last):
+    """Step the rounds first..last with both neighbours; return what the journal has of them."""
+    effects = []
+    for t in range(first, last + 1):
+        effects += feed(node, *from_both(t), slot(t), *plans(t + 2, t + 2))
+    return [effect.record for effect in of(effects, Journal)]
+
+
+def test_where_a_journal_is_lost_plans_count_this_run_and_the_operator_the_others():
+    parts = replace(learner(budget=6), charged_before=3)
+    node = machine(parts)
+    started(node, *plans(1, 2))
+    assert [record.exact for record in learnt(node, 1, 2)] == [False, False]  # 5 of 6 are spent
+    again = machine(parts)
+    back = PlanArrived(plan(4, LISTENING, listeners="a", named=(("a", 3), ("b", 3), ("c", 3))), 4)
+    effects = started(again, back, *plans(5, 5)) + feed(again, *from_both(4))
+    assert [effect.record.charged for effect in of(effects, Journal)] == [6]
+    feed(again, *plans(6, 6))
+    assert all(record.exact for record in learnt(again, 5, 9))
+
+
 def test_an_edge_that_is_not_provisioned_is_silent_and_stops_nobody():
     node = machine(sources=("b",), deadlines=True)
     effects = started(node, *plans(1, 2))

@@ -58,5 +58,5 @@ def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) ->
         mesh.slots.size,
         made.simulated,
         trusted_broker,
-        real_arithmetic=isinstance(made, GaussianBisr),
+        correlated=isinstance(made, GaussianBisr),
     )

@@ -64,6 +64,12 @@ def check_spending(
 ) -> None:
     """Raise the refusal of what does not go together; `mechanism` is like `laplace on the gradient`."""
     growing = isinstance(epsilon, EpsilonSettings) and epsilon.schedule == "growing"
+    if isinstance(epsilon, EpsilonSettings) and mechanism.startswith("gaussian"):
+        raise refusal(
+            "gaussian noise does not sum up to a total: must be a number, that of one release; what limits "
+            "the whole stream is budget: {epsilon: ..., delta: ...}",
+            "epsilon",
+        )
     if growing and mechanism != "laplace on the gradient":
         raise refusal(
             f"{mechanism} keeps one epsilon: must be uniform (growing is for laplace on the gradient)",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from nodes.privacy.bisr_coefficients import MOST_BANDS
+from nodes.privacy.ranges import LEAST_DELTA
 from streams.mesh_file.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
 from streams.mesh_file.settings.budget import Budget, Epsilon, check_spending
 
@@ -24,7 +25,7 @@ _USUAL: dict[str, dict[object, object]] = {
     "gaussian-bisr": {"bands": 16},
 }
 
-Delta = Annotated[float, Field(gt=0, lt=1)]
+Delta = Annotated[float, Field(ge=LEAST_DELTA, lt=1)]
 """The chance that a guarantee allows itself to fail."""
 Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
 """Over how many rounds noise is correlated."""

@@ -1,4 +1,5 @@
 import itertools
+import math
 from fractions import Fraction
 
 import pytest
@@ -8,8 +9,12 @@ from hypothesis import strategies as st
 from nodes.decimals import rounded_up
 from nodes.ledger import Ledger
 from nodes.privacy.accounting import GaussianComposition, GrowingSum, Sum
+from nodes.privacy.bisr import FINER, GaussianBisr
+from nodes.privacy.bisr_composition import BandComposition
 from nodes.privacy.composition import laplace
+from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.schedule import GrowingEpsilon
+from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.tight import Tight
 
 TENTH = Fraction(1, 10)
@@ -27,6 +32,27 @@ def test_pure_rounds_allowed_are_at_least_those_of_privacy_md_5(budget, least, r
     # there they are of a grid; here of the formula itself, solved (checked to 50 digits)
     tight = Tight("pure", TENTH, 1e-6, Fraction(budget))
     assert least <= tight.affordable(Fraction(budget)) == rounds
+
+
+@pytest.mark.parametrize("dimension", [10**6, 2**24])
+@pytest.mark.parametrize("epsilon", [1, 100])
+def test_a_budget_of_gaussian_noise_on_many_coordinates_is_counted_in_no_time(dimension, epsilon):
+    made = GaussianGradient(1.0, Fraction(epsilon), 1e-6, 1, dimension, SimulatedSampler(0, "a"))
+    composition = GaussianComposition(2 * made.grid.radius, made.scale, dimension, 1e-6)
+    ledger = Ledger(Fraction(epsilon), 1, Fraction(10 * epsilon), composition)
+    last = ledger.last_learning_round
+    assert 1 < last < 1000
+    assert composition.spent(last) <= 10 * epsilon < composition.spent(last + 1)
+    assert composition.spent(1 << 45) == math.inf
+    assert (ledger.left(1 << 45), ledger.may_learn(1, 1 << 45)) == (0.0, False)
+
+
+def test_correlated_noise_on_many_coordinates_too():
+    made = GaussianBisr(1.0, Fraction(1), 1e-6, 1, 10**6, SimulatedSampler(0, "a"), 4)
+    moved = 2 * made.grid.radius << FINER
+    composition = BandComposition(made.matrix, moved, made.scale, 10**6, 1e-6)
+    last = composition.affordable(Fraction(10))
+    assert composition.spent(last) <= 10 < composition.spent(last + 1)
 
 
 TABLE = Tight("laplace", TENTH, 1e-6, Fraction(10))

@@ -117,6 +117,15 @@ def test_a_coarse_grid_costs_more():
     assert coarse > fine * 1.01
 
 
+@pytest.mark.parametrize("coordinates", [10**6, 2**24])
+@pytest.mark.parametrize("releases", [1 << 39, 1 << 40])
+def test_so_little_noise_on_so_many_coordinates_that_nothing_is_known_costs_infinitely_much(
+    coordinates, releases
+):
+    assert gaussian(2**20, 1e6, coordinates, releases, DELTA) == math.inf
+    assert gaussian(2**20, 1e6, coordinates, 10, DELTA) < 30
+
+
 def test_without_dp_accounting_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     with pytest.raises(ValueError, match=r"pip install 'mirrormesh\[accounting\]'"):

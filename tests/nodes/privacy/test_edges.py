@@ -62,7 +62,7 @@ REFUSED = [
     ({"dimension": 2**24 + 1}, "dimension is 16777217: must be from 1 to 16777216"),
 ]
 REFUSED_DELTAS = [
-    ({"delta": 0.0}, "delta is 0.0: must be above 0 and below 1"),
+    ({"delta": 0.0}, "delta is 0.0: must be at least 1e-300 and below 1"),
     ({"delta": 1.0}, "delta is 1.0"),
     ({"delta": math.nan}, "delta is nan"),
     ({"delta": -1e-6}, "delta is -1e-06"),

@@ -1,8 +1,14 @@
+import math
+import re
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from nodes.privacy.bisr import FINER, GaussianBisr
+from nodes.privacy.calibration import gaussian_delta
 from nodes.privacy.guarantee import Guarantee
+from nodes.privacy.simulated import SimulatedSampler
 
 
 def test_the_sentence_for_count_slots() -> None:
@@ -61,6 +67,31 @@ def test_a_real_one_protects() -> None:
 def test_values_out_of_range_are_refused(settings: dict[str, object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Guarantee("laplace", **settings)  # type: ignore[arg-type] # wrong on purpose
+
+
+@pytest.mark.parametrize(("epsilon", "bands", "delta"), [(5, 64, 1e-6), (8, 64, 1e-6), (10, 16, 1e-5)])
+def test_a_record_that_moves_among_slots_which_share_noise_is_promised_no_more_than_it_gets(
+    epsilon: int, bands: int, delta: float
+) -> None:
+    """Two adjacent slots that move alike, each as far as the clip lets it: mu of the two columns' sum."""
+    made = GaussianBisr(1.0, Fraction(epsilon), delta, 1, 2, SimulatedSampler(0, "A"), bands)
+    both = np.append(made.matrix.column, 0.0) + np.append(0.0, made.matrix.column)
+    moved = 2 * int(made.theta / made.grid.step) * 2.0**FINER
+    true = gaussian_delta(2 * epsilon, moved * math.sqrt((both * both).sum()) / made.scale)
+    sentence = Guarantee(made.name, made.epsilon, delta, "time", correlated=True).sentence("A")
+    found = re.search(r"moved to another slot it is protected at epsilon = (\d+), delta = (\S+);", sentence)
+    assert found is not None
+    assert int(found[1]) == 2 * epsilon
+    assert true <= float(found[2]) == pytest.approx(delta * (1 + math.exp(epsilon)), rel=1e-5)
+    assert true > 1.3 * 2 * delta  # what independent noise would give
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "correlated"), [("8", 0.01, True), ("0.5", 0.6, False)])
+def test_where_nothing_is_proved_of_a_record_that_moves_that_is_said(
+    epsilon: str, delta: float, *, correlated: bool
+) -> None:
+    sentence = Guarantee("x", Fraction(epsilon), delta, "time", correlated=correlated).sentence("A")
+    assert "moved to another slot nothing is proved of it; a fact" in sentence
 
 
 def test_what_delta_becomes_is_said() -> None:

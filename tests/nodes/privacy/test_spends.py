@@ -76,10 +76,30 @@ def test_a_sentence_says_what_earlier_runs_do():
     apart = Reuse((spend("r0", Span("0", 0, 9)), spend("r1", Span("0", 9, 50), epsilon=2)), own).sentence()
     assert apart.startswith("Runs r0, r1 learnt from other records")
     assert "epsilon = 2 (pure)" in apart
-    assert "protects nothing" in Reuse((spend("r1", epsilon=None),), own).sentence()
+    assert (
+        "over all runs nothing is known to be protected"
+        in Reuse((spend("r1", epsilon=None),), own).sentence()
+    )
 
 
 def test_an_operators_word_is_said_to_be_one():
     own = spend("r2", Span("0", 50), open=True)
-    assert "100 rounds were charged in earlier runs, and none" in Reuse((), own, "end", 100).sentence()
-    assert "adds to its epsilon" in Reuse((), own, "reused", 100).sentence()
+    apart, again = own._replace(before=100, word="end"), own._replace(before=100, word="reused")
+    assert "100 rounds were charged in earlier runs, and none" in Reuse((), apart).sentence()
+    assert "are read again: what those runs cost a record adds to its" in Reuse((), again).sentence()
+
+
+def test_a_word_that_was_given_to_an_earlier_run_is_not_forgotten():
+    own, old = spend("r2", Span("0", 50), open=True), spend("r1", Span("0", 0, 50), before=7)
+    for word in ("end", "reused"):
+        said = Reuse((old._replace(word=word),), own).sentence()
+        assert "7 rounds were charged before run r1, and their records may be read again" in said
+    said = Reuse((old._replace(word="end"),), own._replace(word="end", before=9)).sentence()
+    assert said.count("and none of their records is read again") == 2
+
+
+def test_the_schedulers_count_is_said_to_be_its_word():
+    own = spend("r2", Span("0", 50), open=True, by_plans=True)
+    assert Reuse((), own).sentence() == (
+        "What this run had charged before its journal begins is the scheduler's count."
+    )

@@ -1,4 +1,5 @@
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,24 @@ def test_earlier_runs_are_told(file):
     keep_spend(spends_file(folder, "a"), Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True))
     out = " ".join(called(file.path, "a", "--state", folder).split())
     assert "run old: at least 7 rounds charged; epsilon 2 of a record, at least 14 of the stream" in out
+
+
+def test_all_runs_are_added_up_rounded_up(file):
+    folder = file.path.parent
+    old = Spend("old", 7, Fraction(1, 3), 0.0, 7 / 3, 0.0, (Span("0", 0, 7),))
+    for spend in (old, old._replace(run="run-1", charged=3, stream_epsilon=0.75)):
+        keep_spend(spends_file(folder, "d"), spend)
+    out = " ".join(called(file.path, "d", "--state", folder).split())
+    assert "run old: 7 rounds charged; epsilon 0.333334 of a record, 2.33334 of the stream" in out
+    assert "Run old learnt from some of the same records: over all runs each record is protected with" in out
+    assert "Together they cost epsilon 5.33334 of the whole stream." in out  # the journal says 3 of this run
+    (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
+    assert found["all_runs"] == {
+        "epsilon": pytest.approx(2 / 3),
+        "delta": 0.0,
+        "stream_epsilon": pytest.approx(3 + 7 / 3),
+        "stream_delta": 0.0,
+    }
 
 
 def test_after_the_budget_it_learns_from_nothing(tmp_path):

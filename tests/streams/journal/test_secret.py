@@ -203,3 +203,16 @@ def test_record_and_secret_outlive_kill_9_together(tmp_path):
         with opened(tmp_path / "j") as journal:
             last = journal.records()[-1].round
             assert kept(journal) == [[n, -n] for n in range(last, max(0, last - 3), -1)]
+
+
+def test_a_run_that_is_over_leaves_no_draw_behind(tmp_path):
+    with opened(tmp_path / "j") as journal:
+        for number in range(1, 4):
+            journal.append(record(number), band(number))
+        assert found(tmp_path, 3)
+        journal.forget_secret()
+        assert kept(journal) is None
+        assert journal.charged == 3
+        assert [found(tmp_path, number) for number in range(1, 4)] == [[], [], []]
+    with opened(tmp_path / "j") as journal:
+        assert journal.secret() is None

@@ -63,16 +63,17 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
         assert found.charged == 12
     (kept,) = read_spends(spends_file(tmp_path, "east"))
     assert (kept.run, kept.charged, kept.spans, kept.open) == ("r1", 12, (Span("0", end=40),), False)
-    assert kept.epsilon == 12  # a record's is at most the stream's: nobody wrote it down
+    assert (kept.epsilon, kept.stream_epsilon) == (None, math.inf)  # the price: nobody wrote it down
     journal(tmp_path, "r2", 1)  # a new run may begin
     assert put_aside(tmp_path, "east", "r2") is None
 
 
 def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_far_it_got(tmp_path):
-    opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True)
+    opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, before=3, word="end")
     keep_spend(spends_file(tmp_path, "east"), opened)
     journal(tmp_path, "r1", 12)  # killed: nobody has closed the line
-    expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, (Span("0", 5, 40),))
+    spans = (Span("0", 5, 40),)
+    expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, spans, before=3, word="end")
     assert earlier_spends(tmp_path, "east", "r2") == (expected,)
     assert earlier_spends(tmp_path, "east", "r1") == ()
     put_aside(tmp_path, "east", "r2")
@@ -85,6 +86,17 @@ def test_every_journal_of_another_run_in_the_folder_counts(tmp_path):
     journal(tmp_path, "r1", 9, node="east-2")
     found = {spend.run: spend.charged for spend in earlier_spends(tmp_path, "east", "r2")}
     assert found == {"r0": 3, "r1": 4}
+
+
+def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
+    path = spends_file(tmp_path, "east")
+    path.write_text(
+        '{"run": "r1", "charged": 7, "epsilon": "1/3", "delta": 0.0, "stream_epsilon": 2.5, '
+        '"stream_delta": 0.0, "spans": [["0", 3, null]], "open": true}\n'
+    )
+    assert read_spends(path) == (
+        Spend("r1", 7, Fraction(1, 3), 0.0, 2.5, 0.0, (Span("0", 3),), open=True, before=0, word=None),
+    )
 
 
 def test_nothing_is_forgotten_silently(tmp_path):

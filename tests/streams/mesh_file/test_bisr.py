@@ -57,7 +57,7 @@ def test_bands_are_in_the_digest_and_absent_where_there_are_none(tmp_path):
         ({"bands": 1025}, "privacy.bands: 1025: must be at most 1024"),
         ({"bands": 2.5}, "privacy.bands: 2.5: must be a whole number"),
         ({"delta": None}, "privacy.delta: null: missing: mechanism gaussian-bisr needs a number"),
-        ({"delta": 0}, "privacy.delta: 0: must be above 0"),
+        ({"delta": 0}, "privacy.delta: 0: must be at least 1e-300"),
         ({"delta": 1}, "privacy.delta: 1: must be below 1"),
         ({"epsilon": None}, "privacy.epsilon: null: missing"),
         ({"epsilon": 1e-9}, "privacy.epsilon: 1e-09: must be above 1e-08"),
@@ -111,6 +111,6 @@ def test_the_words_say_what_is_proved_and_what_is_secret(tmp_path):
     assert "exact noise of standard deviation 6.927 on each coordinate" in said["mechanism"]
     assert "correlated over 16 rounds: over many rounds it adds up to 0.21 times" in said["mechanism"]
     assert "the last 15 draws, which are secret" in said["mechanism"]
-    assert "correlated Gaussian noise (closed form) at delta = 1e-06" in said["epsilon"]
+    assert "correlated Gaussian noise (analytic) at delta = 1e-06" in said["epsilon"]
     assert "correlated over" not in dict(facts(meshed(tmp_path, bands=1), None))["mechanism"]
     assert math.isclose(made(file).noise_scale(1), 6.927, abs_tol=1e-3)

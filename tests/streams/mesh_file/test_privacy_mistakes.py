@@ -29,18 +29,12 @@ EPSILON = [
     ({"total": 0, "rounds": 5}, "0: must be a number above 0"),
     ({"total": 1, "rounds": 0}, "0: must be at least 1"),
     ({"total": 1}, "missing: must be given"),
-    (
-        {"total": 1, "rounds": 10**9},
-        (
-            '{"total": 1, "rounds": 1000000000, "schedule": "uniform"}: epsilon is 1e-09: must be above '
-            "1e-08 and at most 100000"
-        ),
-    ),
 ]
 DELTA = [
-    (0, "0: must be above 0"),
+    (0, "0: must be at least 1e-300"),
+    (1e-301, "1e-301: must be at least 1e-300"),
     (1, "1: must be below 1"),
-    (-0.5, "-0.5: must be above 0"),
+    (-0.5, "-0.5: must be at least 1e-300"),
     (1.5, "1.5: must be below 1"),
     (math.nan, "NaN: must be finite"),
     ("small", '"small": must be a number'),
@@ -114,6 +108,38 @@ def test_a_mistake_names_its_key_its_value_and_what_is_allowed(tmp_path, mechani
     if key != "budget":  # which nodes have in common
         found = mistakes(tmp_path, MECHANISMS[mechanism], {key: value})
         assert found == [f"mesh.nodes.b.{place}: {text}"]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "laplace on parameters", "l2-sphere"])
+def test_a_total_of_which_a_round_gets_too_little_is_told(tmp_path, mechanism):
+    privacy = MECHANISMS[mechanism] | {"epsilon": {"total": 1, "rounds": 10**9}}
+    (line,) = mistakes(tmp_path, privacy)
+    assert line.startswith(
+        'mesh.privacy.epsilon: {"total": 1, "rounds": 1000000000, "schedule": "uniform"}: '
+    )
+    assert line.endswith(": epsilon is 1e-09: must be above 1e-08 and at most 100000")
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "gaussian-bisr"])
+@pytest.mark.parametrize("schedule", ["uniform", "growing"])
+@pytest.mark.parametrize("rounds", [1, 1000])
+def test_a_total_that_gaussian_noise_would_not_keep_is_refused_and_a_budget_named(
+    tmp_path, mechanism, schedule, rounds
+):
+    told = (
+        "gaussian noise does not sum up to a total: must be a number, that of one release; what limits the "
+        "whole stream is budget: {epsilon: ..., delta: ...}"
+    )
+    epsilon = {"total": 10, "rounds": rounds, "schedule": schedule}
+    (line,) = mistakes(tmp_path, MECHANISMS[mechanism] | {"epsilon": epsilon})
+    assert line.startswith("mesh.privacy.epsilon: {")
+    assert line.endswith(told)
+    (line,) = mistakes(tmp_path, MECHANISMS[mechanism], {"epsilon": epsilon})
+    assert line.startswith("mesh.nodes.b.epsilon: {")
+    assert line.endswith(told)
+    own = {"mechanism": mechanism, "delta": 1e-6}
+    (line,) = mistakes(tmp_path, {"epsilon": epsilon | {"schedule": "uniform"}}, own)
+    assert line.endswith(told)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

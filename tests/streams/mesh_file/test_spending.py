@@ -109,8 +109,8 @@ MISTAKES = [
         'epsilon.schedule: "growing": laplace on the param',
     ),
     (
-        {"epsilon": GROWING, "norm": "l2"} | GAUSSIAN,
-        "gaussian on the gradient keeps one epsilon: must be uniform",
+        {"epsilon": GROWING, "mechanism": "l2-sphere", "norm": "l2"},
+        "l2-sphere on the gradient keeps one epsilon: must be uniform",
     ),
     (
         {"epsilon": GROWING, "budget": TIGHT},

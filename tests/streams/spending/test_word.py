@@ -14,7 +14,7 @@ from tests.support.accounts import journal, mesh_file, record
 )
 def test_a_word_is_needed_for_what_an_unknown_run_has_read(known, named, read, word, spent):
     ask = {"known": known, "named": named, "read": read, "word": word, "spent": spent}
-    if read and not known and not named and (word is None or spent is None):
+    if (read or named) and not known and (word is None or spent is None):
         with pytest.raises(
             UsageError, match=r"data\.a was read before, .* say --spent N, .*--from end .*--data-reused"
         ):
@@ -32,3 +32,12 @@ def test_a_folder_knows_by_a_journal_or_by_spends(tmp_path):
     (tmp_path / "b.journal").rename(tmp_path / "b.run-1.journal")
     assert knows_spends(tmp_path, "b")
     assert not knows_spends(tmp_path, "c")
+
+
+def test_a_folder_knows_nothing_by_the_journal_of_the_run_at_hand_or_of_another_node(tmp_path):
+    """The first is made before its operator is asked, and lies there when asked again."""
+    file = mesh_file(tmp_path)
+    journal(tmp_path, file, "a", None)
+    journal(tmp_path, file, "a-2", record(1))
+    (tmp_path / "a-2.journal").rename(tmp_path / "a-2.run-1.journal")
+    assert not knows_spends(tmp_path, "a")
