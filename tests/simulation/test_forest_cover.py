@@ -55,5 +55,6 @@ def test_softmax_under_every_mechanism(name):
     assert np.isfinite(summary.decision).all()
     assert np.any(summary.decision)
     assert all(node.malformed == 0 for node in summary.nodes)
-    again = run(file, rounds=6)
-    assert again.decision == summary.decision  # simulated noise
+    assert run(file, rounds=6).decision == summary.decision  # simulated noise
+    weighted = replace(file, mesh=file.mesh.model_copy(update={"class_weights": (0.1,) * 7}))
+    assert run(weighted, rounds=6).decision != summary.decision  # else it is noise alone

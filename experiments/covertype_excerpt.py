@@ -1,6 +1,6 @@
-"""How the two files beside this one were made of `covtype.data.gz`, from the address in NOTICE.md.
+"""How the excerpt of Covertype in deploy/meshes/covertype was made of the original (NOTICE.md there).
 
-    python excerpt.py covtype.data.gz
+    python experiments/covertype_excerpt.py covtype.data.gz
 
 Rows are drawn without replacement, in an order that a seed gives. The columns of one-hot digits become one
 number each: the wilderness area from 1 to 4, the soil type from 1 to 40.
@@ -32,7 +32,7 @@ def main(original: str) -> None:
     one_hot = (rows[:, 10:14].argmax(1) + 1, rows[:, 14:54].argmax(1) + 1, rows[:, 54])
     short = np.column_stack((rows[:, :10], *one_hot))
     drawn = short[np.random.default_rng(SEED).permutation(len(short))[: LEARNT + HELD_OUT]]
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1] / "deploy" / "meshes" / "covertype"
     written(folder / "covertype_train.csv.gz", drawn[:LEARNT])
     written(folder / "covertype_test.csv.gz", drawn[LEARNT:])
 
