@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nodes.losses import Hinge, Logistic, Loss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared
 from nodes.predictions import predicted, unweighted
 from nodes.softmax import Softmax
 from nodes.values import FloatArray, Observations
 
-_SIGNED, _NUMBERS = (Hinge, Logistic), (Squared,)
+_SIGNED, _NUMBERS = (Hinge, Logistic), (Absolute, Huber, Squared)
 
 
 @dataclass(frozen=True, slots=True)
