@@ -27,7 +27,7 @@ def test_a_sound_mechanism_is_not_refuted(call, exact):
     assert found["mechanism"].startswith("laplace on the gradient; each record's gradient is clipped to 0.5")
     assert found["nodes"] == "a, b, c"
     assert found["lattice"].startswith("holds: the same draws gave 100 pairs")
-    assert 0.5 < bound(found["bound"]) < 1
+    assert 0.05 < bound(found["bound"]) < 1  # a sound one is refuted once in 10,000 calls
     assert found["bound"].endswith("of one record, at 0.9999 confidence")
     assert found["claim"] == "1: not refuted (which proves nothing)"
     assert found["draws"] == "2,000 on each of two slots that differ in one record"
