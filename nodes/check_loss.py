@@ -8,6 +8,7 @@ from nodes.loss_slopes import wrong_slopes
 from nodes.losses import Loss
 from nodes.made_up import Draws
 from nodes.privacy.clipping import Norm, clip
+from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from topology.keyed import generator
 
@@ -90,16 +91,17 @@ def _shape(
 
 def _finite(loss: Loss, draw: Draws) -> Iterator[str]:
     ordinary, o = draw.decision(), draw.records(3)
+    features = dense(o.features)
     points = {
         "at a random decision": (ordinary, o),
         "at a decision of zeros": (np.zeros_like(ordinary), o),
-        "on features of zeros": (ordinary, o._replace(features=np.zeros_like(o.features))),
+        "on features of zeros": (ordinary, o._replace(features=np.zeros_like(features))),
     }
     if draw.width == draw.dimension:
-        points["where features and decision are equal"] = (o.features[0], o)
+        points["where features and decision are equal"] = (features[0], o)
     for where, (x, records) in points.items():
         with np.errstate(all="ignore"):
-            answers = {"value": loss.value(x, records), "gradients": loss.gradients(x, records)}
+            answers = {"value": loss.value(x, records), "gradients": dense(loss.gradients(x, records))}
         for name, answer in answers.items():
             if not np.isfinite(answer).all():
                 yield f"{name} is not finite {where}"
@@ -107,10 +109,11 @@ def _finite(loss: Loss, draw: Draws) -> Iterator[str]:
 
 def _apart(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(3)
-    for name, of in (("value", loss.value), ("gradients", loss.gradients)):
+    features = dense(o.features)
+    for name, of in _both(loss):
         together = of(x, o)
         alone = [
-            of(x, Observations(o.features[k : k + 1], o.labels[k : k + 1], o.present[k : k + 1]))[0]
+            of(x, Observations(features[k : k + 1], o.labels[k : k + 1], o.present[k : k + 1]))[0]
             for k in range(3)
         ]
         if not np.allclose(together, alone, rtol=1e-9, atol=1e-12):
@@ -120,26 +123,32 @@ def _apart(loss: Loss, draw: Draws) -> Iterator[str]:
 def _absent(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(2)
     here = np.array([False, True])
-    empty = Observations(o.features * here[:, None], o.labels * here, here)
-    for name, of in (("value", loss.value), ("gradients", loss.gradients)):
+    empty = Observations(dense(o.features) * here[:, None], o.labels * here, here)
+    for name, of in _both(loss):
         if of(x, empty)[0].any():
             yield f"{name} of an absent record is not 0: must be where `present` is false"
 
 
 def _steady(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(3)
-    before = [part.copy() for part in (x, *o)]
-    for name, of in (("value", loss.value), ("gradients", loss.gradients)):
+    asked = (x, dense(o.features), o.labels, o.present)
+    before = [part.copy() for part in asked]
+    for name, of in _both(loss):
         first = of(x, o)
-        if any(not np.array_equal(part, kept) for part, kept in zip((x, *o), before, strict=True)):
+        if any(not np.array_equal(part, kept) for part, kept in zip(asked, before, strict=True)):
             yield f"{name} changes its arguments"
             return
         if not np.array_equal(first, of(x, o)):
             yield f"{name} gives another answer when it is asked again: must be of its arguments alone"
 
 
+def _both(loss: Loss) -> Iterator[tuple[str, Callable[[FloatArray, Observations], FloatArray]]]:
+    yield "value", loss.value
+    yield "gradients", lambda decision, observations: dense(loss.gradients(decision, observations))
+
+
 def _clipped(loss: Loss, draw: Draws, bound: float, norm: Norm) -> Iterator[str]:
-    rows, _, broken = clip(loss.gradients(draw.decision(), draw.records(20)), bound, norm)
+    rows, _, broken = clip(dense(loss.gradients(draw.decision(), draw.records(20))), bound, norm)
     again, changed, _ = clip(rows, bound * (1 + 1e-9), norm)
     if broken or changed or not np.array_equal(rows, again):
         yield f"gradients do not stay within {bound:g} in {norm} after the mechanism's clip"

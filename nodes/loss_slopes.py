@@ -6,6 +6,7 @@ import numpy as np
 
 from nodes.losses import Loss
 from nodes.made_up import Draws
+from nodes.sparse import dense
 from nodes.values import BoolArray, FloatArray
 
 _STEP = 2.0**-20
@@ -20,7 +21,7 @@ def wrong_slopes(loss: Loss, draw: Draws) -> Iterator[str]:
     """
     for scale in (0.1, 1.0, 3.0):
         x, o = scale * draw.decision(), draw.records(_RECORDS)
-        at, gradients = loss.value(x, o), loss.gradients(x, o)
+        at, gradients = loss.value(x, o), dense(loss.gradients(x, o))
         chosen = draw.rng.permutation(draw.dimension)[:_COORDINATES]
         left, right = np.empty((len(chosen), _RECORDS)), np.empty((len(chosen), _RECORDS))
         for k, j in enumerate(chosen.tolist()):

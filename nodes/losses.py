@@ -2,6 +2,7 @@
 
 Shapes: decision (..., d) against features (..., n, d), labels and present (..., n), leading axes broadcast.
 An absent record has value 0 and a zero gradient. Where a loss has a kink, the gradient is a subgradient.
+Sparse features (n, d), with a decision (d,), give sparse gradients where the loss is of <x, a> alone.
 """
 
 from abc import ABC, abstractmethod
@@ -11,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from nodes.checks import positive
+from nodes.sparse import Rows, SparseRows, dense
 from nodes.values import FloatArray, Observations
 
 
@@ -20,8 +22,8 @@ class Loss(Protocol):
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return f at the decision, one an observation, shape (..., n)."""
 
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the gradients at the decision, shape (..., n, d)."""
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
+        """Return the gradients at the decision, shape (..., n, d); sparse for sparse features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,13 @@ class RangeLoss:
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return 1/2 | ||s - x|| - distance |^2, shape (..., n)."""
-        offsets = decision[..., None, :] - observations.features
+        offsets = decision[..., None, :] - dense(observations.features)
         residuals = np.sqrt(np.add.reduce(offsets * offsets, -1)) - observations.labels
         return np.where(observations.present, 0.5 * residuals * residuals, 0.0)
 
     def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return (1 - distance/||x - s||) (x - s), shape (..., n, d)."""
-        offsets = decision[..., None, :] - observations.features
+        offsets = decision[..., None, :] - dense(observations.features)
         norms = np.sqrt(np.add.reduce(offsets * offsets, -1))
         counts = observations.present & (norms > 0.0)
         ratios = observations.labels / np.where(counts, norms, 1.0)
@@ -65,11 +67,14 @@ class _OfTheScore(ABC):
         curve = self._curve(scores(decision, observations.features), observations.labels)
         return np.where(observations.present, curve, 0.0)
 
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
         """Return slope * a, shape (..., n, d)."""
-        slope = self._slope(scores(decision, observations.features), observations.labels)
-        gradients: FloatArray = np.where(observations.present, slope, 0.0)[..., None] * observations.features
-        return gradients
+        features = observations.features
+        slope = self._slope(scores(decision, features), observations.labels)
+        slope = np.where(observations.present, slope, 0.0)
+        if isinstance(features, SparseRows):
+            return features.scaled(slope)
+        return slope[..., None] * features
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,9 @@ class Linear(_OfTheScore):
         return np.ones_like(scores)
 
 
-def scores(decision: FloatArray, features: FloatArray) -> FloatArray:
+def scores(decision: FloatArray, features: Rows) -> FloatArray:
     """Return <x, a> of each observation, shape (..., n), without BLAS."""
+    if isinstance(features, SparseRows):
+        return features.reduced(np.add, decision[features.indices] * features.values)
     products: FloatArray = np.add.reduce(decision[..., None, :] * features, -1)
     return products

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from nodes.losses import Loss
+from nodes.sparse import Rows, dense
 from nodes.values import FloatArray, Observations
 
 ANOTHER_SHAPE = "an answer of another shape"
@@ -50,17 +51,17 @@ class OwnLoss:
 
     def _by_record(
         self,
-        of: Callable[[FloatArray, Observations], FloatArray],
+        of: Callable[[FloatArray, Observations], Rows],
         decision: FloatArray,
         observations: Observations,
         tail: tuple[int, ...],
     ) -> FloatArray:
         leading = np.broadcast_shapes(decision.shape[:-1], observations.labels.shape[:-1])
-        shape = (*leading, 1, *tail)
+        shape, features = (*leading, 1, *tail), dense(observations.features)
         rows = [np.zeros((*leading, 0, *tail))]
         for k in range(observations.labels.shape[-1]):
             one = Observations(
-                observations.features[..., k : k + 1, :].copy(),
+                features[..., k : k + 1, :].copy(),
                 observations.labels[..., k : k + 1].copy(),
                 observations.present[..., k : k + 1].copy(),
             )

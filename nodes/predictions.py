@@ -5,6 +5,7 @@ import numpy as np
 from nodes.losses import Loss, RangeLoss, scores
 from nodes.own_loss import OwnLoss
 from nodes.softmax import Softmax
+from nodes.sparse import Rows, dense
 from nodes.values import FloatArray
 from nodes.weighted import Weighted
 
@@ -14,7 +15,7 @@ def unweighted(loss: Loss) -> Loss:
     return loss.loss if isinstance(loss, Weighted) else loss
 
 
-def predicted(loss: Loss, decision: FloatArray, features: FloatArray) -> FloatArray:
+def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
     """Return what the decision (..., d) says of records with these features (..., n, p), shape (..., n).
 
     Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||. An own loss:
@@ -26,10 +27,10 @@ def predicted(loss: Loss, decision: FloatArray, features: FloatArray) -> FloatAr
         classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
         return classes
     if isinstance(loss, RangeLoss):
-        offsets = decision[..., None, :] - features
+        offsets = decision[..., None, :] - dense(features)
         distances: FloatArray = np.sqrt(np.add.reduce(offsets * offsets, -1))
         return distances
-    own = loss.predict(decision, features) if isinstance(loss, OwnLoss) else None
+    own = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
     if own is not None:
         return own
     if features.shape[-1] != decision.shape[-1]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nodes.sparse import Rows, dense
 from nodes.values import BoolArray, FloatArray, Observations
 
 
@@ -30,7 +31,7 @@ class Softmax:
 
     def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return (softmax_c - [c = y]) a for each class c, shape (..., n, C p)."""
-        features = observations.features
+        features = dense(observations.features)
         is_label = self._is_label(observations)
         known = np.logical_or.reduce(is_label, -1, keepdims=True)
         slopes = np.exp(self._logarithms(decision, features)) - is_label
@@ -38,13 +39,14 @@ class Softmax:
         gradients: FloatArray = products.reshape(*products.shape[:-2], self.classes * features.shape[-1])
         return gradients
 
-    def scores(self, decision: FloatArray, features: FloatArray) -> FloatArray:
+    def scores(self, decision: FloatArray, features: Rows) -> FloatArray:
         """Return <x_c, a> for each class, shape (..., n, C), without BLAS."""
+        features = dense(features)
         rows = decision.reshape(*decision.shape[:-1], 1, self.classes, features.shape[-1])
         scores: FloatArray = np.add.reduce(rows * features[..., None, :], -1)
         return scores
 
-    def _logarithms(self, decision: FloatArray, features: FloatArray) -> FloatArray:
+    def _logarithms(self, decision: FloatArray, features: Rows) -> FloatArray:
         """Return log softmax_c, shape (..., n, C); the largest score is taken out first: no overflow."""
         scores = self.scores(decision, features)
         below = scores - np.maximum.reduce(scores, -1, keepdims=True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from nodes.checks import finite_array
 from nodes.losses import Loss
+from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Observations
 
 
@@ -33,9 +34,12 @@ class Weighted:
         """Return the weighted loss, shape (..., n)."""
         return self._of(observations) * self.loss.value(decision, observations)
 
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the weighted gradients, shape (..., n, d)."""
-        return self._of(observations)[..., None] * self.loss.gradients(decision, observations)
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
+        """Return the weighted gradients, shape (..., n, d); sparse where the loss's are."""
+        weights, gradients = self._of(observations), self.loss.gradients(decision, observations)
+        if isinstance(gradients, SparseRows):
+            return gradients.scaled(weights)
+        return weights[..., None] * gradients
 
     def _of(self, observations: Observations) -> FloatArray:
         matches = observations.labels[..., None] == self.labels

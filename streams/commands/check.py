@@ -9,7 +9,12 @@ from nodes.check_loss import check_loss
 from streams.commands.arguments import MeshArgument
 from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.errors import MeshFileError, Problem
-from streams.mesh_file.settings.node import FileSettings, NodeSettings, OwnSourceSettings
+from streams.mesh_file.settings.node import (
+    FileSettings,
+    LocalisationSettings,
+    NodeSettings,
+    OwnSourceSettings,
+)
 from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
 from streams.terminal.wording import counted, headline, listed
@@ -62,7 +67,7 @@ def unreadable(file: MeshFile) -> list[str]:
     """Return a line for every file that a source names and that cannot be read, or holds no record."""
     wrong: list[str] = []
     for name, own in file.nodes.items():
-        if own.source is None or (isinstance(own.source, FileSettings) and own.source.path == "-"):
+        if own.source is None or getattr(own.source, "path", None) == "-":
             continue
         opened = replace(file, nodes={name: _in_order(own)})
         try:
@@ -85,15 +90,24 @@ def _look_at(file: MeshFile, name: str) -> None:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
-        last = "name" if isinstance(file.own(name).source, OwnSourceSettings) else "schema"
-        raise file.refuse(("nodes", name, "source", last), allowed)
+        raise file.refuse(("nodes", name, "source", *_decoding(file.own(name))), allowed)
     if timed and all(record.timestamp is None for record in first):
         allowed = f"reads no time in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
 
 
+def _decoding(own: NodeSettings) -> tuple[str, ...]:
+    """Return the key of what decodes the source's records; sparse ones need none."""
+    match own.source:
+        case FileSettings():
+            return ("schema",)
+        case OwnSourceSettings():
+            return ("name",)
+    return ()
+
+
 def _in_order(own: NodeSettings) -> NodeSettings:
     """Return the settings without the shuffle: the first records are enough to see."""
-    if not isinstance(own.source, FileSettings | OwnSourceSettings):
+    if own.source is None or isinstance(own.source, LocalisationSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

@@ -8,6 +8,7 @@ import numpy as np
 from nodes.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared
 from nodes.predictions import predicted, unweighted
 from nodes.softmax import Softmax
+from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 
 _SIGNED, _NUMBERS = (Hinge, Logistic), (Absolute, Huber, Squared)
@@ -30,7 +31,7 @@ class Score:
 
 
 @np.errstate(all="ignore")
-def score(loss: Loss, decision: FloatArray, features: FloatArray, labels: FloatArray) -> Score:
+def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> Score:
     """Score the decision (d,) on records (n, p) with labels (n,), by what the loss predicts."""
     loss = unweighted(loss)
     records = Observations(features, labels, np.ones(labels.shape, dtype=np.bool_))

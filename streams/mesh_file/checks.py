@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from streams.mesh_file import build
-from streams.mesh_file.fits import label_problems, own_source_problems, width_problems
+from streams.mesh_file.fits import label_problems, own_source_problems, sparse_problems, width_problems
 from streams.mesh_file.privacy_checks import privacy_problems
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, Problem
@@ -15,6 +15,7 @@ from streams.mesh_file.settings.node import (
     NodeSettings,
     OwnSourceSettings,
 )
+from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 
 
 def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
@@ -48,7 +49,7 @@ def own_problems(
     mesh: MeshSettings,
     named: tuple[str, ...],
     nodes: Mapping[str, NodeSettings],
-    held_out: FileSettings | None,
+    held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
     """Return what of the own parts does not fit the shared one; `named` are all that the file names."""
     known = ", ".join(mesh.nodes)
@@ -65,13 +66,13 @@ def own_problems(
         elif isinstance(own.source, OwnSourceSettings):
             found += own_source_problems(file, name, mesh, own.source)
         elif own.source is not None:
-            found += _schema_problems(file, path, mesh, own.source)
+            found += _file_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []
     if len(reading) > 1:
         text = f"node {reading[0]} reads standard input already: must be a file"
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
-        found += _schema_problems(file, ("held_out",), mesh, held_out)
+        found += _file_problems(file, ("held_out",), mesh, held_out)
     return found
 
 
@@ -84,6 +85,14 @@ def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
         text = "localisation is in the plane: must be 2"
         found.append(Problem(file, ("mesh", "dimension"), text, mesh.dimension))
     return found
+
+
+def _file_problems(
+    file: str, path: tuple[str, ...], mesh: MeshSettings, source: FileSettings | SparseSettings
+) -> list[Problem]:
+    if isinstance(source, LibsvmSettings | CsrSettings):
+        return sparse_problems(file, path, mesh, source)
+    return _schema_problems(file, path, mesh, source)
 
 
 def _schema_problems(

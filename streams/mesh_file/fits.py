@@ -5,6 +5,7 @@ from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import OwnSourceSettings
 from streams.mesh_file.settings.schema import LabelSettings
+from streams.mesh_file.settings.sparse import SparseSettings
 from streams.sources.own import own_source
 
 
@@ -51,7 +52,29 @@ def label_problems(
             return [Problem(file, (*path, "classes"), text)]
     elif label.classes is not None:
         return [Problem(file, (*path, "classes"), f"goes with loss softmax, not with {loss}")]
-    elif (label.positive is not None) != loss.signed:
-        need = "must say which labels are positive" if loss.signed else "must be a number"
-        return [Problem(file, path, f"{need}, for loss {loss}")]
+    else:
+        return _sign_problems(file, path, loss, signed=label.positive is not None)
     return []
+
+
+def sparse_problems(
+    file: str, path: tuple[str, ...], mesh: MeshSettings, source: SparseSettings
+) -> list[Problem]:
+    """Return what is wrong with a source of sparse records."""
+    found = []
+    if mesh.loss.takes_sparse:
+        found += _sign_problems(file, (*path, "label"), mesh.loss, signed=source.label.positive is not None)
+    else:
+        text = f"makes sparse records, and loss {mesh.loss} takes none: must be csv or json-lines"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    if mesh.slots.by == "time" and path[0] == "nodes":
+        text = "has no times: must be csv, json-lines or localisation for slots by time"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    return found
+
+
+def _sign_problems(file: str, path: tuple[str, ...], loss: LossSettings, *, signed: bool) -> list[Problem]:
+    if signed == loss.signed:
+        return []
+    need = "must say which labels are positive" if loss.signed else "must be a number"
+    return [Problem(file, path, f"{need}, for loss {loss}")]

@@ -8,13 +8,17 @@ from functools import partial
 
 import numpy as np
 
+from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh_file.settings.privacy import TimeSlots
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh_file.settings.sparse import CsrSettings, SparseSettings
+from streams.sources.csr import NotCsr, csr_lines
 from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
+from streams.sources.libsvm import LibsvmDecoder, rows_of
 from streams.sources.lines import lines, ordered
 from streams.sources.localisation import measurements, sensor
 from streams.sources.own import OwnDecoder
@@ -49,13 +53,15 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         return Source(map(RawRecord, records), own)
     found, decoder = _opened(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
-    if isinstance(file.mesh.slots, TimeSlots):
+    if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
         return Source((RawRecord(line, decoder.timestamp(line)) for line in chosen), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
 
-def held_out(file: MeshFile) -> tuple[FloatArray, FloatArray]:
-    """Return the held-out records, features (n, d) and labels (n,); what cannot be decoded is left out.
+def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
+    """Return the held-out records, features (n, d), sparse where the source is, and labels (n,).
+
+    What cannot be decoded is left out.
 
     Raises MeshFileError where there are none.
     """
@@ -66,7 +72,8 @@ def held_out(file: MeshFile) -> tuple[FloatArray, FloatArray]:
     decoded = [pair for pair in map(decoder.decode, chosen) if pair is not None]
     if not decoded:
         raise file.refuse(("held_out", "path"), f"{file.held_out.path} holds no record that can be decoded")
-    return np.array([features for features, _ in decoded]), np.array([label for _, label in decoded])
+    rows, labels = [row for row, _ in decoded], np.array([label for _, label in decoded])
+    return rows_of(rows, decoder.dimension), labels
 
 
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
@@ -91,10 +98,14 @@ def decoder(file: MeshFile, node: str) -> Decoder:
         return SchemaDecoder(_MEASURED, json_fields)
     if isinstance(settings, OwnSourceSettings):
         return OwnDecoder(settings.name, node)
-    return _decoder(file, settings, ("nodes", node, "source"))
+    if isinstance(settings, FileSettings):
+        return _decoder(file, settings, ("nodes", node, "source"))
+    return LibsvmDecoder(settings, file.mesh.dimension)
 
 
-def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings | OwnSourceSettings:
+def _source(
+    file: MeshFile, node: str
+) -> FileSettings | SparseSettings | LocalisationSettings | OwnSourceSettings:
     settings = file.own(node).source
     if settings is None:
         raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")
@@ -102,10 +113,12 @@ def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings | 
 
 
 def _opened(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...]
-) -> tuple[Iterator[bytes], SchemaDecoder]:
+    file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
     """Return the lines of a file, after its header where it has one, and their decoder."""
     found = _lines(file, settings, path)
+    if not isinstance(settings, FileSettings):
+        return found, LibsvmDecoder(settings, file.mesh.dimension)
     if settings.kind == "csv" and settings.columns is None:
         return found, _with_header(file, settings, path, next(found, None))
     return found, _decoder(file, settings, path)
@@ -143,9 +156,16 @@ def _of_columns(
     return SchemaDecoder(settings.record, csv_fields(columns))
 
 
-def _lines(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+def _lines(file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]) -> Iterator[bytes]:
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
+    if isinstance(settings, CsrSettings):
+        try:
+            return csr_lines(settings.path, settings, file.mesh.dimension)
+        except NotCsr as error:
+            raise file.refuse((*path, "path"), str(error), settings.path) from None
+        except OSError as error:
+            raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
     return _guarded(file, settings.path, path)
 
 

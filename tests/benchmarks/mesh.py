@@ -2,7 +2,8 @@
 
 A ring of six, simulated noise, journals in memory, d = 2 (range loss) and d = 55 (hinge loss), raw records:
 rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six
-times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8.
+times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8,
+and sparse records against dense ones.
 """
 
 import platform
@@ -34,6 +35,7 @@ from streams.memory.mesh import MemoryMesh, MeshParts
 from streams.memory.node import NodeParts
 from streams.sources.record import RawRecord
 from streams.topics import MeshTopics
+from tests.benchmarks import sparse
 from tests.benchmarks.metrics import measure_metrics
 from topology.graphs import from_edges, ring
 from topology.keyed import generator
@@ -222,6 +224,7 @@ def main() -> None:
         measure_mesh(dimension)
     measure_topology()
     measure_metrics()
+    sparse.main()
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support import reuters
+
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"
 NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
 ROUNDS = 12
 """So many, where a test runs all of them."""
 
-STAND_INS: dict[str, Callable[[Path], dict[str, str]]] = {}
+STAND_INS: dict[str, Callable[[Path], dict[str, str]]] = {"money-fx": reuters.stand_in}
 """For an example whose data are not shipped: makes data of its kind in a folder, and returns the environment
 variables that lead there."""
 

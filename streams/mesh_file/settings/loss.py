@@ -31,6 +31,11 @@ class LossSettings(Choice):
         return self.hinge or self.logistic
 
     @property
+    def takes_sparse(self) -> bool:
+        """Whether sparse records have sparse gradients: where the loss is of one score <x, a> alone."""
+        return not self.range_ and self.softmax is None and self.own is None
+
+    @property
     def decisions_per_feature(self) -> int:
         """How many numbers are learnt for each feature."""
         return self.softmax or 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.examples import MESHES, NAMES
+from tests.support.examples import MESHES, NAMES, example
 
 
 def test_the_list_names_every_example_with_a_sentence(call):
@@ -13,7 +13,8 @@ def test_the_list_names_every_example_with_a_sentence(call):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_written_with_its_data_and_checks(call, tmp_path, name):
+def test_an_example_is_written_with_its_data_and_checks(call, tmp_path, tmp_path_factory, monkeypatch, name):
+    example(name, tmp_path_factory.mktemp("data"), monkeypatch)  # what does not come with it
     assert call("init", "--example", name).code == 0
     assert (tmp_path / f"{name}.yaml").read_bytes() == (MESHES / f"{name}.yaml").read_bytes()
     outcome = call("check", f"{name}.yaml")

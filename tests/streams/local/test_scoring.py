@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from nodes.losses import Hinge, Logistic, RangeLoss, Squared
 from nodes.own_loss import OwnLoss
 from nodes.softmax import Softmax
+from nodes.sparse import SparseRows
 from nodes.weighted import Weighted
 from streams.local.scoring import Score, auc, score
 
@@ -74,3 +75,11 @@ def test_a_loss_that_has_no_number_has_none():
     told = []
     assert score(OwnLoss(Broken(), told.append), np.ones(1), huge, np.zeros(2)) == Score("other", 2, None)
     assert set(told) == {"ValueError"}
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Weighted(Hinge(), np.array([-1.0, 1.0]), np.ones(2)), Squared()])
+def test_sparse_records_are_scored_as_the_same_ones_dense(loss):
+    random = np.random.default_rng(3)
+    decision, labels = random.normal(size=9), np.where(random.random(40) < 0.4, 1.0, -1.0)
+    rows = SparseRows(np.arange(0, 81, 2), np.tile([1, 4, 0, 8], 20), random.normal(size=80), 9)
+    assert score(loss, decision, rows, labels) == score(loss, decision, rows.dense(), labels)

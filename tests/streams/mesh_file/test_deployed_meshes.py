@@ -8,7 +8,7 @@ import pytest
 
 from experiments import experts
 from streams.mesh_file import build
-from streams.mesh_file.file import load
+from streams.mesh_file.file import MeshFileError, load
 from streams.sources.opening import held_out, open_source
 from tests.support.examples import MESHES, NAMES, example
 
@@ -18,6 +18,7 @@ EVERY = {
     "forest-cover",
     "income",
     "income-gaussian",
+    "money-fx",
     "tracking",
     "tracking-mahalanobis",
     "tracking-paper",
@@ -102,3 +103,14 @@ def test_every_held_out_row_is_decoded():
     assert features.shape == (16_281, 48)
     assert (labels > 0).sum() == 3_846
     assert np.sqrt((features**2).sum(-1)).max() <= 1 + 1e-12
+
+
+def test_the_texts_are_shared_in_one_pass_and_without_them_a_line_says_what_to_set(tmp_path, monkeypatch):
+    file = load(example("money-fx", tmp_path, monkeypatch))
+    parts = [sum(1 for _ in open_source(file, node, 0).records) for node in file.mesh.nodes]
+    assert sum(parts) == 7_770
+    assert file.mesh.rounds == min(parts) // file.mesh.slots.size
+    features, _ = held_out(file)
+    assert features.shape == (3_299, 8_315)
+    with pytest.raises(MeshFileError, match=r"held_out.path: .* no variable MIRRORMESH_DATA: set it"):
+        load(MESHES / "money-fx.yaml", {})

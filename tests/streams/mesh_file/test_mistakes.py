@@ -47,6 +47,8 @@ MESH_KEYS = "must be a mapping with keys among"
 SHUFFLED = BASE["nodes"]["a"]["source"] | {"path": "-", "shuffle": True}
 BROKER = {"servers": "one:9092"}
 
+KINDS = "must be csv or json-lines or libsvm or csr or localisation or own"
+
 MISTAKES = [
     # what belongs to the mesh
     ("mesh", REMOVED, "must be a mapping with keys mesh and nodes"),
@@ -87,7 +89,7 @@ MISTAKES = [
     ("mesh.loss", {"softmax": 2}, f"{SCHEMA}.label: must have classes, 2 of them, for loss softmax"),
     ("mesh.class_weights", [1, 2], "mesh.class_weights: [1, 2]: goes with loss hinge, logistic or softmax"),
     ("mesh.class_weights", [1, 0], "mesh.class_weights[1]: 0: must be above 0"),
-    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc or dola'),
+    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc, dola or sparse-dola'),
     ("mesh.algorithm.constraint", {"l3-ball": 1}, 'constraint: {"l3-ball": 1}: must be one of simplex, {l1-'),
     ("mesh.algorithm.constraint", "l1-ball", 'mesh.algorithm.constraint: "l1-ball": must be one of simplex'),
     ("mesh.algorithm.constraint", {"l1-ball": 0}, "mesh.algorithm.constraint.l1-ball: 0: must be above 0"),
@@ -160,7 +162,7 @@ MISTAKES = [
     ("nodes.a.private_endpoint", 70000, "private_endpoint: 70000: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", 9201.0, "private_endpoint: 9201.0: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", True, "private_endpoint: true: must be a port, or address:port, with a"),
-    ("nodes.a.source.kind", "tsv", 'nodes.a.source.kind: "tsv": must be csv or json-lines or localisation'),
+    ("nodes.a.source.kind", "tsv", 'source.kind: "tsv": must be csv or json-lines or libsvm or csr or local'),
     ("nodes.a.source.columns", ["x", "x"], "x is named twice"),
     ("nodes.a.source.columns", [], "nodes.a.source.columns: []: must not be empty"),
     ("brokers", {"data": {"servers": "here:1"}}, "brokers.mesh: missing: must be given"),
@@ -233,7 +235,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
         "mesh.yaml: mesh.horizon: 1: must be at least 4",
         'mesh.yaml: mesh.seed: "x": must be a whole number',
-        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation or own',
+        f'mesh.yaml: nodes.a.source.kind: "tsv": {KINDS}',
     ]
 
 
