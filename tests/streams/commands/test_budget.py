@@ -12,6 +12,8 @@ from streams.commands.usage import UsageError
 from streams.journal.file import JournalError
 from streams.journal.spends import keep_spend, spends_file
 from streams.mesh_file.settings.errors import MeshFileError
+from streams.spending.account import Standing, account
+from streams.terminal.spent import facts
 from tests.support.accounts import journal, mesh_file, record
 
 ALL = "abcd"
@@ -111,3 +113,18 @@ def test_mistakes_are_one_clear_line(file, tmp_path):
     Path(tmp_path / "a.journal").write_bytes(b"no journal")
     with pytest.raises(JournalError, match=r"a\.journal"):
         called(file.path, "a", "--state", tmp_path)
+
+
+def test_what_plans_cannot_know_is_said(file):
+    by_plans = dict(facts(account(file, "a", Standing(4, 4, exactly=False)), "run-1"))
+    assert by_plans["node"].startswith("a: 4 rounds charged in this run at most (by the plans")
+    assert "if it was started with --spent, that many more" in by_plans["node"]
+    by_journal = dict(facts(account(file, "a", Standing(4, 4, exactly=True)), "run-1"))
+    assert by_journal["node"] == "a: 4 rounds charged, 4 stepped"
+
+
+def test_a_stream_of_which_no_bound_is_known_still_protects_a_record(file):
+    known = account(file, "a", Standing(4, 4, exactly=True))
+    said = dict(facts(known._replace(spent=None), "run-1"))
+    assert said["record"].startswith("epsilon 0.25 of one record")
+    assert said["spent"].startswith("more of the whole stream than is known (stream level")
