@@ -1,7 +1,7 @@
 """The localisation example (Zhou, Li 2025, section 5) on the engine: its graphs, data, and network regret."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,10 @@ NODES = 6
 PRINTED_STEP = 1 / 6
 PRINTED_BOUND = 3.0
 """theta: the largest distance between a decision and what a sensor measures, about."""
+
+OURS = {"mechanism": "l2-sphere", "gradient_bound": 1 / 128}
+OURS_STEP = 128 / 3
+"""What `mirrormesh tune --synthetic` proposes for these graphs at epsilon = 1 and T = 500."""
 
 
 def _matrices() -> list[Mapping[str, Any]]:
@@ -72,8 +76,9 @@ def printed_regret(
     epsilon: float | None,
     mirror_map: Any = "euclidean",
     step: float = PRINTED_STEP,
+    index: Literal["printed", "made"] = "printed",
 ) -> dict[str, FloatArray]:
-    """Return R_t^i/t of the algorithm as printed, shape (T, N): misindexed noise, nothing clipped."""
+    """Return R_t^i/t of the algorithm as printed, shape (T, N): nothing clipped; `index`: of the noise."""
     features, labels = measured(seed, rounds)
     mesh = settings(
         NODES,
@@ -91,6 +96,7 @@ def printed_regret(
         PRINTED_BOUND,
         epsilon,
         seed,
+        index,
     )
     found = [step.decision for step in printed.steps(slots(features, labels))]
     return {"regret": averaged(np.stack(found), features, labels)}
