@@ -54,12 +54,20 @@ def held_out(file: MeshFile) -> tuple[FloatArray, FloatArray]:
     """
     if file.held_out is None:
         raise file.refuse(("held_out",), "missing: must be given to score decisions")
-    found, decoder = _opened(file, file.held_out, ("held_out",))
-    chosen = ordered(found, 0, shuffle=False, take=file.held_out.take)
-    decoded = [pair for pair in map(decoder.decode, chosen) if pair is not None]
-    if not decoded:
-        raise file.refuse(("held_out", "path"), f"{file.held_out.path} holds no record that can be decoded")
-    return np.array([features for features, _ in decoded]), np.array([label for _, label in decoded])
+    return decoded(file, file.held_out, ("held_out",))
+
+
+def decoded(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> tuple[FloatArray, FloatArray]:
+    """Return all records of a file, features (n, d) and labels (n,); what cannot be decoded is left out.
+
+    Raises MeshFileError, which names `path`, where there are none.
+    """
+    found, decoder = _opened(file, settings, path)
+    chosen = ordered(found, 0, shuffle=False, take=settings.take)
+    pairs = [pair for pair in map(decoder.decode, chosen) if pair is not None]
+    if not pairs:
+        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded")
+    return np.array([features for features, _ in pairs]), np.array([label for _, label in pairs])
 
 
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
