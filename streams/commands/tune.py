@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from nodes.losses import Hinge, Logistic, RangeLoss, Squared
+from nodes.values import FloatArray
 from streams.commands.arguments import MeshArgument
 from streams.commands.usage import UsageError
 from streams.mesh_file import build
@@ -47,15 +49,18 @@ def tune(
         ),
     ] = None,
     slot_size: Annotated[bool, typer.Option("--slot-size", help="Try other slot sizes too.")] = False,
+    by_auc: Annotated[
+        bool, typer.Option("--auc", help="Go by the last decisions' AUC on the pilot, not by mean loss.")
+    ] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Runs of each trial.")] = 4,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of pilot, noise and schedule.")] = 1,
 ) -> None:
     """Propose gradient_bound and step size, from PUBLIC records or made-up ones.
 
     Tries settings on the pilot, drawn with replacement to as many records as the mesh is to learn from, under
-    the mesh file's mechanism (simulated noise), and walks to less mean loss by factors of four, then of two,
-    from what the mesh file says until nothing near is better. Prints what was tried and the lines to take
-    over. Nothing of the nodes' own records is read.
+    the mesh file's mechanism (simulated noise), and walks to less mean loss (or, with --auc, to a better
+    ranking) by factors of four, then of two, from what the mesh file says, until nothing near is better.
+    Prints what was tried and the lines to take over. Nothing of the nodes' own records is read.
 
     \b
     Examples:
@@ -69,11 +74,11 @@ def tune(
     source = made_up_like(file, seed) if pilot is None else from_file(file, pilot)
     settings = file.mesh
     total = records or (settings.rounds or 1000) * settings.slots.size
-    trials = Trials(settings, source, total, runs, seed)
+    trials = Trials(settings, source, total, runs, seed, labelled(source) if by_auc else None)
     say(console, PUBLIC, "bold red")
     with progress_bar(MOST) as advance:
         tried = walk(Setting.of(settings), trials.loss, sizes=slot_size, report=advance)
-    report(console, file, tried, total)
+    report(console, file, tried, "1 - AUC" if by_auc else "mean loss", total)
 
 
 def made_up_like(file: MeshFile, seed: int) -> Pilot:
@@ -103,7 +108,14 @@ def from_file(file: MeshFile, pilot: Path) -> Pilot:
     )
 
 
-def report(console: Console, file: MeshFile, tried: dict[Setting, float], records: int) -> None:
+def labelled(pilot: Pilot) -> tuple[FloatArray, FloatArray]:
+    """Return the pilot's rows and labels. Raises UsageError unless these are of two signs."""
+    if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
+        raise UsageError("--auc: the pilot must have labels of both signs")
+    return pilot.features, pilot.labels
+
+
+def report(console: Console, file: MeshFile, tried: dict[Setting, float], measure: str, records: int) -> None:
     """Print the best of what was tried, and the lines to take over."""
     chosen, start = best(tried), Setting.of(file.mesh)
     ranked = sorted(tried, key=tried.__getitem__)
@@ -118,8 +130,8 @@ def report(console: Console, file: MeshFile, tried: dict[Setting, float], record
         for setting in ranked
         if setting in {*ranked[:SHOWN], chosen, start}
     ]
-    title = f"{len(tried)} settings tried, the best first: mean loss, {records:,} records a node"
-    console.print(table(("gradient_bound", "a of step_size", "slot size", "mean loss", ""), rows, title))
+    title = f"{len(tried)} settings tried, the best first; {records:,} records a node"
+    console.print(table(("gradient_bound", "a of step_size", "slot size", measure, ""), rows, title))
     rule = file.mesh.algorithm.step_size
     more = "" if rule.b is None else f", b: {rule.b:g}"
     if chosen == start:

@@ -1,15 +1,17 @@
 """One setting tried on a pilot: the mean loss, online, of every node's decisions on all nodes' records."""
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from itertools import tee
 
 import numpy as np
 
 from nodes.engine import Engine
-from nodes.losses import Loss
+from nodes.losses import Loss, scores
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray, Observations
+from streams.local.scoring import auc
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import PrivacyOverrides
@@ -49,19 +51,23 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What every setting is tried on: `runs` runs, in each of which a node learns from so many records."""
+    """What every setting is tried on: `runs` runs, in each of which a node learns from so many records.
+
+    `labelled`: records (n, p) with labels (n,) of both signs, to rank with the last decisions instead.
+    """
 
     mesh: MeshSettings
     pilot: Pilot
     records: int
     runs: int
     seed: int
+    labelled: tuple[FloatArray, FloatArray] | None = None
 
     def loss(self, setting: Setting) -> float:
         """Return the mean loss over runs, rounds and nodes; infinite where the records fill no slot.
 
-        In each round decisions are scored before they are learnt from, as on a live mesh. Every setting meets
-        the same seeds.
+        In each round decisions are scored before they are learnt from, as on a live mesh. With `labelled`:
+        1 - AUC of the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
         """
         mesh = setting.applied(self.mesh)
         rounds, nodes = self.records // setting.size, len(mesh.nodes)
@@ -70,7 +76,11 @@ class Trials:
         schedule = Copies(build.schedule(mesh, self.seed), self.runs)
         sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
         engine = Engine(build.learner(mesh, min(mesh.nodes), sampler), schedule)
-        learnt, scored = tee(self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed))
+        slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
+        if self.labelled is not None:
+            (last,) = deque(engine.steps(slots), maxlen=1)
+            return _misranked(last.decision.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
+        learnt, scored = tee(slots)
         total = sum(
             _mean_loss(engine.learner.loss, step.decision, slot, self.runs)
             for step, slot in zip(engine.steps(learnt), scored, strict=True)
@@ -90,3 +100,9 @@ def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int)
         present.reshape(runs, 1, -1),
     )
     return float(loss.value(decisions.reshape(runs, nodes, -1), pooled).mean())
+
+
+def _misranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> float:
+    """Return the mean of 1 - AUC of decisions (R, d); infinite where the labels are all of one sign."""
+    found = [auc(scores(decision, features), labels) for decision in decisions]
+    return math.inf if None in found else 1.0 - sum(one or 0.0 for one in found) / len(found)

@@ -18,7 +18,8 @@ def walk(
     """Return the losses of all settings tried, the best among them.
 
     From the best so far its neighbours are tried: clip, step and (`sizes`) slot size, each times or over the
-    stride, and the two that keep clip times step. `report` takes the number of trials done.
+    stride, the two that keep clip times step, and the two that keep step over size: larger slots are fewer.
+    `report` takes the number of trials done.
     """
     tried: dict[Setting, float] = {}
 
@@ -58,5 +59,7 @@ def _neighbours(middle: Setting, stride: int, *, sizes: bool) -> Iterator[Settin
     yield Setting(bound * stride, step, size)
     if sizes:
         yield Setting(bound, step, size * stride)
+        yield Setting(bound, step * stride, size * stride)
         if size >= stride:
             yield Setting(bound, step, size // stride)
+            yield Setting(bound, step / stride, size // stride)

@@ -79,3 +79,13 @@ def test_a_loss_without_made_up_records_says_so(tmp_path, call):
     done = call("tune", written(tmp_path, tree), "--synthetic")
     assert done.code == 2
     assert "no made-up records for loss range" in done.err
+
+
+def test_auc_needs_labels_of_two_signs(tmp_path, call):
+    done = call("tune", written(tmp_path, changed()), "--synthetic", "--auc", *TRIED)
+    assert done.code == 2
+    assert done.err.startswith("--auc: the pilot must have labels of both signs")
+    path, pilot = adult(tmp_path)
+    ranked = call("tune", path, "--pilot", pilot, "--auc", *TRIED)
+    assert ranked.code == 0, ranked.err
+    assert "1 - AUC" in ranked.out

@@ -82,3 +82,16 @@ def test_too_few_records_for_a_slot_are_an_infinite_loss(tmp_path):
     assert Trials(mesh, pilot, 10, 1, 0).loss(Setting(1.0, 1.0, 10)) == Hinge().value(
         np.zeros(2), Observations(np.ones((1, 2)), np.ones(1), np.ones(1, np.bool_))
     )
+
+
+def test_by_auc_a_better_ranking_is_less(tmp_path):
+    mesh = loaded(tmp_path, changed(loss="hinge", privacy={"mechanism": "none"}) | {"nodes": {}}).mesh
+    pilot = made_up(2, "signs", 4, 500)
+    rows = (pilot.features, pilot.labels)
+    learnt = Trials(mesh, pilot, 200, 2, 0, rows).loss(Setting(1.0, 1.0, 1))
+    assert learnt < 0.2
+    assert Trials(mesh, Resampled(pilot.features, -pilot.labels), 200, 2, 0, rows).loss(
+        Setting(1.0, 1.0, 1)
+    ) == pytest.approx(1 - learnt, abs=0.05)
+    one_sign = (pilot.features, np.ones(500))
+    assert Trials(mesh, pilot, 20, 1, 0, one_sign).loss(Setting(1.0, 1.0, 1)) == math.inf
