@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := topology nodes streams tests experiments grafana
 WORKERS ?= auto
 
-.PHONY: help demo test lint format bench bench-kafka lock clean
+.PHONY: help demo test lint format bench bench-kafka bench-utility lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -39,6 +39,9 @@ bench: .venv/installed  ## speed, as ratios in one run
 
 bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about four minutes
 	@$(BIN)/python -m tests.benchmarks.kafka
+
+bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
+	@$(BIN)/mirrormesh experiment run utility --output experiments
 
 lock: .venv/installed   ## show what is installed, to update requirements.lock from
 	@$(BIN)/python -m pip freeze --exclude-editable

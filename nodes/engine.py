@@ -6,6 +6,7 @@ Nodes do what they do on a bus when nobody is late: the same `decide`, `update` 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from nodes.learner import Learner, Lesson
 from nodes.mixing import Mixing
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, Observations, Release
-from topology.schedules import Schedule
+from topology.schedules import CACHED, Schedule
 
 
 class Step(NamedTuple):
@@ -43,12 +44,9 @@ class Engine:
         nodes = self.schedule.graph.nodes
         releases = Release(np.tile(algorithm.start, (len(nodes), 1)))
         charged, secret = learner.charged_before, None
-        mixing, last = None, None
+        mixing = lru_cache(CACHED)(Mixing)  # by the weights' identity: a schedule keeps what comes again
         for round, observations in enumerate(slots, 1):
-            weights = self.schedule.weights(round, nodes)
-            if mixing is None or weights is not last:
-                mixing, last = Mixing(weights), weights
-            consensus = Consensus(mixing(releases))
+            consensus = Consensus(mixing(self.schedule.weights(round, nodes))(releases))
             decision = algorithm.decide(round, consensus)
             lesson = learner.learn(round, consensus, decision, Private(observations), charged, secret)
             yield Step(round, releases, consensus, decision, lesson)

@@ -20,6 +20,7 @@ from streams.commands.plan import plan
 from streams.commands.provision import provision
 from streams.commands.run import run
 from streams.commands.scheduler import scheduler
+from streams.commands.tune import tune
 from streams.commands.up import up
 from streams.commands.usage import UsageError
 from streams.journal.journal import JournalError
@@ -68,7 +69,7 @@ def _mirrormesh(
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget):
+for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget, tune):
     app.command()(command)
 app.add_typer(audit, name="audit")
 app.add_typer(experiment, name="experiment")

@@ -67,7 +67,8 @@ def _stacked(found: list[Measured]) -> Measured:
 @cache
 def _version(file: str) -> str:
     """Return a digest of all code that a run goes through."""
-    folders = (ROOT / "topology", ROOT / "nodes", ROOT / "experiments" / "harness")
+    names = ("topology", "nodes", "streams/tuning", "experiments/harness")
+    folders = [ROOT / name for name in names]
     files = [Path(file), *sorted(path for folder in folders for path in folder.rglob("*.py"))]
     digest = hashlib.sha256(np.__version__.encode())
     for path in files:

@@ -12,7 +12,12 @@ from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
+from streams.mesh_file.settings.node import (
+    FileSettings,
+    HeldOutSettings,
+    LocalisationSettings,
+    OwnSourceSettings,
+)
 from streams.mesh_file.settings.privacy import TimeSlots
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh_file.settings.sparse import CsrSettings, SparseSettings
@@ -67,12 +72,20 @@ def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
     """
     if file.held_out is None:
         raise file.refuse(("held_out",), "missing: must be given to score decisions")
-    found, decoder = _opened(file, file.held_out, ("held_out",))
-    chosen = ordered(found, 0, shuffle=False, take=file.held_out.take)
-    decoded = [pair for pair in map(decoder.decode, chosen) if pair is not None]
-    if not decoded:
-        raise file.refuse(("held_out", "path"), f"{file.held_out.path} holds no record that can be decoded")
-    rows, labels = [row for row, _ in decoded], np.array([label for _, label in decoded])
+    return decoded(file, file.held_out, ("held_out",))
+
+
+def decoded(file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...]) -> tuple[Rows, FloatArray]:
+    """Return all records of a file, features (n, d) and labels (n,); what cannot be decoded is left out.
+
+    Raises MeshFileError, which names `path`, where there are none.
+    """
+    found, decoder = _opened(file, settings, path)
+    chosen = ordered(found, 0, shuffle=False, take=settings.take)
+    pairs = [pair for pair in map(decoder.decode, chosen) if pair is not None]
+    if not pairs:
+        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded")
+    rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
     return rows_of(rows, decoder.dimension), labels
 
 

@@ -35,7 +35,7 @@ from streams.memory.mesh import MemoryMesh, MeshParts
 from streams.memory.node import NodeParts
 from streams.sources.record import RawRecord
 from streams.topics import MeshTopics
-from tests.benchmarks import sparse
+from tests.benchmarks import engine, sparse
 from tests.benchmarks.metrics import measure_metrics
 from topology.graphs import from_edges, ring
 from topology.keyed import generator
@@ -224,6 +224,7 @@ def main() -> None:
         measure_mesh(dimension)
     measure_topology()
     measure_metrics()
+    engine.main()
     sparse.main()
 
 

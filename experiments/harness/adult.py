@@ -1,0 +1,110 @@
+"""Adult as `income.yaml` reads it: a part declared public and left out, the rest dealt to four nodes."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.harness.meshes import settings
+from nodes.engine import Engine
+from nodes.losses import scores
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.sparse import dense
+from nodes.values import FloatArray, Observations
+from streams.local.scoring import auc
+from streams.mesh_file import build
+from streams.mesh_file.examples import example_mesh
+from streams.mesh_file.file import load
+from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh_file.settings.node import FileSettings
+from streams.sources.opening import decoded, held_out
+from streams.tuning.trials import Setting
+from topology.copies import Copies
+from topology.keyed import generator
+
+NODES = 4
+PUBLIC = 0.05
+"""The share of the training rows that is declared public: for tuning alone."""
+
+
+class Adult(NamedTuple):
+    """Features (n, 48) and labels (n,) of each part."""
+
+    pilot: tuple[FloatArray, FloatArray]
+    train: tuple[FloatArray, FloatArray]
+    test: tuple[FloatArray, FloatArray]
+
+
+@cache
+def adult() -> Adult:
+    """Return the parts; which rows are public is a function of a seed of its own."""
+    file = load(example_mesh("income.yaml"))
+    source = file.own("bank-1").source
+    if not isinstance(source, FileSettings):
+        raise TypeError("income.yaml reads no file")
+    whole = source.model_copy(update={"take": None, "shuffle": False})
+    rows, labels = decoded(file, whole, ("nodes", "bank-1", "source"))
+    features = dense(rows)
+    order = generator("public part", 0).permutation(len(labels))
+    test, test_labels = held_out(file)
+    public, rest = np.split(order, [int(PUBLIC * len(labels))])
+    return Adult(
+        (features[public], labels[public]), (features[rest], labels[rest]), (dense(test), test_labels)
+    )
+
+
+def mesh(privacy: Mapping[str, Any], size: int) -> MeshSettings:
+    """Return four nodes on a ring with the set of `income.yaml`, step a = 1, before tuning."""
+    return settings(
+        NODES,
+        48,
+        algorithm={
+            "name": "dpdo-nc",
+            "constraint": {"l2-ball": 10},
+            "step_size": {"rule": "inverse-sqrt", "a": 10.0},
+        },
+        loss="hinge",
+        slots={"by": "count", "size": size},
+        privacy=dict(privacy),
+        topology={"graph": "ring"},
+    )
+
+
+def one_pass(
+    mesh: MeshSettings, chosen: Setting, runs: int, records: int, seed: int
+) -> dict[str, FloatArray]:
+    """Return AUC and accuracy of each run, shape (R,), on the test rows; so many records a node, once.
+
+    Of the mean of the nodes' last decisions; `_averaged`: of the mean of their decisions over all rounds.
+    """
+    mesh = chosen.applied(mesh)
+    schedule = Copies(build.schedule(mesh, seed), runs)
+    learner = build.learner(mesh, min(mesh.nodes), SimulatedSampler(seed, schedule.graph.nodes))
+    total = np.zeros((runs, mesh.dimension))
+    last, rounds = total, 0
+    for step in Engine(learner, schedule).steps(_dealt(seed, runs, chosen.size, records)):
+        last = step.decision.reshape(runs, NODES, -1).mean(1)
+        total, rounds = total + last, rounds + 1
+    return _scored(last, "") | _scored(total / rounds, "_averaged")
+
+
+def _dealt(seed: int, runs: int, size: int, records: int) -> Iterator[Observations]:
+    """Yield slots (R N, h, p): each run has an order of its own."""
+    features, labels = adult().train
+    rounds = min(len(labels) // NODES, records) // size
+    orders = [generator("order", seed, run).permutation(len(labels)) for run in range(runs)]
+    present = np.ones((runs * NODES, size), np.bool_)
+    for round in range(rounds):
+        part = slice(round * NODES * size, (round + 1) * NODES * size)
+        chosen = np.concatenate([order[part].reshape(NODES, size) for order in orders])
+        yield Observations(features[chosen], labels[chosen], present)
+
+
+def _scored(decisions: FloatArray, suffix: str) -> dict[str, FloatArray]:
+    features, labels = adult().test
+    margins = [scores(decision, features) for decision in decisions]
+    return {
+        f"auc{suffix}": np.array([auc(one, labels) for one in margins], np.float64),
+        f"accuracy{suffix}": np.array([(np.where(one > 0, 1.0, -1.0) == labels).mean() for one in margins]),
+    }

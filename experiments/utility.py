@@ -1,0 +1,128 @@
+"""What each mechanism leaves of the utility, at epsilon = 1 of a record for its whole stream.
+
+Localisation: network regret/T, the largest of a node, 50 runs; Adult: hinge loss, four nodes, one pass, ten
+runs. Clip, step and (Adult) slot size are what the rule of `mirrormesh tune` finds on a pilot: other targets
+with other coins; a twentieth of Adult's training rows, declared public and left out of the runs. The paper's
+own form and step stand beside them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments.harness.adult import adult, mesh, one_pass
+from experiments.harness.figures import Curve, draw, table
+from experiments.harness.localisation import (
+    PRINTED_STEP,
+    mesh_of,
+    printed_regrets,
+    regrets,
+)
+from experiments.harness.study import Measured, Study
+from experiments.harness.tuned import Sought, found, setting
+from nodes.values import FloatArray
+from streams.tuning.pilot import MovingTargets, Resampled
+from streams.tuning.trials import Setting
+
+ROUNDS, RUNS, INCOME_RUNS = (500, 5_000), 50, 10
+PILOT_RUNS = 4
+DELTA = {"delta": 1e-6}
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "none": {"mechanism": "none", "norm": "l2"},
+    "laplace on parameters": {"mechanism": "laplace", "on": "parameters", "norm": "l2", "epsilon": 1},
+    "laplace": {"mechanism": "laplace", "epsilon": 1},
+    "gaussian": {"mechanism": "gaussian", "epsilon": 1, **DELTA},
+    "l2-sphere": {"mechanism": "l2-sphere", "epsilon": 1},
+    "gaussian-bisr": {"mechanism": "gaussian-bisr", "epsilon": 1, "bands": 16, **DELTA},
+}
+THETA = 1.0
+"""Where the search for a clip begins; that for a step at the set's reach over it."""
+
+
+def tracking(seed: int, *, privacy: Mapping[str, Any], rounds: int, runs: int) -> Measured:
+    """Tune on other targets, then run: the setting, and R_t^i/t of all runs, shape (R, T, N)."""
+    begun = dict(privacy) | {"gradient_bound": THETA}
+    sought = found(mesh_of(begun, 3.0 / THETA), MovingTargets(), Sought(rounds, PILOT_RUNS, sizes=False))
+    bound, step, size = sought["setting"].tolist()
+    chosen = Setting(bound, step, int(size))
+    mechanism = dict(privacy) | {"gradient_bound": chosen.gradient_bound}
+    return sought | {"regret": regrets(seed, mechanism, chosen.step, rounds, runs)}
+
+
+def as_printed(seed: int, *, rounds: int, runs: int, epsilon: float | None) -> Measured:
+    """Return the same of Algorithm 1 as printed."""
+    regret = printed_regrets(seed, epsilon, rounds, runs)
+    return {"setting": np.array([np.nan, PRINTED_STEP, 1.0]), "regret": regret}
+
+
+def income(seed: int, *, privacy: Mapping[str, Any], runs: int, records: int) -> Measured:
+    """Tune on the public part, then learn from the rest: the setting, AUC and accuracy of all runs."""
+    sizes = privacy.get("on") != "parameters"
+    begun = mesh(dict(privacy) | {"gradient_bound": THETA, "noise": "simulated"}, 64 if sizes else 1)
+    pilot = adult().pilot
+    sought = found(begun, Resampled(*pilot), Sought(records, 2, sizes, pilot))
+    bound, step, size = sought["setting"].tolist()
+    chosen = Setting(bound, step, int(size))
+    return sought | one_pass(begun, chosen, runs, records, seed)
+
+
+def main(study: Study) -> None:
+    """Write utility-tracking (table and figure) and utility-income (table)."""
+    rounds, runs = ((30, 60), 2) if study.quick else (ROUNDS, RUNS)
+    size = {"rounds": rounds[-1], "runs": runs}
+    printed = study.repeated(
+        as_printed,
+        {"none, as printed": size | {"epsilon": None}, "as printed": size | {"epsilon": 1.0}},
+        1,
+    )
+    ours = study.repeated(tracking, {name: size | {"privacy": one} for name, one in MECHANISMS.items()}, 1)
+    _report_tracking(study, printed | ours, rounds)
+    learnt = {"runs": 2, "records": 512} if study.quick else {"runs": INCOME_RUNS, "records": 7_733}
+    names = [name for name in MECHANISMS if not (study.quick and name == "laplace on parameters")]
+    found = study.repeated(income, {name: learnt | {"privacy": MECHANISMS[name]} for name in names}, 1)
+    _report_income(study, found)
+
+
+def _report_tracking(study: Study, found: Mapping[str, Measured], rounds: tuple[int, ...]) -> None:
+    rows: list[list[object]] = []
+    curves = {}
+    for name, one in found.items():
+        worst = _worst(one["regret"][0])
+        chosen = setting(one)
+        figures = [number for T in rounds for number in _banded(worst[:, T - 1])]
+        rows.append([name, chosen.gradient_bound, chosen.step, *figures])
+        curves[name] = Curve.over(range(1, rounds[-1] + 1), worst)
+    columns = [f"regret_{T}{suffix}" for T in rounds for suffix in ("", "_p10", "_p90")]
+    table(study.output, "utility-tracking", ["mechanism", "theta", "a", *columns], rows)
+    draw(
+        study.output,
+        "utility",
+        curves,
+        title="Localisation, epsilon = 1",
+        x="rounds T",
+        y="max_i R_T^i / T",
+        scales=("log", "log"),
+    )
+
+
+def _report_income(study: Study, found: Mapping[str, Measured]) -> None:
+    measures = ("auc", "accuracy", "auc_averaged", "accuracy_averaged")
+    rows = []
+    for name, one in found.items():
+        chosen = setting(one)
+        figures = [number for measure in measures for number in _banded(one[measure][0])]
+        rows.append([name, chosen.gradient_bound, chosen.step, chosen.size, *figures])
+    columns = [f"{measure}{suffix}" for measure in measures for suffix in ("", "_p10", "_p90")]
+    table(study.output, "utility-income", ["mechanism", "theta", "a", "h", *columns], rows)
+
+
+def _worst(regrets: FloatArray) -> FloatArray:
+    """Return the runs of the node whose mean is largest at the end, of (R, T, N): shape (R, T)."""
+    chosen: FloatArray = regrets[:, :, regrets[:, -1].mean(0).argmax()]
+    return chosen
+
+
+def _banded(runs: FloatArray) -> tuple[float, float, float]:
+    low, high = np.percentile(runs, [10, 90])
+    return float(runs.mean()), float(low), float(high)

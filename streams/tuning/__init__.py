@@ -1,0 +1,1 @@
+"""Proposes clip, step and slot size from a pilot: data that are public, or made up."""

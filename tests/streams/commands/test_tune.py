@@ -1,0 +1,91 @@
+"""`mirrormesh tune`: what it proposes stands in its table and goes into the file; it asks for public data."""
+
+import re
+
+import pytest
+import yaml
+
+from streams.mesh_file.file import load
+from tests.support.meshes import changed, written
+
+TRIED = ("--records", 40, "--runs", 1)
+
+
+def adult(folder, rows=60):
+    """A mesh that learns from a small CSV file, and a pilot."""
+    lines = ["one,two,label", *(f"{k % 7},{k % 3},{'yes' if k % 7 > 3 else 'no'}" for k in range(rows))]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    schema = {
+        "features": {"one": {"bounds": [0, 7]}, "two": {"bounds": [0, 3]}},
+        "label": {"column": "label", "positive": "yes", "negative": "no"},
+    }
+    tree = changed(loss="hinge", slots={"size": 4})
+    source = {"kind": "csv", "path": "secret.csv", "schema": schema, "take": {"every": 4}}
+    tree["nodes"] = {name: {"source": source} for name in "abcd"}
+    return written(folder, tree), folder / "rows.csv"
+
+
+def test_a_synthetic_pilot_gives_lines_that_the_mesh_file_takes(tmp_path, call):
+    path = written(tmp_path, changed())
+    done = call("tune", path, "--synthetic", *TRIED)
+    assert done.code == 0, done.err
+    assert "THE PILOT MUST BE PUBLIC" in done.out
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    proposed = changed(privacy=lines["privacy"], slots=lines["slots"])
+    proposed["mesh"]["algorithm"] |= lines["algorithm"]
+    mesh = load(written(tmp_path, proposed), {}).mesh
+    row = next(line for line in done.out.splitlines() if " proposed │" in line)
+    assert f"{mesh.privacy.gradient_bound:.4g}" in row
+
+
+def test_a_pilot_file_is_read_as_the_nodes_would_and_sizes_are_tried_where_asked(tmp_path, call):
+    path, pilot = adult(tmp_path)  # the nodes' own file is not there: it is not read
+    sizes = {}
+    for more in ((), ("--slot-size",)):
+        done = call("tune", path, "--pilot", pilot, *TRIED, *more)
+        assert done.code == 0, done.err
+        sizes[more] = set(re.findall(r"│ \S+ +│ +\S+ │ +(\d+) │", done.out))
+    assert sizes[()] == {"4"}
+    assert len(sizes["--slot-size",]) > 1
+
+
+def test_the_same_seed_proposes_the_same(tmp_path, call):
+    path = written(tmp_path, changed())
+    first, again = (call("tune", path, "--synthetic", *TRIED).out for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("options", [(), ("--synthetic", "--pilot", "x.csv")], ids=["none", "both"])
+def test_one_pilot_is_asked_for(tmp_path, call, options):
+    done = call("tune", written(tmp_path, changed()), *options)
+    assert done.code == 2
+    assert done.err.startswith("must have either --pilot FILE, public records, or --synthetic")
+
+
+def test_a_pilot_that_is_not_there_or_not_like_the_nodes_is_refused(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    missing = call("tune", path, "--pilot", tmp_path / "no.csv")
+    assert (missing.code, "no such file" in missing.err) == (2, True)
+    pilot.write_text("three,label\n1,yes\n")
+    other = call("tune", path, "--pilot", pilot)
+    assert other.code == 2
+    assert "nodes.a.source" in other.err
+    made_up = call("tune", written(tmp_path, changed()), "--pilot", pilot)
+    assert (made_up.code, "--synthetic" in made_up.err) == (2, True)
+
+
+def test_a_loss_without_made_up_records_says_so(tmp_path, call):
+    tree = changed(dimension=3) | {"nodes": {}}
+    done = call("tune", written(tmp_path, tree), "--synthetic")
+    assert done.code == 2
+    assert "no made-up records for loss range" in done.err
+
+
+def test_auc_needs_labels_of_two_signs(tmp_path, call):
+    done = call("tune", written(tmp_path, changed()), "--synthetic", "--auc", *TRIED)
+    assert done.code == 2
+    assert done.err.startswith("--auc: the pilot must have labels of both signs")
+    path, pilot = adult(tmp_path)
+    ranked = call("tune", path, "--pilot", pilot, "--auc", *TRIED)
+    assert ranked.code == 0, ranked.err
+    assert "1 - AUC" in ranked.out
