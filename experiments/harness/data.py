@@ -16,6 +16,7 @@ import numpy as np
 
 from experiments.harness.features import Table, binary, coded, complete, scaled
 from nodes.values import FloatArray
+from streams.commands.usage import UsageError
 from topology.keyed import generator
 
 VARIABLE = "MIRRORMESH_DATA"
@@ -23,7 +24,7 @@ EXAMPLE = Path(__file__).parents[2] / "deploy" / "meshes" / "adult"
 QUICK_ROWS = 4_000
 
 
-class Unavailable(ValueError):
+class Unavailable(UsageError):
     """A data set that is not there, or is another one; the text says which, and where it is from."""
 
 
