@@ -7,6 +7,7 @@ import numpy as np
 
 from nodes.constraints import Constraint
 from nodes.losses import Loss
+from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 
 _CHUNK = 1 << 20  # gradient entries held at a time
@@ -64,7 +65,8 @@ class _Mean:
     """F and its gradient, in pieces that fit the memory."""
 
     def __init__(self, loss: Loss, observations: Observations) -> None:
-        features = observations.features.reshape(-1, observations.features.shape[-1])
+        features = dense(observations.features)
+        features = features.reshape(-1, features.shape[-1])
         labels, present = observations.labels.reshape(-1), observations.present.reshape(-1)
         rows = max(1, _CHUNK // features.shape[-1])
         parts = [slice(first, first + rows) for first in range(0, len(features), rows)]
@@ -78,5 +80,5 @@ class _Mean:
     def gradient(self, x: FloatArray) -> FloatArray:
         total = np.zeros_like(x)
         for part in self._parts:
-            total += self._loss.gradients(x, part).sum(0)
+            total += dense(self._loss.gradients(x, part)).sum(0)
         return total / self._count

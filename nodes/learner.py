@@ -15,6 +15,7 @@ from nodes.privacy.accounting import GrowingSum
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret, Update
 from nodes.privacy.private import Private
+from nodes.sparse import Rows
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
 
@@ -105,7 +106,7 @@ class Learner:
         return Lesson(release, exact, charged, mean, made.clipped, made.broken, made.secret)
 
     def _privatised(
-        self, round: int, gradients: Private[FloatArray], update: Update, secret: Secret | None
+        self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None
     ) -> Privatised:
         if isinstance(self.mechanism, GaussianBisr):
             return self.mechanism.privatise(round, gradients, update, secret)

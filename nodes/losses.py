@@ -2,6 +2,7 @@
 
 Shapes: decision (..., d) against features (..., n, d), labels and present (..., n), leading axes broadcast.
 An absent record has value 0 and a zero gradient. Where a loss has a kink, the gradient is a subgradient.
+Sparse features (n, d), with a decision (d,), give sparse gradients where the loss is of <x, a> alone.
 """
 
 from abc import ABC, abstractmethod
@@ -10,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nodes.sparse import Rows, SparseRows, dense
 from nodes.values import FloatArray, Observations
 
 
@@ -19,8 +21,8 @@ class Loss(Protocol):
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return f at the decision, one an observation, shape (..., n)."""
 
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the gradients at the decision, shape (..., n, d)."""
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
+        """Return the gradients at the decision, shape (..., n, d); sparse for sparse features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,13 @@ class RangeLoss:
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return 1/2 | ||s - x|| - distance |^2, shape (..., n)."""
-        offsets = decision[..., None, :] - observations.features
+        offsets = decision[..., None, :] - dense(observations.features)
         residuals = np.sqrt(np.add.reduce(offsets * offsets, -1)) - observations.labels
         return np.where(observations.present, 0.5 * residuals * residuals, 0.0)
 
     def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return (1 - distance/||x - s||) (x - s), shape (..., n, d)."""
-        offsets = decision[..., None, :] - observations.features
+        offsets = decision[..., None, :] - dense(observations.features)
         norms = np.sqrt(np.add.reduce(offsets * offsets, -1))
         counts = observations.present & (norms > 0.0)
         ratios = observations.labels / np.where(counts, norms, 1.0)
@@ -64,11 +66,14 @@ class _Linear(ABC):
         curve = self._curve(scores(decision, observations.features), observations.labels)
         return np.where(observations.present, curve, 0.0)
 
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
+    def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
         """Return slope * a, shape (..., n, d)."""
-        slope = self._slope(scores(decision, observations.features), observations.labels)
-        gradients: FloatArray = np.where(observations.present, slope, 0.0)[..., None] * observations.features
-        return gradients
+        features = observations.features
+        slope = self._slope(scores(decision, features), observations.labels)
+        slope = np.where(observations.present, slope, 0.0)
+        if isinstance(features, SparseRows):
+            return features.scaled(slope)
+        return slope[..., None] * features
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,14 @@ class Squared(_Linear):
         return scores - labels
 
 
-def scores(decision: FloatArray, features: FloatArray) -> FloatArray:
+def takes_sparse(loss: Loss) -> bool:
+    """Return whether the loss makes sparse gradients of sparse features."""
+    return isinstance(loss, _Linear)
+
+
+def scores(decision: FloatArray, features: Rows) -> FloatArray:
     """Return <x, a> of each observation, shape (..., n), without BLAS."""
+    if isinstance(features, SparseRows):
+        return features.reduced(np.add, decision[features.indices] * features.values)
     products: FloatArray = np.add.reduce(decision[..., None, :] * features, -1)
     return products

@@ -6,6 +6,7 @@ from nodes.constraints import Constraint
 from nodes.gradients import mean_gradient
 from nodes.losses import Loss
 from nodes.privacy.private import Private
+from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations
 
 _LARGEST = 1e100
@@ -50,6 +51,7 @@ def network_regret(
     the h records of node j's slot; a gradient that is not finite counts as 0. (Zhou, Li 2025, section 2.)
     """
     rounds, nodes, dimension = decisions.shape
+    features = dense(observations.features)
     batch_size = observations.labels.shape[-1]
     linear = np.empty((rounds, nodes))
     outer = np.empty((rounds, nodes))
@@ -59,7 +61,7 @@ def network_regret(
         part = slice(first, min(first + chunk, rounds))
         points = decisions[part]
         pooled = Observations(
-            observations.features[part].reshape(len(points), 1, nodes * batch_size, dimension),
+            features[part].reshape(len(points), 1, nodes * batch_size, dimension),
             observations.labels[part].reshape(len(points), 1, nodes * batch_size),
             observations.present[part].reshape(len(points), 1, nodes * batch_size),
         )

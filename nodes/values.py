@@ -9,6 +9,8 @@ from typing import NamedTuple, NewType
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.sparse import Rows
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -25,8 +27,9 @@ class Observations(NamedTuple):
     """The n <= batch_size records of a slot: `features` (..., n, d), `labels` (..., n), `present` (..., n).
 
     A record that could not be decoded keeps its place with `present` false and zeros: a zero gradient.
+    Features may be sparse rows (n, d).
     """
 
-    features: FloatArray
+    features: Rows
     labels: FloatArray
     present: BoolArray

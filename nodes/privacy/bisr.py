@@ -54,7 +54,8 @@ from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
 from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.values import FloatArray, IntArray, Release
+from nodes.sparse import Rows
+from nodes.values import IntArray, Release
 
 FINER = 24
 """Draws are in steps of 2^-24 of the gradients' grid."""
@@ -140,7 +141,7 @@ class GaussianBisr:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
         secret: Secret | None = None,
     ) -> Privatised:
@@ -176,5 +177,5 @@ class GaussianBisr:
             )
         return band
 
-    def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
+    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
         return bounded_sum(gradients, self.theta, "l2", partial(to_l2_grid, grid=self.grid))

@@ -14,10 +14,11 @@ input, and the sensitivity of a sum of such vectors is the diameter of that set,
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, overload
 
 import numpy as np
 
+from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, IntArray
 
 Norm = Literal["l1", "l2", "linf"]
@@ -50,8 +51,25 @@ class Grid:
         return cls(step, math.ceil(bound / step + dimension / 2))
 
 
+class Totals(Protocol):
+    """The exact sum of its vector's integers, for each of them."""
+
+    def __call__(self, integers: IntArray, /) -> IntArray:
+        """Return the sums, in a shape that broadcasts to that of the integers."""
+
+
+def along_rows(integers: IntArray, /) -> IntArray:
+    """Return the sum of each row of integers (..., d), shape (..., 1)."""
+    sums: IntArray = np.add.reduce(integers, -1, keepdims=True)
+    return sums
+
+
+@overload
+def clip(vectors: FloatArray, bound: float, norm: Norm) -> tuple[FloatArray, int, int]: ...
+@overload
+def clip(vectors: SparseRows, bound: float, norm: Norm) -> tuple[SparseRows, int, int]: ...
 @np.errstate(all="ignore")
-def clip(vectors: FloatArray, bound: float, norm: Norm) -> tuple[FloatArray, int, int]:
+def clip(vectors: Rows, bound: float, norm: Norm) -> tuple[Rows, int, int]:
     """Return (clipped (..., d), how many the clip changed, how many were broken).
 
     Rows of a norm above `bound` are scaled to it (up to rounding); broken rows are 0. The same operations
@@ -59,35 +77,48 @@ def clip(vectors: FloatArray, bound: float, norm: Norm) -> tuple[FloatArray, int
     """
     sizes = _norms(vectors, norm)
     whole = np.isfinite(sizes)
-    scaled = vectors * (bound / np.maximum(sizes, bound))[..., None]
-    clipped = np.where(whole[..., None], scaled, 0.0)
+    factors = bound / np.maximum(sizes, bound)
     changed = int(np.count_nonzero(whole & (sizes > bound)))
-    return clipped, changed, whole.size - int(np.count_nonzero(whole))
+    broken = whole.size - int(np.count_nonzero(whole))
+    if isinstance(vectors, SparseRows):
+        held = np.where(whole[vectors.rows], vectors.values * factors[vectors.rows], 0.0)
+        return vectors.with_values(held), changed, broken
+    return np.where(whole[..., None], vectors * factors[..., None], 0.0), changed, broken
 
 
-def to_grid(vectors: FloatArray, grid: Grid) -> IntArray:
+def to_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> IntArray:
     """Return grid points k, shape (..., d), with ||k||_1 <= grid.radius for any input, NaN and infinity too.
 
     Coordinates are first held to 2K (`fmax`, `fmin`: NaN as well), so that all that follows is exact in 64
     bits: 2 K^2 < 2^62, 2 K d < 2^62. Then k_i = sign_i floor(|k_i| K / max(||k||_1, K)), whose sum is at
-    most K.
+    most K. `totals`: how entries add up to a vector's size; for (stored,), the stored entries of sparse rows,
+    their own.
     """
     limit = 2.0 * grid.radius * grid.step
     held = np.fmin(np.fmax(vectors, -limit), limit)
     points = np.rint(held / grid.step).astype(np.int64)
     magnitudes = np.abs(points)
-    sizes = np.maximum(np.add.reduce(magnitudes, -1, keepdims=True), grid.radius)
+    sizes = np.maximum(totals(magnitudes), grid.radius)
     bounded: IntArray = np.sign(points) * (magnitudes * grid.radius // sizes)
     return bounded
 
 
-def _norms(vectors: FloatArray, norm: Norm) -> FloatArray:
+def _norms(vectors: Rows, norm: Norm) -> FloatArray:
+    if isinstance(vectors, SparseRows):
+        values, reduced = vectors.values, vectors.reduced
+    else:
+        values, reduced = vectors, _reduced
     sizes: FloatArray
     match norm:
         case "l1":
-            sizes = np.add.reduce(np.abs(vectors), -1)
+            sizes = reduced(np.add, np.abs(values))
         case "l2":
-            sizes = np.sqrt(np.add.reduce(vectors * vectors, -1))
+            sizes = np.sqrt(reduced(np.add, values * values))
         case "linf":
-            sizes = np.maximum.reduce(np.abs(vectors), -1)
+            sizes = reduced(np.maximum, np.abs(values))
     return sizes
+
+
+def _reduced(operation: np.ufunc, values: FloatArray) -> FloatArray:
+    found: FloatArray = operation.reduce(values, -1)
+    return found

@@ -40,7 +40,8 @@ from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
 from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.values import FloatArray, IntArray, Release
+from nodes.sparse import Rows
+from nodes.values import IntArray, Release
 
 Calibration = Literal["analytic", "classic"]
 
@@ -110,7 +111,7 @@ class GaussianGradient:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
@@ -121,5 +122,5 @@ class GaussianGradient:
         estimate = noisy * self.grid.step / self.batch_size
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken))
 
-    def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
+    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
         return bounded_sum(gradients, self.theta, "l2", partial(to_l2_grid, grid=self.grid))

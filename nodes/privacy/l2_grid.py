@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from nodes.privacy.clipping import Grid
+from nodes.privacy.clipping import Grid, Totals, along_rows
 from nodes.values import FloatArray, IntArray
 
 _BITS = 30
@@ -35,16 +35,17 @@ def l2_grid(bound: float, dimension: int, bits: int = _BITS) -> Grid:
     return Grid(step, math.ceil(bound / step + math.sqrt(dimension) / 2))
 
 
-def to_l2_grid(vectors: FloatArray, grid: Grid) -> IntArray:
+def to_l2_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> IntArray:
     """Return grid points k, shape (..., d), with ||k||_2 <= grid.radius for any input, NaN and infinity too.
 
     Coordinates are first held to K (`fmax`, `fmin`: NaN as well), so that ||k||^2 <= d K^2 < 2^63 is exact.
-    Then k_i = sign_i floor(|k_i| K/r) with r >= ||k||_2 where that is above K: ||k||_2 K/r <= K.
+    Then k_i = sign_i floor(|k_i| K/r) with r >= ||k||_2 where that is above K: ||k||_2 K/r <= K. `totals`: as
+    for `to_grid`.
     """
     limit = grid.radius * grid.step
     held = np.fmin(np.fmax(vectors, -limit), limit)
     points = np.rint(held / grid.step).astype(np.int64)
-    squares = np.add.reduce(points * points, -1, keepdims=True)
+    squares = totals(points * points)
     roots = np.sqrt(squares).astype(np.int64) + 2  # the float root errs by far less than 1
     sizes = np.where(squares > grid.radius**2, roots, grid.radius)
     bounded: IntArray = np.sign(points) * (np.abs(points) * grid.radius // sizes)

@@ -41,8 +41,9 @@ from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import in_range
-from nodes.privacy.slot_sum import checked
-from nodes.values import FloatArray, Release
+from nodes.privacy.slot_sum import dense
+from nodes.sparse import Rows
+from nodes.values import Release
 
 _UNIT = 1 << 30
 
@@ -107,11 +108,11 @@ class L2Sphere:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
-        """Return update(mean of h directions), gradients of shape (..., n, d), n <= h."""
-        rows = checked(opened(gradients), self.batch_size, self.dimension)
+        """Return update(mean of h directions), gradients (..., n, d), n <= h; sparse ones made dense."""
+        rows = dense(opened(gradients), self.batch_size, self.dimension)
         held, clipped, broken = clip(rows, self.theta, "l2")
         places = np.zeros((*rows.shape[:-2], self.batch_size, self.dimension))
         places[..., : rows.shape[-2], :] = held

@@ -34,7 +34,8 @@ from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, room_for_noise
 from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.values import FloatArray, IntArray, Release
+from nodes.sparse import Rows
+from nodes.values import IntArray, Release
 
 
 def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
@@ -100,7 +101,7 @@ class LaplaceGradient:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
@@ -111,5 +112,5 @@ class LaplaceGradient:
         estimate = noisy * self.grid.step / self.batch_size
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken))
 
-    def _bounded_sum(self, gradients: FloatArray) -> tuple[IntArray, int, int]:
+    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
         return bounded_sum(gradients, self.theta, "l1", partial(to_grid, grid=self.grid))

@@ -44,7 +44,8 @@ from nodes.privacy.laplace import laplace_scale
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
-from nodes.privacy.slot_sum import checked
+from nodes.privacy.slot_sum import dense
+from nodes.sparse import Rows
 from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
 
@@ -127,14 +128,14 @@ class LaplaceParameters:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return update(clipped gradient) + noise, gradients of shape (..., n, d), n <= 1.
 
-        `update` uses the step size of the same `round`.
+        `update` uses the step size of the same `round`. Sparse gradients are made dense.
         """
-        rows = checked(opened(gradients), 1, self.constraint.dimension)
+        rows = dense(opened(gradients), 1, self.constraint.dimension)
         held, clipped, broken = clip(rows, self.theta, self.norm)
         gradient = np.add.reduce(held, -2)
         zero_step = update(np.zeros_like(gradient))

@@ -20,7 +20,7 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.mechanism import Privatised, Sampler, Update
 from nodes.privacy.private import Private
 from nodes.privacy.schedule import GrowingEpsilon
-from nodes.values import FloatArray
+from nodes.sparse import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class LaplaceSchedule:
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""

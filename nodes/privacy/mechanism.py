@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 from nodes.privacy.private import Private
+from nodes.sparse import Rows
 from nodes.values import BoolArray, FloatArray, IntArray, Release
 
 Update = Callable[[FloatArray], FloatArray]
@@ -100,10 +101,12 @@ class Mechanism(Protocol):
     def privatise(
         self,
         round: int,
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return the release that the step of `round` makes of gradients (..., n, d), n <= batch size.
+
+        Sparse rows (n, d) give what the same rows give when dense.
 
         Total: any floats give a release. To be called once a round: each call is a draw, and draws add up.
         """

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 V = TypeVar("V")
 
 
-class Private(Generic[T]):
+class Private(Generic[T_co]):
     """A value that depends on a node's own records.
 
     `map` computes with it and stays private. It is opened only in `nodes.privacy.opening`, which the
@@ -18,14 +18,14 @@ class Private(Generic[T]):
 
     __slots__ = ("_value",)
 
-    def __init__(self, value: T) -> None:
+    def __init__(self, value: T_co) -> None:
         self._value = value
 
-    def map(self, function: Callable[[T], U]) -> "Private[U]":
+    def map(self, function: Callable[[T_co], U]) -> "Private[U]":
         """Return function(value), still private. `function` must be pure."""
         return Private(function(self._value))
 
-    def with_(self, other: "Private[U]", function: Callable[[T, U], V]) -> "Private[V]":
+    def with_(self, other: "Private[U]", function: Callable[[T_co, U], V]) -> "Private[V]":
         """Return function(value, other value), still private. `function` must be pure."""
         return Private(function(self._value, other._value))  # noqa: SLF001 # its own class
 

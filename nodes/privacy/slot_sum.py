@@ -1,27 +1,46 @@
-"""The sum of a slot's gradients, each bounded on its own: what mechanisms add their noise to."""
+"""The sum of a slot's gradients, each bounded on its own: what mechanisms add their noise to.
 
-from collections.abc import Callable
+Sparse gradients give the integers that dense ones would: a coordinate that is not stored is 0, and so is its
+grid point. The sum is dense, and so is the noise on it: which coordinates were stored does not show.
+"""
+
+from typing import Protocol
 
 import numpy as np
 
-from nodes.privacy.clipping import Norm, clip
+from nodes.privacy.clipping import Norm, Totals, along_rows, clip
+from nodes.sparse import Rows, SparseRows
+from nodes.sparse import dense as as_array
 from nodes.values import FloatArray, IntArray
 
 
-def checked(gradients: FloatArray, batch_size: int, dimension: int) -> FloatArray:
-    """Return the slot's gradients (..., n, d) with contiguous rows; ValueError for any other shape."""
-    if gradients.ndim < 2 or gradients.shape[-1] != dimension or gradients.shape[-2] > batch_size:
+class ToPoints(Protocol):
+    """Rounds to a public grid, and clips again in integers: that is what is proved from."""
+
+    def __call__(self, vectors: FloatArray, *, totals: Totals = ...) -> IntArray:
+        """Return the points; `totals` as for `nodes.privacy.clipping.to_grid`."""
+
+
+def checked(gradients: Rows, batch_size: int, dimension: int) -> Rows:
+    """Return the slot's gradients (..., n, d), contiguous rows or sparse; ValueError for other shapes."""
+    shape = gradients.shape
+    if len(shape) < 2 or shape[-1] != dimension or shape[-2] > batch_size:
         raise ValueError(f"gradients must be of shape (..., n <= {batch_size}, {dimension})")
+    if isinstance(gradients, SparseRows):
+        return gradients
     return np.ascontiguousarray(gradients, dtype=np.float64)
 
 
-def bounded_sum(
-    gradients: FloatArray, theta: float, norm: Norm, to_points: Callable[[FloatArray], IntArray]
-) -> tuple[IntArray, int, int]:
-    """Return (the sum (..., d) of the clipped gradients' grid points, how many were clipped, and broken).
+def dense(gradients: Rows, batch_size: int, dimension: int) -> FloatArray:
+    """Return the gradients as `checked` does, and as an array: for mechanisms that need all of every row."""
+    return as_array(checked(gradients, batch_size, dimension))
 
-    `to_points` rounds to a public grid, and clips again in integers: that is what is proved from.
-    """
-    held, clipped, broken = clip(gradients, theta, norm)
-    total: IntArray = np.add.reduce(to_points(held), -2)
+
+def bounded_sum(gradients: Rows, theta: float, norm: Norm, to_points: ToPoints) -> tuple[IntArray, int, int]:
+    """Return (the sum (..., d) of the clipped gradients' grid points, how many were clipped, and broken)."""
+    if isinstance(gradients, SparseRows):
+        held, clipped, broken = clip(gradients, theta, norm)
+        return held.counted(to_points(held.values, totals=held.totals)), clipped, broken
+    rows, clipped, broken = clip(gradients, theta, norm)
+    total: IntArray = np.add.reduce(to_points(rows, totals=along_rows), -2)
     return total, clipped, broken

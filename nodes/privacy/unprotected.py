@@ -20,6 +20,7 @@ from nodes.privacy.mechanism import Privatised, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.slot_sum import checked
+from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Release
 
 
@@ -52,11 +53,17 @@ class Unprotected:
     def privatise(
         self,
         round: int,  # noqa: ARG002 # the field's word; no draw
-        gradients: Private[FloatArray],
+        gradients: Private[Rows],
         update: Update,
     ) -> Privatised:
         """Return update(sum of clipped gradients/h): the un-noised truth."""
         rows = checked(opened(gradients), self.batch_size, self.dimension)
-        held, clipped, broken = clip(rows, self.theta, self.norm)
-        mean = np.add.reduce(held, -2) / self.batch_size
-        return Privatised(Release(update(mean)), Private(clipped), Private(broken))
+        total, clipped, broken = self._sum(rows)
+        return Privatised(Release(update(total / self.batch_size)), Private(clipped), Private(broken))
+
+    def _sum(self, rows: Rows) -> tuple[FloatArray, int, int]:
+        if isinstance(rows, SparseRows):
+            held, clipped, broken = clip(rows, self.theta, self.norm)
+            return held.summed(held.values), clipped, broken
+        bounded, clipped, broken = clip(rows, self.theta, self.norm)
+        return np.add.reduce(bounded, -2), clipped, broken

@@ -8,7 +8,7 @@ import typer
 from streams.commands.arguments import MeshArgument
 from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.errors import MeshFileError
-from streams.mesh_file.settings.node import FileSettings, NodeSettings
+from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
 from streams.sources.opening import held_out, open_source
 from streams.terminal.wording import counted, headline, listed
 
@@ -41,7 +41,7 @@ def unreadable(file: MeshFile) -> list[str]:
     """Return a line for every file that a source names and that cannot be read, or holds no record."""
     wrong: list[str] = []
     for name, own in file.nodes.items():
-        if own.source is None or (isinstance(own.source, FileSettings) and own.source.path == "-"):
+        if own.source is None or getattr(own.source, "path", None) == "-":
             continue
         opened = replace(file, nodes={name: _in_order(own)})
         try:
@@ -64,7 +64,8 @@ def _look_at(file: MeshFile, name: str) -> None:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
-        raise file.refuse(("nodes", name, "source", "schema"), allowed)
+        key = ("schema",) if isinstance(file.own(name).source, FileSettings) else ()
+        raise file.refuse(("nodes", name, "source", *key), allowed)
     if timed and all(record.timestamp is None for record in first):
         allowed = f"reads no time in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
@@ -72,6 +73,6 @@ def _look_at(file: MeshFile, name: str) -> None:
 
 def _in_order(own: NodeSettings) -> NodeSettings:
     """Return the settings without the shuffle: the first records are enough to see."""
-    if not isinstance(own.source, FileSettings):
+    if own.source is None or isinstance(own.source, LocalisationSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

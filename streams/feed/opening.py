@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
+from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.sources.decoder import SchemaDecoder
 from streams.sources.opening import Source, open_source
 
@@ -60,10 +61,12 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     return Opened(source, by_time or wanted.timestamps, most, read)
 
 
-def _in_place(file: MeshFile, node: str, path: str) -> FileSettings:
+def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSettings:
     settings, at = file.own(node).source, ("nodes", node, "source")
-    if not isinstance(settings, FileSettings):
+    if settings is None or isinstance(settings, LocalisationSettings):
         raise file.refuse(at, f"must have the kind and schema of {path}")
+    if path == "-" and isinstance(settings, CsrSettings):
+        raise file.refuse((*at, "kind"), "standard input holds lines: must be libsvm", settings.kind)
     if path == "-" and settings.shuffle:
         raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
     return settings.model_copy(update={"path": path})
@@ -73,6 +76,8 @@ def _check_times(file: MeshFile, node: str) -> None:
     settings, at = file.own(node).source, ("nodes", node, "source")
     if isinstance(settings, FileSettings) and settings.record.timestamp is None:
         raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
+    if isinstance(settings, LibsvmSettings | CsrSettings):
+        raise file.refuse((*at, "kind"), "has no times, and --timestamps needs them", settings.kind)
     if isinstance(settings, LocalisationSettings) and file.mesh.slots.by != "time":
         raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
 

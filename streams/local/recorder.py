@@ -9,6 +9,7 @@ from nodes.events import Decided, Report, Scored, Stepped
 from nodes.journal import JournalRecord
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.regret import LocalRegret
+from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations
 
 
@@ -66,7 +67,7 @@ class Recorder:
         for i, node in enumerate(nodes):
             for t, seen in enumerate(node.observations[:common]):
                 size = seen.labels.size
-                features[t, i, :size] = seen.features
+                features[t, i, :size] = dense(seen.features)
                 labels[t, i, :size] = seen.labels
                 present[t, i, :size] = seen.present
         return Observations(features, labels, present)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodes.losses import scores
+from nodes.sparse import Rows
 from nodes.values import FloatArray
 
 
@@ -17,7 +18,7 @@ class Score:
     auc: float | None
 
 
-def score(decision: FloatArray, features: FloatArray, labels: FloatArray) -> Score:
+def score(decision: FloatArray, features: Rows, labels: FloatArray) -> Score:
     """Score the linear classifier sign(<x, a>), x = `decision` (d,), on records (n, d), labels +-1 (n,)."""
     margins = scores(decision, features)
     right = np.where(margins > 0.0, 1.0, -1.0) == labels

@@ -5,6 +5,7 @@ from typing import Any
 
 from nodes.decimals import as_text
 from nodes.privacy.guarantee import Guarantee
+from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
@@ -51,6 +52,11 @@ class Summary:
     nodes: tuple[NodeSummary, ...]
     score: Score | None
 
+    @property
+    def zeros(self) -> float:
+        """The share of the decision's coordinates that are 0."""
+        return self.decision.count(0.0) / max(1, len(self.decision))
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         nodes = [
@@ -70,7 +76,7 @@ class Summary:
 def summarise(
     file: MeshFile,
     recorder: Recorder,
-    held_out: tuple[FloatArray, FloatArray] | None,
+    held_out: tuple[Rows, FloatArray] | None,
     *,
     interrupted: bool = False,
 ) -> Summary:

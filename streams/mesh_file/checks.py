@@ -5,12 +5,14 @@ from functools import partial
 
 from pydantic import ValidationError
 
+from nodes.losses import takes_sparse
 from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh_file import build
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, Problem, problems
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
+from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 
 _CLASSIFYING = ("hinge", "logistic")
 
@@ -67,7 +69,7 @@ def own_problems(
     mesh: MeshSettings,
     named: tuple[str, ...],
     nodes: Mapping[str, NodeSettings],
-    held_out: FileSettings | None,
+    held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
     """Return what of the own parts does not fit the shared one; `named` are all that the file names."""
     known = ", ".join(mesh.nodes)
@@ -82,13 +84,13 @@ def own_problems(
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh)
         elif own.source is not None:
-            found += _schema_problems(file, path, mesh, own.source)
+            found += _file_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []
     if len(reading) > 1:
         text = f"node {reading[0]} reads standard input already: must be a file"
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
-        found += _schema_problems(file, ("held_out",), mesh, held_out)
+        found += _file_problems(file, ("held_out",), mesh, held_out)
         if mesh.loss not in _CLASSIFYING:
             words = " or ".join(_CLASSIFYING)
             found.append(Problem(file, ("held_out",), f"goes with loss {words}, not with {mesh.loss}"))
@@ -106,6 +108,28 @@ def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     return found
 
 
+def _file_problems(
+    file: str, path: tuple[str, ...], mesh: MeshSettings, source: FileSettings | SparseSettings
+) -> list[Problem]:
+    if not isinstance(source, LibsvmSettings | CsrSettings):
+        return _schema_problems(file, path, mesh, source)
+    found = _label_problems(file, (*path, "label"), mesh, classes=source.label.positive is not None)
+    if not takes_sparse(build.loss(mesh)):
+        text = f"makes sparse records, and loss {mesh.loss} takes none: must be csv or json-lines"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    if mesh.slots.by == "time" and path[0] == "nodes":
+        text = "has no times: must be csv, json-lines or localisation for slots by time"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    return found
+
+
+def _label_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, *, classes: bool) -> list[Problem]:
+    if classes == (mesh.loss in _CLASSIFYING):
+        return []
+    need = "must say which labels are positive" if mesh.loss in _CLASSIFYING else "must be a number"
+    return [Problem(file, path, f"{need}, for loss {mesh.loss}")]
+
+
 def _schema_problems(
     file: str, path: tuple[str, ...], mesh: MeshSettings, source: FileSettings
 ) -> list[Problem]:
@@ -114,9 +138,7 @@ def _schema_problems(
     if schema.width != mesh.dimension:
         text = f"makes {schema.width} features: must be {mesh.dimension}, the dimension of the mesh"
         found.append(Problem(file, path, text))
-    if (schema.label.positive is not None) != (mesh.loss in _CLASSIFYING):
-        need = "must say which labels are positive" if mesh.loss in _CLASSIFYING else "must be a number"
-        found.append(Problem(file, (*path, "label"), f"{need}, for loss {mesh.loss}"))
+    found += _label_problems(file, (*path, "label"), mesh, classes=schema.label.positive is not None)
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found

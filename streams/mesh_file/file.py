@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from streams.mesh_file.checks import own_problems, shared_problems
 from streams.mesh_file.settings.base import Settings
@@ -23,9 +23,11 @@ from streams.mesh_file.settings.node import (
     BrokersSettings,
     CommonBrokers,
     FileSettings,
+    HeldOutSettings,
     NodeSettings,
 )
 from streams.mesh_file.settings.schema import SchemaSettings
+from streams.mesh_file.settings.sparse import SparseSettings
 from streams.mesh_file.settings.yaml_file import read_yaml
 
 __all__ = ["MeshFile", "MeshFileError", "load"]
@@ -49,7 +51,7 @@ class MeshFile:
     mesh: MeshSettings
     nodes: Mapping[str, NodeSettings]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    held_out: FileSettings | None = None
+    held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
 
     def digest(self) -> bytes:
@@ -161,9 +163,13 @@ class _Reader:
 
     def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
         """Return the settings in `tree`, which stands at `path` of the file. Raises MeshFileError."""
+        return self.adapted(TypeAdapter(kind), tree, file, path)
+
+    def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
+        """Return as `validated` does what `kind` reads."""
         context = {"folder": file.parent, "environment": self.environment}
         try:
-            return kind.model_validate(tree, context=context)
+            return kind.validate_python(tree, context=context)
         except ValidationError as error:
             found = problems(str(file), path, tree, error)
         raise MeshFileError(problem.line for problem in found)
@@ -178,9 +184,10 @@ class _Reader:
             tree = tree | {"source": self._with_schema(tree["source"], file)}
         return self.validated(NodeSettings, tree, file, path)
 
-    def source(self, tree: object, file: Path) -> FileSettings:
+    def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
         """Return the held-out file's settings. Raises MeshFileError."""
-        return self.validated(FileSettings, self._with_schema(tree, file), file, ("held_out",))
+        kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
+        return self.adapted(kind, self._with_schema(tree, file), file, ("held_out",))
 
     def _with_schema(self, source: object, file: Path) -> object:
         """Return the source with its schema in place of the schema's path."""

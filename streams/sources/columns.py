@@ -5,6 +5,9 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
+from nodes.values import FloatArray
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, spelt
 
 Cell = Callable[[object], list[float] | None]
@@ -39,6 +42,19 @@ def number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if math.isfinite(found) else None
+
+
+def bounded(row: FloatArray, norm: float | None) -> FloatArray:
+    """Return the features, scaled down to `norm` in L2 where they are longer; None: as they are."""
+    largest = float(np.abs(row).max(initial=0.0))
+    if norm is None or largest == 0.0:
+        return row
+    # Scaled by the largest first: the square of a huge number is no number.
+    length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
+    if length <= norm:
+        return row
+    scaled: FloatArray = row / largest * (norm / (length / largest))
+    return scaled
 
 
 def _plain(value: object) -> list[float] | None:

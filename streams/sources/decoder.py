@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.values import FloatArray
 from streams.mesh_file.settings.schema import SchemaSettings
-from streams.sources.columns import cell, labelled, number
+from streams.sources.columns import bounded, cell, labelled, number
 
 Fields = Callable[[bytes], Mapping[str, object] | None]
 """Takes a record's bytes apart into its columns; None where they cannot be."""
@@ -68,7 +68,7 @@ class SchemaDecoder:
             if features is None:
                 return None
             row += features
-        return None if label is None else (self._bounded(np.array(row + self._tail)), label)
+        return None if label is None else (bounded(np.array(row + self._tail), self._norm), label)
 
     def timestamp(self, value: bytes) -> float | None:
         """Return the record's time in seconds since 1970; None where it has none that can be read."""
@@ -76,19 +76,6 @@ class SchemaDecoder:
         found = None if fields is None else fields.get(self._timestamp or "")
         seconds = number(found)
         return seconds if seconds is not None or not isinstance(found, str) else _moment(found)
-
-    def _bounded(self, row: FloatArray) -> FloatArray:
-        if self._norm is None:
-            return row
-        largest = float(np.abs(row).max())
-        if largest == 0.0:
-            return row
-        # Scaled by the largest first: the square of a huge number is no number.
-        length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
-        if length <= self._norm:
-            return row
-        bounded: FloatArray = row / largest * (self._norm / (length / largest))
-        return bounded
 
 
 def _moment(text: str) -> float | None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import islice
 from typing import BinaryIO, cast
 
-from streams.mesh_file.settings.node import TakeSettings
+from streams.mesh_file.settings.files import TakeSettings
 from topology.keyed import generator
 
 LONGEST = 1 << 20

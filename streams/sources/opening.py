@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
 from streams.mesh_file.settings.privacy import TimeSlots
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh_file.settings.sparse import CsrSettings, SparseSettings
+from streams.sources.csr import NotCsr, csr_lines
 from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
+from streams.sources.libsvm import LibsvmDecoder, rows_of
 from streams.sources.lines import lines, ordered
 from streams.sources.localisation import measurements, sensor
 from streams.sources.record import Decoder, RawRecord
@@ -42,13 +46,15 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         return _localisation(settings, file.mesh, node, seed)
     found, decoder = _opened(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
-    if isinstance(file.mesh.slots, TimeSlots):
+    if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
         return Source((RawRecord(line, decoder.timestamp(line)) for line in chosen), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
 
-def held_out(file: MeshFile) -> tuple[FloatArray, FloatArray]:
-    """Return the held-out records, features (n, d) and labels (n,); what cannot be decoded is left out.
+def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
+    """Return the held-out records, features (n, d), sparse where the source is, and labels (n,).
+
+    What cannot be decoded is left out.
 
     Raises MeshFileError where there are none.
     """
@@ -59,7 +65,8 @@ def held_out(file: MeshFile) -> tuple[FloatArray, FloatArray]:
     decoded = [pair for pair in map(decoder.decode, chosen) if pair is not None]
     if not decoded:
         raise file.refuse(("held_out", "path"), f"{file.held_out.path} holds no record that can be decoded")
-    return np.array([features for features, _ in decoded]), np.array([label for _, label in decoded])
+    rows, labels = [row for row, _ in decoded], np.array([label for _, label in decoded])
+    return rows_of(rows, decoder.dimension), labels
 
 
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
@@ -74,7 +81,7 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     return Source(map(RawRecord, found), decoder)
 
 
-def decoder(file: MeshFile, node: str) -> SchemaDecoder:
+def decoder(file: MeshFile, node: str) -> SchemaDecoder | LibsvmDecoder:
     """Return what decodes the node's records, wherever they come from. Raises MeshFileError.
 
     The columns of a CSV line are those of the settings, or of the header of the file that is named there.
@@ -82,10 +89,12 @@ def decoder(file: MeshFile, node: str) -> SchemaDecoder:
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):
         return SchemaDecoder(_MEASURED, json_fields)
-    return _decoder(file, settings, ("nodes", node, "source"))
+    if isinstance(settings, FileSettings):
+        return _decoder(file, settings, ("nodes", node, "source"))
+    return LibsvmDecoder(settings, file.mesh.dimension)
 
 
-def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings:
+def _source(file: MeshFile, node: str) -> FileSettings | SparseSettings | LocalisationSettings:
     settings = file.own(node).source
     if settings is None:
         raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")
@@ -93,10 +102,12 @@ def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings:
 
 
 def _opened(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...]
-) -> tuple[Iterator[bytes], SchemaDecoder]:
+    file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
     """Return the lines of a file, after its header where it has one, and their decoder."""
     found = _lines(file, settings, path)
+    if not isinstance(settings, FileSettings):
+        return found, LibsvmDecoder(settings, file.mesh.dimension)
     if settings.kind == "csv" and settings.columns is None:
         return found, _with_header(file, settings, path, next(found, None))
     return found, _decoder(file, settings, path)
@@ -134,9 +145,16 @@ def _of_columns(
     return SchemaDecoder(settings.record, csv_fields(columns))
 
 
-def _lines(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+def _lines(file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]) -> Iterator[bytes]:
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
+    if isinstance(settings, CsrSettings):
+        try:
+            return csr_lines(settings.path, settings, file.mesh.dimension)
+        except NotCsr as error:
+            raise file.refuse((*path, "path"), str(error), settings.path) from None
+        except OSError as error:
+            raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
     return _guarded(file, settings.path, path)
 
 

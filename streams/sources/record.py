@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from nodes.values import FloatArray
+from nodes.values import FloatArray, IntArray
 
 
 class RawRecord(NamedTuple):
@@ -12,6 +12,13 @@ class RawRecord(NamedTuple):
     timestamp: float | None = None
 
 
+class SparseRow(NamedTuple):
+    """The features that are not 0: `values` (stored,) at the coordinates `indices` (stored,), ascending."""
+
+    indices: IntArray
+    values: FloatArray
+
+
 class Decoder(Protocol):
     """Turns the bytes of a record into features and label."""
 
@@ -19,5 +26,8 @@ class Decoder(Protocol):
     def dimension(self) -> int:
         """The number of features d."""
 
-    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
-        """Return (features (d,), label), both finite; None for a record that is none."""
+    def decode(self, value: bytes) -> tuple[FloatArray | SparseRow, float] | None:
+        """Return (features (d,), label), both finite; None for a record that is none.
+
+        Sparse decoders are `streams.sources.libsvm.LibsvmDecoder` alone; all others give arrays.
+        """

@@ -12,6 +12,7 @@ from nodes.journal import DataPosition
 from nodes.privacy.private import Private
 from nodes.slots import Arrival, Slots
 from nodes.values import Observations
+from streams.sources.libsvm import LibsvmDecoder, sparse_observations
 from streams.sources.record import Decoder, RawRecord
 
 
@@ -88,6 +89,8 @@ class SlotFeed:
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the observations in the records' bytes, in order; what is none keeps its place, absent."""
+    if isinstance(decoder, LibsvmDecoder):
+        return sparse_observations(values, decoder)
     features = np.zeros((len(values), decoder.dimension))
     labels = np.zeros(len(values))
     present = np.zeros(len(values), dtype=np.bool_)

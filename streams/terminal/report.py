@@ -65,6 +65,10 @@ def say_summary(console: Console, summary: Summary) -> None:
     if len(summary.decision) <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in summary.decision)
         say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
+    elif summary.zeros:
+        size = f"{len(summary.decision):,}"
+        share = f"{100 * summary.zeros:.1f} % of the {size} numbers are 0"
+        say(console, f"Learnt, mean of the nodes' last decisions: {share}.", "bold")
     for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
         say(console, sentence)
     score = summary.score

@@ -7,6 +7,7 @@ from pathlib import Path
 from streams.commands.usage import UsageError
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
+from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings
 from streams.sources.opening import decoder
 
 HIGHEST_PORT = 65_535
@@ -106,6 +107,6 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
 
 
 def _is_here(source: object) -> bool:
-    if isinstance(source, FileSettings):
+    if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         return source.path not in {None, "-"}
     return isinstance(source, LocalisationSettings)

@@ -2,7 +2,8 @@
 
 A ring of six, simulated noise, journals in memory, d = 2 (range loss) and d = 55 (hinge loss), raw records:
 rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six
-times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8.
+times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8,
+and sparse records against dense ones.
 """
 
 import platform
@@ -34,6 +35,7 @@ from streams.memory.mesh import MemoryMesh, MeshParts
 from streams.memory.node import NodeParts
 from streams.sources.record import RawRecord
 from streams.topics import MeshTopics
+from tests.benchmarks import sparse
 from topology.graphs import from_edges, ring
 from topology.keyed import generator
 from topology.plans import Member, Plan
@@ -220,6 +222,7 @@ def main() -> None:
     for dimension in (2, 55):
         measure_mesh(dimension)
     measure_topology()
+    sparse.main()
 
 
 if __name__ == "__main__":

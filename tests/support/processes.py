@@ -40,13 +40,9 @@ def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
     tree["nodes"] = {f"{name}-{mark}": own for name, own in tree["nodes"].items()}
     for own in tree["nodes"].values():
         source = own["source"]
-        for key in ("path", "schema"):
-            if isinstance(source.get(key), str):
-                source[key] = str(Path(base).parent.resolve() / source[key])
+        _resolve(source, base)
     if isinstance(tree.get("held_out"), dict):
-        tree["held_out"] |= {
-            key: str(Path(base).parent.resolve() / tree["held_out"][key]) for key in ("path", "schema")
-        }
+        _resolve(tree["held_out"], base)
     tree["brokers"] = {
         "mesh": {"servers": mesh_broker},
         "data": {"servers": data_broker or mesh_broker},
@@ -55,6 +51,12 @@ def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
     path = folder / "mesh.yaml"
     path.write_text(yaml.safe_dump(tree))
     return path
+
+
+def _resolve(source, base):
+    for key in ("path", "schema"):
+        if isinstance(source.get(key), str) and not source[key].startswith("${"):
+            source[key] = str(Path(base).parent.resolve() / source[key])
 
 
 def wait_until(condition, seconds=LONG):

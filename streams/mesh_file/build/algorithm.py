@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nodes.algorithms import GradientAt, MirrorDescent
+from nodes.algorithms import Algorithm, GradientAt, MirrorDescent
 from nodes.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.mirror_step import mirror_step
+from nodes.sparse_dola import SparseDola
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
 from streams.mesh_file.settings.mesh import MeshSettings
@@ -52,15 +53,17 @@ def step_size(mesh: MeshSettings) -> StepSize:
     return _STEP_SIZES[settings.rule](settings.a)
 
 
-def algorithm(mesh: MeshSettings) -> MirrorDescent:
-    """Return the mirror step with its step size.
+def algorithm(mesh: MeshSettings) -> Algorithm:
+    """Return the mirror step with its step size, or Sparse DOLA.
 
     Raises NotOffered, a ValueError, for a map and a set without an exact step.
     """
-    settings = mesh.algorithm
+    settings, omega = mesh.algorithm, constraint(mesh)
+    if settings.lasso is not None and isinstance(omega, L2Ball):
+        return SparseDola(omega, step_size(mesh), settings.lasso)
     usual: GradientAt = "consensus" if settings.name == "dola" else "decision"
     return MirrorDescent(
-        mirror_step(mirror_map(mesh), constraint(mesh)),
+        mirror_step(mirror_map(mesh), omega),
         step_size(mesh),
         settings.regulariser,
         settings.gradient_at or usual,

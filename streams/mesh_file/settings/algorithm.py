@@ -71,6 +71,10 @@ class StepSizeSettings(Settings):
         return self
 
 
+def _absent(value: object) -> bool:
+    return value is None  # and so out of the digest, as before there was such a key
+
+
 def _public_point(value: object) -> object:
     if value == "private":
         raise refusal(
@@ -83,13 +87,35 @@ def _public_point(value: object) -> object:
 class AlgorithmSettings(Settings):
     """One mirror step a round. `x_1`: the point of the constraint where the mirror map is least unless given.
 
-    `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given.
+    `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given. `lasso` is rho, of
+    sparse-dola, which has the Euclidean map, an L2 ball for its dual state, and starts at 0.
     """
 
-    name: Literal["dpdo-nc", "dola"]
+    name: Literal["dpdo-nc", "dola", "sparse-dola"]
     mirror_map: MirrorMapSettings = MirrorMapSettings(euclidean=True)
     constraint: ConstraintSettings
     step_size: StepSizeSettings
     regulariser: float = Field(0.0, ge=0)
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
     x_1: Vector | None = None
+    lasso: float | None = Field(None, ge=0, exclude_if=_absent)
+
+    @model_validator(mode="after")
+    def _of_the_name(self) -> Self:
+        if self.name != "sparse-dola":
+            if self.lasso is not None:
+                raise refusal(f"is for sparse-dola, not for {self.name}", "lasso")
+            return self
+        if not self.mirror_map.euclidean:
+            raise refusal("sparse-dola averages in the dual: must be euclidean", "mirror_map")
+        if self.constraint.l2_ball is None:
+            raise refusal("sparse-dola keeps its dual state in a ball: must be {l2-ball: ...}", "constraint")
+        if self.lasso is None:
+            raise refusal("missing: sparse-dola needs rho, a number of at least 0", "lasso")
+        if self.x_1 is not None:
+            raise refusal("sparse-dola starts at 0: must not be given", "x_1")
+        if self.regulariser != 0:
+            raise refusal("sparse-dola has lasso in its place: must be 0", "regulariser")
+        if self.gradient_at == "consensus":
+            raise refusal("sparse-dola has its gradients at the decision: must be decision", "gradient_at")
+        return self

@@ -1,53 +1,16 @@
 """One party's own part of a mesh file: where its records come from, and its brokers. Nobody else sees it."""
 
-import os.path
-import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, ValidationInfo, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from streams.addresses import Address, address
-from streams.mesh_file.settings.base import Count, Settings, refusal, tagged
+from streams.mesh_file.settings.base import Settings, refusal, tagged
+from streams.mesh_file.settings.files import FilePath, FromEnvironment, TakeSettings
 from streams.mesh_file.settings.schema import SchemaSettings
+from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-def _resolved(value: object, info: ValidationInfo) -> object:
-    """Read a path, relative to the file it is written in."""
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise refusal("must be a path, or - for standard input")
-    folder: Path = info.context["folder"] if info.context else Path()
-    return value if value == "-" else os.path.normpath(folder / value)
-
-
-def _from_environment(value: object, info: ValidationInfo) -> object:
-    """Put the variables of the environment in place of `${NAME}`."""
-    if not isinstance(value, str):
-        return value
-    environment: Mapping[str, str] = info.context["environment"] if info.context else {}
-    missing = [name for name in _VARIABLE.findall(value) if name not in environment]
-    if missing:
-        raise refusal(f"the environment has no variable {missing[0]}: set it, or write the value here")
-    return _VARIABLE.sub(lambda match: environment[match[1]], value)
-
-
-FromEnvironment = Annotated[str, Field(min_length=1), BeforeValidator(_from_environment)]
-
-
-class TakeSettings(Settings):
-    """Every `every`-th record, from the one at `offset` on: splits one file over nodes."""
-
-    every: Count
-    offset: int = Field(0, ge=0)
-
-    @model_validator(mode="after")
-    def _within(self) -> Self:
-        if self.offset >= self.every:
-            raise refusal(f"must be below {self.every}, the value of every", "offset")
-        return self
+FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 
 
 class FileSettings(Settings):
@@ -58,7 +21,7 @@ class FileSettings(Settings):
     """
 
     kind: Literal["csv", "json-lines"]
-    path: Annotated[str | None, BeforeValidator(_resolved)] = None
+    path: FilePath = None
     record: SchemaSettings = Field(alias="schema")
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     take: TakeSettings | None = None
@@ -86,9 +49,15 @@ class LocalisationSettings(Settings):
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
 
 
+HeldOutSettings = Annotated[
+    Annotated[FileSettings | LibsvmSettings | CsrSettings, Field(discriminator="kind")],
+    tagged("kind", "csv", "json-lines", "libsvm", "csr"),
+]
 SourceSettings = Annotated[
-    Annotated[FileSettings | LocalisationSettings, Field(discriminator="kind")],
-    tagged("kind", "csv", "json-lines", "localisation"),
+    Annotated[
+        FileSettings | LibsvmSettings | CsrSettings | LocalisationSettings, Field(discriminator="kind")
+    ],
+    tagged("kind", "csv", "json-lines", "libsvm", "csr", "localisation"),
 ]
 
 
@@ -97,9 +66,9 @@ class BrokerSettings(Settings):
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
-    servers: FromEnvironment
-    username: FromEnvironment | None = None
-    password: Annotated[SecretStr, Field(strict=False), BeforeValidator(_from_environment)] | None = None
+    servers: FromEnvironmentText
+    username: FromEnvironmentText | None = None
+    password: Annotated[SecretStr, Field(strict=False), FromEnvironment] | None = None
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:

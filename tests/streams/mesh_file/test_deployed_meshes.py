@@ -7,20 +7,27 @@ import numpy as np
 import pytest
 
 from streams.mesh_file import build
-from streams.mesh_file.file import load
+from streams.mesh_file.file import MeshFileError, load
 from streams.sources.opening import held_out, open_source
+from tests.support.reuters import stand_in
 
 MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
 NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
 
 
-def test_there_are_three():
-    assert NAMES == ["income", "tracking", "tracking-paper"]
+def test_there_are_four():
+    assert NAMES == ["income", "money-fx", "tracking", "tracking-paper"]
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory):
+    """Where the data are that are no part of the project: made-up ones of the same shape."""
+    return stand_in(tmp_path_factory.mktemp("data"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_loads_and_every_node_learns_with_real_noise(name):
-    file = load(MESHES / f"{name}.yaml", {})
+def test_an_example_loads_and_every_node_learns_with_real_noise(name, environment):
+    file = load(MESHES / f"{name}.yaml", environment)
     mesh = file.mesh
     assert mesh.name == name
     assert set(file.nodes) == set(mesh.nodes)
@@ -67,3 +74,14 @@ def test_every_held_out_row_is_decoded():
     assert features.shape == (16_281, 48)
     assert (labels > 0).sum() == 3_846
     assert np.sqrt((features**2).sum(-1)).max() <= 1 + 1e-12
+
+
+def test_the_texts_are_shared_in_one_pass_and_without_them_a_line_says_what_to_set(environment):
+    file = load(MESHES / "money-fx.yaml", environment)
+    parts = [sum(1 for _ in open_source(file, node, 0).records) for node in file.mesh.nodes]
+    assert sum(parts) == 7_770
+    assert file.mesh.rounds == min(parts) // file.mesh.slots.size
+    features, _ = held_out(file)
+    assert features.shape == (3_299, 8_315)
+    with pytest.raises(MeshFileError, match=r"held_out.path: .* no variable MIRRORMESH_DATA: set it"):
+        load(MESHES / "money-fx.yaml", {})

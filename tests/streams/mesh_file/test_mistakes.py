@@ -78,7 +78,7 @@ MISTAKES = [
     ("mesh.seed", -1, "mesh.seed: -1: must be at least 0"),
     # what it computes
     ("mesh.loss", "absolute", 'mesh.loss: "absolute": must be range, hinge, logistic or squared'),
-    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc or dola'),
+    ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc, dola or sparse-dola'),
     ("mesh.algorithm.constraint", {"l3-ball": 1}, 'constraint: {"l3-ball": 1}: must be one of simplex, {l1-'),
     ("mesh.algorithm.constraint", "l1-ball", 'mesh.algorithm.constraint: "l1-ball": must be one of simplex'),
     ("mesh.algorithm.constraint", {"l1-ball": 0}, "mesh.algorithm.constraint.l1-ball: 0: must be above 0"),
@@ -151,7 +151,7 @@ MISTAKES = [
     ("nodes.a.private_endpoint", 70000, "private_endpoint: 70000: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", 9201.0, "private_endpoint: 9201.0: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", True, "private_endpoint: true: must be a port, or address:port, with a"),
-    ("nodes.a.source.kind", "tsv", 'nodes.a.source.kind: "tsv": must be csv or json-lines or localisation'),
+    ("nodes.a.source.kind", "tsv", 'source.kind: "tsv": must be csv or json-lines or libsvm or csr or local'),
     ("nodes.a.source.columns", ["x", "x"], "x is named twice"),
     ("nodes.a.source.columns", [], "nodes.a.source.columns: []: must not be empty"),
     ("brokers", {"data": {"servers": "here:1"}}, "brokers.mesh: missing: must be given"),
@@ -221,7 +221,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
         "mesh.yaml: mesh.horizon: 1: must be at least 4",
         'mesh.yaml: mesh.seed: "x": must be a whole number',
-        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation',
+        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or libsvm or csr or localisation',
     ]
 
 

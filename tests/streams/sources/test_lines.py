@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from streams.mesh_file.settings.node import TakeSettings
+from streams.mesh_file.settings.files import TakeSettings
 from streams.sources.lines import LONGEST, lines, ordered
 
 ROWS = [f"row {k}".encode() for k in range(101)]
