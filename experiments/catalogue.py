@@ -41,4 +41,7 @@ EXPERIMENTS = {
     "dola-variance": Experiment(
         "experiments.dola_variance", "what mini-batches do to the variance", "Li, Zhou 2015, figure 2"
     ),
+    "dola-sparse": Experiment(
+        "experiments.dola_sparse", "accuracy against sparsity, Sparse DOLA", "Li et al. 2018, figures 5a, 5b"
+    ),
 }

@@ -23,6 +23,7 @@ from nodes.losses import Hinge
 from nodes.privacy.dola_printed import PrintedGaussian, PrintedLaplace
 from nodes.privacy.mechanism import Mechanism
 from nodes.privacy.simulated import SimulatedSampler
+from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
@@ -48,7 +49,7 @@ class RegularisedHinge:
 
     def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return the gradients, shape (..., n, d)."""
-        return Hinge().gradients(decision, observations) + self.weight * decision[..., None, :]
+        return dense(Hinge().gradients(decision, observations)) + self.weight * decision[..., None, :]
 
 
 @cache

@@ -25,8 +25,9 @@ from nodes.privacy.mechanism import Privatised, Update
 from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
+from nodes.sparse import Rows
 from nodes.step_sizes import StepSize
-from nodes.values import FloatArray, Release
+from nodes.values import Release
 
 _FINE = float(1 << 20)
 
@@ -51,7 +52,7 @@ class PrintedLaplace:
         sensitivity = 2.0 * self.step_size(round) * math.sqrt(self.dimension) * self.theta / self.batch_size
         return sensitivity / float(self.epsilon)
 
-    def privatise(self, round: int, gradients: Private[FloatArray], update: Update) -> Privatised:
+    def privatise(self, round: int, gradients: Private[Rows], update: Update) -> Privatised:
         """Return update(mean gradient) + noise, gradients (..., n, d), n <= h."""
         stepped = update(mean_gradient(opened(gradients), self.batch_size))
         zeros = np.zeros(stepped.shape, dtype=np.int64)
@@ -84,7 +85,7 @@ class PrintedGaussian:
         """Return 2L/J_t: one release of `round` is mu-Gaussian private, so one record of that round is."""
         return 2.0 * self.theta / self.noise_scale(round)
 
-    def privatise(self, round: int, gradients: Private[FloatArray], update: Update) -> Privatised:
+    def privatise(self, round: int, gradients: Private[Rows], update: Update) -> Privatised:
         """Return update(gradient + noise), gradients (..., n, d), n <= 1."""
         mean = mean_gradient(opened(gradients), 1)
         drawn = self.sampler.gaussian(round, np.zeros(mean.shape, dtype=np.int64), _FINE) / _FINE
