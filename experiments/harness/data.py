@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.harness.features import Table, binary, coded, complete, scaled
-from nodes.values import FloatArray
+from experiments.harness.made_up import Rows, made_up
 from streams.commands.usage import UsageError
-from topology.keyed import generator
 
 VARIABLE = "MIRRORMESH_DATA"
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "meshes" / "adult"
@@ -26,13 +25,6 @@ QUICK_ROWS = 4_000
 
 class Unavailable(UsageError):
     """A data set that is not there, or is another one; the text says which, and where it is from."""
-
-
-class Rows(NamedTuple):
-    """`features` (n, p), each row of L2 norm at most 1, and `labels` (n,) of +1 and -1."""
-
-    features: FloatArray
-    labels: FloatArray
 
 
 class DataSet(NamedTuple):
@@ -91,23 +83,6 @@ def _quick(name: str) -> Rows:
         rows, *_ = SETS[name].read(EXAMPLE)
         return Rows(rows.features[:QUICK_ROWS], rows.labels[:QUICK_ROWS])
     return made_up(QUICK_ROWS, SETS[name].columns, SETS[name].share)
-
-
-def made_up(count: int, columns: int, share: float, seed: int = 0) -> Rows:
-    """Return rows like those of a coded set: columns in [0, 1], norm at most 1, labels of a noisy rule."""
-    random = generator("made-up", seed, columns)
-    features = scaled(random.random((count, columns)) ** random.integers(1, 6, columns))
-    score = (features * random.normal(size=columns)).sum(-1) + 0.05 * random.normal(size=count)
-    return Rows(features, np.where(score > np.quantile(score, 1 - share), 1.0, -1.0))
-
-
-def unit_ball(count: int, dimension: int, seed: int) -> Rows:
-    """Return rows uniform in the unit ball, labels the side of a random plane (the simulation of L0)."""
-    random = generator("unit-ball", seed)
-    directions = random.normal(size=(count, dimension))
-    directions /= np.sqrt((directions * directions).sum(-1, keepdims=True))
-    features = directions * random.random((count, 1)) ** (1 / dimension)
-    return Rows(features, np.where((features * random.normal(size=dimension)).sum(-1) > 0.0, 1.0, -1.0))
 
 
 def _columns(*paths: Path) -> Table:

@@ -7,24 +7,24 @@ loss here, at the public consensus. All runs see the records in one order; noise
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from experiments.harness.data import QUICK_ROWS, SETS, Rows, load, made_up, unit_ball
+from experiments.harness.data import QUICK_ROWS, SETS, load
+from experiments.harness.made_up import Rows, made_up, unit_ball
 from experiments.harness.meshes import dealt, engine, settings, slots
+from experiments.harness.svm import RegularisedHinge, Tally, seen
 from nodes.constraints import L2Ball
 from nodes.engine import Engine
 from nodes.hindsight import best_fixed_decision
-from nodes.losses import Hinge
 from nodes.privacy.dola_printed import PrintedGaussian, PrintedLaplace
 from nodes.privacy.mechanism import Mechanism
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.sparse import dense
-from nodes.values import FloatArray, Observations
+from nodes.values import FloatArray
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 
@@ -34,22 +34,6 @@ HELD_OUT = 4
 """Every fourth record, in that order, where some are held out: three quarters train."""
 NOTHING = {"mechanism": "none", "norm": "l2", "gradient_bound": 1.0}
 TURNS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class RegularisedHinge:
-    """max(0, 1 - y <w, x>) + weight/2 ||w||^2, shapes as in `nodes.losses`; all records are present."""
-
-    weight: float
-
-    def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the loss, shape (..., n)."""
-        norms: FloatArray = (decision * decision).sum(-1)[..., None]
-        return Hinge().value(decision, observations) + 0.5 * self.weight * norms
-
-    def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return the gradients, shape (..., n, d)."""
-        return dense(Hinge().gradients(decision, observations)) + self.weight * decision[..., None, :]
 
 
 @cache
@@ -105,52 +89,13 @@ def learned(
     features = rows.features[:taken].reshape(rounds, nodes, batch, -1)
     labels = rows.labels[:taken].reshape(rounds, nodes, batch)
     mesh = _mesh(nodes, features.shape[-1], degree, batch, weight, noise, step)
-    tally = _Tally(RegularisedHinge(weight), rows, other, nodes * batch, whole=whole)
+    tally = Tally(RegularisedHinge(weight), rows, other, nodes * batch, whole=whole)
     found = []
     for taught in _engine(mesh, noise, rounds, seed).steps(slots(features, labels)):
         tally.add(taught.decision)
         if taught.round * batch in checkpoints:
             found.append(tally.scores(taught.decision))
     return {name: np.array([scores[name] for scores in found]) for name in found[0]}
-
-
-class _Tally:
-    """Sums over the rounds so far; each round's records are the next `size` of the rows."""
-
-    def __init__(self, loss: RegularisedHinge, rows: Rows, held_out: Rows, size: int, *, whole: bool) -> None:
-        self._loss, self._held_out, self._size = loss, held_out, size
-        self._all = _seen(rows, 0, len(rows.labels)) if whole else None
-        self._rows = rows
-        self._rounds, self._total = 0, 0.0
-        self._summed: FloatArray = np.zeros(1)
-
-    def add(self, decisions: FloatArray) -> None:
-        """Count a round: decisions (N, d)."""
-        seen = _seen(self._rows, self._rounds * self._size, self._size)
-        self._rounds += 1
-        self._total += float(self._loss.value(decisions[0], seen).mean())
-        self._summed = self._summed + decisions
-
-    def scores(self, decisions: FloatArray) -> dict[str, float]:
-        """Return what `learned` gives, of now."""
-        average = self._summed / self._rounds
-        gaps = decisions - decisions.mean(0)
-        scores = {
-            "loss": self._total / self._rounds,
-            "apart": float((gaps * gaps).sum()),
-        }
-        if self._all is not None:
-            scores["last"] = float(self._loss.value(decisions[0], self._all).mean())
-            scores["average"] = float(self._loss.value(average[0], self._all).mean())
-        if len(self._held_out.labels):
-            scores["accuracy"] = _accuracy(decisions, self._held_out)
-            scores["accuracy_average"] = _accuracy(average, self._held_out)
-        return scores
-
-
-def _seen(rows: Rows, first: int, count: int) -> Observations:
-    part = slice(first, first + count)
-    return Observations(rows.features[part], rows.labels[part], np.ones(count, np.bool_))
 
 
 def best(
@@ -164,16 +109,9 @@ def best(
     """Return min F over the first so many records, and how much lower it may be at most: shapes (K,)."""
     rows, _ = records(data, quick=quick)
     omega = L2Ball(rows.features.shape[-1], weight**-0.5)
-    made = []
-    for count in counts:
-        seen = _seen(rows, 0, count)
-        made.append(best_fixed_decision(RegularisedHinge(weight), omega, seen, 1e-4, TURNS))
+    loss = RegularisedHinge(weight)
+    made = [best_fixed_decision(loss, omega, seen(rows, 0, count), 1e-4, TURNS) for count in counts]
     return {"value": np.array([one.value for one in made]), "gap": np.array([one.gap for one in made])}
-
-
-def _accuracy(decisions: FloatArray, rows: Rows) -> float:
-    scores = rows.features @ decisions.T
-    return float((np.where(scores > 0.0, 1.0, -1.0) == rows.labels[:, None]).mean())
 
 
 def _mesh(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.harness import data, features
-from experiments.harness.data import SETS, Unavailable, load, made_up, unit_ball
+from experiments.harness.data import SETS, Unavailable, load
+from experiments.harness.made_up import made_up, unit_ball
 from experiments.harness.texts import texts
 
 REAL = os.environ.get(data.VARIABLE)

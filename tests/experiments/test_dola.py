@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from experiments.harness import dola, texts
-from experiments.harness.dola import NOTHING, RegularisedHinge, best, learned, records
+from experiments.harness.dola import NOTHING, best, learned, records
 from experiments.harness.dola_figures import printed, pure, tuned
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
+from experiments.harness.svm import RegularisedHinge
 from nodes.values import Observations
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
