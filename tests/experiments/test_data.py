@@ -88,7 +88,8 @@ def test_quick_rows_have_the_shape_of_the_set_and_need_no_folder(name, monkeypat
 
 @pytest.mark.skipif(REAL is None or not Path(REAL).is_dir(), reason="MIRRORMESH_DATA names no folder")
 @pytest.mark.parametrize(
-    ("name", "rows"), [("adult", 45_222), ("adult-binary", 45_222), ("diabetes", 98_053)]
+    ("name", "rows"),
+    [("adult", 45_222), ("adult-binary", 45_222), ("diabetes", 98_053), ("covertype", 581_012)],
 )
 def test_the_real_sets_are_what_their_loaders_say(name, rows):
     found = load(name)

@@ -8,7 +8,9 @@ from experiments.harness.dola import NOTHING, best, learned, records
 from experiments.harness.dola_figures import printed, pure, tuned
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
-from experiments.harness.svm import RegularisedHinge
+from experiments.harness.svm import RegularisedHinge, seen
+from nodes.constraints import L2Ball
+from nodes.hindsight import best_fixed_decision
 from nodes.values import Observations
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
@@ -46,14 +48,17 @@ def test_the_loss_is_that_of_one_node_on_the_records_of_all(batch):
     assert found["average"][-1] == pytest.approx(average)
 
 
-def test_the_best_decision_is_of_the_first_records_and_no_run_is_better():
+def test_the_best_decision_is_of_the_first_records_and_no_other_is_better():
     found = best(0, data="unit-ball", counts=[40, 80], quick=True)
     rows, _ = records("unit-ball", quick=True)
     random = np.random.default_rng(0)
-    seen = Observations(rows.features[:80], rows.labels[:80], np.ones(80, np.bool_))
-    for _ in range(200):
-        w = random.normal(size=10) * random.uniform(0, 5)
-        assert RegularisedHinge(0.01).value(w, seen).mean() > found["value"][1] - found["gap"][1]
+    for place, count in enumerate((40, 80)):
+        these = seen(rows, 0, count)
+        direct = best_fixed_decision(RegularisedHinge(0.01), L2Ball(10, 10.0), these, 1e-4, 300)
+        assert found["value"][place] == direct.value
+        others = random.normal(size=(200, 10)) * random.uniform(0, 5, (200, 1))
+        lowest = found["value"][place] - found["gap"][place]
+        assert (RegularisedHinge(0.01).value(others, these).mean(-1) > lowest).all()
     assert (found["gap"] < 0.1).all()
 
 
