@@ -12,6 +12,7 @@ from experiments.harness.svm import RegularisedHinge, seen
 from nodes.constraints import L2Ball
 from nodes.hindsight import best_fixed_decision
 from nodes.values import Observations
+from topology.keyed import generator
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
 SHARED = {"data": "unit-ball", "quick": True, "nodes": 4, "noise": NOTHING, "step": STEP}
@@ -128,3 +129,13 @@ def test_sparse_texts_are_learnt_and_a_large_lasso_leaves_nothing():
     none = texts.learned(0, lasso=1e6, **shared)
     assert none["zeros"] == 1.0
     assert none["auc"] == 0.5
+
+
+def test_the_rounds_of_texts_hold_their_rows_and_labels():
+    found = texts.texts(quick=True)
+    rounds = list(texts._rounds(found, 5, 8, 4))
+    features = np.concatenate([one.features.reshape(32, -1) for one in rounds])
+    labels = np.concatenate([one.labels.reshape(32) for one in rounds])
+    chosen = generator("order", 0).permutation(found.train)[:160]
+    np.testing.assert_array_equal(features, found.rows.dense()[chosen])
+    np.testing.assert_array_equal(labels, found.labels[chosen])
