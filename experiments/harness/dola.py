@@ -1,0 +1,156 @@
+"""DOLA (Li et al. 2018) with a linear SVM on the engine: what it loses, and how far its nodes are apart.
+
+    F = mean over records of max(0, 1 - y <w, x>) + lambda/2 ||w||^2,   Omega = {||w||_2 <= 1/sqrt(lambda)}
+
+The paper prints the hinge alone, with the steps 1/(lambda t) of a strongly convex loss: so lambda is in the
+loss here, at the public consensus. All runs see the records in one order; noise and graph differ.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from experiments.harness.data import QUICK_ROWS, SETS, load
+from experiments.harness.made_up import Rows, made_up, unit_ball
+from experiments.harness.meshes import dealt, engine, settings, slots
+from experiments.harness.svm import RegularisedHinge, Tally, seen
+from nodes.constraints import L2Ball
+from nodes.engine import Engine
+from nodes.hindsight import best_fixed_decision
+from nodes.privacy.dola_printed import PrintedGaussian, PrintedLaplace
+from nodes.privacy.mechanism import Mechanism
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.values import FloatArray
+from streams.mesh_file import build
+from streams.mesh_file.settings.mesh import MeshSettings
+
+ORDER = 0
+"""The seed of the records' order."""
+HELD_OUT = 4
+"""Every fourth record, in that order, where some are held out: three quarters train."""
+NOTHING = {"mechanism": "none", "norm": "l2", "gradient_bound": 1.0}
+TURNS = 300
+
+
+@cache
+def records(data: str, *, quick: bool, held_out: bool = False) -> tuple[Rows, Rows]:
+    """Return the records to learn from, in the order of all runs, and those held out (none unless asked).
+
+    `data`: a set of `experiments.harness.data`, `unit-ball`, or `like NAME`: made up in the shape of it.
+    """
+    name, most = data.removeprefix("like "), QUICK_ROWS if quick else 100_000
+    if name == "unit-ball":
+        rows = unit_ball(most, 10, 0 if name == data else 1)
+    elif name != data:
+        rows = made_up(most, SETS[name].columns, SETS[name].share)
+    else:
+        rows = load(data, quick=quick)
+    features, labels = dealt(rows.features, rows.labels, 1, 1, ORDER)
+    ordered = Rows(features[:, 0, 0], labels[:, 0, 0])
+    out = np.arange(len(ordered.labels)) % HELD_OUT == 0
+    out &= held_out
+    return Rows(*(part[~out] for part in ordered)), Rows(*(part[out] for part in ordered))
+
+
+def learned(
+    seed: int,
+    *,
+    data: str,
+    checkpoints: Sequence[int],
+    noise: Mapping[str, Any],
+    step: Mapping[str, Any],
+    nodes: int = 64,
+    degree: float = 4.0,
+    batch: int = 1,
+    weight: float = 0.01,
+    quick: bool = False,
+    held_out: bool = False,
+    whole: bool = False,
+) -> dict[str, FloatArray]:
+    """Return what a mesh has reached at each checkpoint, in records a node (multiples of `batch`).
+
+    `loss`: the mean of F's terms over all records so far, each at the decision of node 0 in its round (the
+    paper's regret, of any one node, is that less the best). `apart`: sum_i ||w_i - mean||^2. With
+    `whole`: `last`, `average`: F over all records at node 0's last decision, and at its decisions' average.
+    `accuracy`, `accuracy_average`: over the records held out, mean over nodes. `noise`: as `privacy` in a
+    mesh file, or {"as": "printed-laplace" or "printed-gaussian", "epsilon", "delta"}. Shapes (K,).
+    """
+    rows, other = records(data, quick=quick, held_out=held_out)
+    rounds = checkpoints[-1] // batch
+    if len(rows.labels) < rounds * batch * nodes:
+        raise ValueError(
+            f"{data}: {len(rows.labels)} records are too few for {rounds} rounds of {nodes} nodes"
+        )
+    taken = rounds * batch * nodes
+    features = rows.features[:taken].reshape(rounds, nodes, batch, -1)
+    labels = rows.labels[:taken].reshape(rounds, nodes, batch)
+    mesh = _mesh(nodes, features.shape[-1], degree, batch, weight, noise, step)
+    tally = Tally(RegularisedHinge(weight), rows, other, nodes * batch, whole=whole)
+    found = []
+    for taught in _engine(mesh, noise, rounds, seed).steps(slots(features, labels)):
+        tally.add(taught.decision)
+        if taught.round * batch in checkpoints:
+            found.append(tally.scores(taught.decision))
+    return {name: np.array([scores[name] for scores in found]) for name in found[0]}
+
+
+def best(
+    seed: int,  # noqa: ARG001 # as every measure; nothing here is random
+    *,
+    data: str,
+    counts: Sequence[int],
+    weight: float = 0.01,
+    quick: bool = False,
+) -> dict[str, FloatArray]:
+    """Return min F over the first so many records, and how much lower it may be at most: shapes (K,)."""
+    rows, _ = records(data, quick=quick)
+    omega = L2Ball(rows.features.shape[-1], weight**-0.5)
+    loss = RegularisedHinge(weight)
+    made = [best_fixed_decision(loss, omega, seen(rows, 0, count), 1e-4, TURNS) for count in counts]
+    return {"value": np.array([one.value for one in made]), "gap": np.array([one.gap for one in made])}
+
+
+def _mesh(
+    nodes: int,
+    dimension: int,
+    degree: float,
+    batch: int,
+    weight: float,
+    noise: Mapping[str, Any],
+    step: Mapping[str, Any],
+) -> MeshSettings:
+    random = {"erdos-renyi": {"mean_degree": degree}}
+    return settings(
+        nodes,
+        dimension,
+        algorithm={
+            "name": "dola",
+            "constraint": {"l2-ball": weight**-0.5},
+            "step_size": dict(step),
+            "regulariser": weight,
+        },
+        loss="hinge",
+        slots={"by": "count", "size": batch},
+        privacy=(NOTHING if "as" in noise else dict(noise)) | {"noise": "simulated"},
+        topology={"graph": random if nodes - 1 > degree else "complete"},
+    )
+
+
+def _engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Engine:
+    made = engine(mesh, seed)
+    if "as" not in noise:
+        return made
+    return replace(made, learner=replace(made.learner, mechanism=printed(mesh, noise, rounds, seed)))
+
+
+def printed(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Mechanism:
+    """Return the paper's own mechanism; `noise` as in `learned`."""
+    sampler, alpha = SimulatedSampler(seed, tuple(sorted(mesh.nodes))), build.step_size(mesh)
+    epsilon, dimension = Fraction(str(noise["epsilon"])), mesh.dimension
+    if noise["as"] == "printed-laplace":
+        return PrintedLaplace(1.0, epsilon, mesh.slots.size, dimension, alpha, sampler)
+    return PrintedGaussian(1.0, epsilon, noise["delta"], rounds, dimension, alpha, sampler)

@@ -1,0 +1,111 @@
+"""Data sets: what is a feature, how rows are scaled, and what is said when a set is missing."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.harness import data, features
+from experiments.harness.data import SETS, Unavailable, load
+from experiments.harness.made_up import made_up, unit_ball
+from experiments.harness.texts import texts
+
+REAL = os.environ.get(data.VARIABLE)
+
+
+def diabetes(folder, rows):
+    """A file of the set's form: each row overrides what is usual."""
+    usual = {
+        "encounter_id": "1", "patient_nbr": "2", "race": "A", "weight": "?", "payer_code": "?",
+        "medical_specialty": "?", "time_in_hospital": "3", "number_emergency": "0", "max_glu_serum": "None",
+    }  # fmt: skip
+    lines = [",".join(usual)] + [",".join((usual | row).values()) for row in rows]
+    with gzip.open(folder / "diabetic_data.csv.gz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def test_identifiers_the_label_and_mostly_missing_columns_are_no_features(tmp_path):
+    diabetes(tmp_path, [{}, {"number_emergency": "2", "patient_nbr": "9"}, {"race": "B"}])
+    rows, count, positive = SETS["diabetes"].read(tmp_path)
+    assert (count, positive) == (3, 1)
+    assert rows.labels.tolist() == [-1, 1, -1]
+    assert rows.features.shape == (3, 3)  # race, time_in_hospital, max_glu_serum
+    np.testing.assert_array_equal(rows.features[0], rows.features[1])
+
+
+def test_a_row_with_a_missing_value_is_dropped_and_none_is_a_value(tmp_path):
+    diabetes(tmp_path, [{}, {"race": "?", "number_emergency": "1"}, {"max_glu_serum": ">200"}])
+    rows, count, positive = SETS["diabetes"].read(tmp_path)
+    assert (count, positive, len(rows.labels)) == (3, 1, 2)
+    assert (rows.labels == -1).all()
+
+
+def test_categories_become_their_shares_or_columns_of_their_own():
+    assert features.coded(["a", "b", "a", "a"], numeric=False).tolist() == [0.75, 0.25, 0.75, 0.75]
+    assert features.coded(["2", "-1"], numeric=True).tolist() == [2.0, -1.0]
+    assert features.binary(["b", "a", "b"]).tolist() == [[0, 1], [1, 0], [0, 1]]
+
+
+def test_columns_are_divided_by_their_largest_and_rows_are_at_most_one_long():
+    scaled = features.scaled(np.array([[4.0, -2.0, 0.0], [1.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(scaled, [[0.5**0.5, -(0.5**0.5), 0.0], [0.25, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_set_that_is_missing_is_named_with_where_to_get_it(name, tmp_path, monkeypatch):
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    with pytest.raises(Unavailable, match=f"{name}: set MIRRORMESH_DATA .* UCI"):
+        load(name)
+    monkeypatch.setenv(data.VARIABLE, str(tmp_path))
+    with pytest.raises(Unavailable, match=f"{name}: cannot read .*{SETS[name].folder}.* UCI"):
+        load(name)
+
+
+def test_texts_that_are_missing_are_named_with_where_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setenv(data.VARIABLE, str(tmp_path))
+    with pytest.raises(Unavailable, match=r"reuters: cannot read .* LASVM"):
+        texts()
+
+
+def test_another_file_of_that_name_is_refused_with_its_counts(tmp_path, monkeypatch):
+    monkeypatch.setenv(data.VARIABLE, str(tmp_path))
+    (tmp_path / "diabetes130").mkdir()
+    diabetes(tmp_path / "diabetes130", [{}, {"number_emergency": "1"}])
+    with pytest.raises(Unavailable, match="diabetes: 2 rows, 1 of them positive: must be 101766 and 11383"):
+        load("diabetes")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_quick_rows_have_the_shape_of_the_set_and_need_no_folder(name, monkeypatch):
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    rows = load(name, quick=True)
+    assert rows.features.shape == (data.QUICK_ROWS, SETS[name].columns)
+    assert ((rows.features * rows.features).sum(-1) <= 1 + 1e-12).all()
+    assert (rows.labels > 0).mean() == pytest.approx(SETS[name].share, abs=0.03)
+
+
+@pytest.mark.skipif(REAL is None or not Path(REAL).is_dir(), reason="MIRRORMESH_DATA names no folder")
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [("adult", 45_222), ("adult-binary", 45_222), ("diabetes", 98_053), ("covertype", 581_012)],
+)
+def test_the_real_sets_are_what_their_loaders_say(name, rows):
+    found = load(name)
+    assert found.features.shape == (rows, SETS[name].columns)
+    assert found.features.max() <= 1.0
+
+
+def test_made_up_rows_repeat_and_other_seeds_are_other_rows():
+    one, again, other = made_up(50, 5, 0.2), made_up(50, 5, 0.2), made_up(50, 5, 0.2, seed=1)
+    np.testing.assert_array_equal(one.features, again.features)
+    assert (one.features != other.features).any()
+
+
+def test_the_unit_ball_is_filled_evenly():
+    rows = unit_ball(4_000, 10, 0)
+    norms = np.sqrt((rows.features * rows.features).sum(-1))
+    assert norms.max() <= 1.0
+    # P(norm <= 0.9) = 0.9^10 = 0.3487, standard deviation 0.0075 over 4,000: five of them
+    assert (norms <= 0.9).mean() == pytest.approx(0.9**10, abs=0.038)

@@ -1,0 +1,141 @@
+"""DOLA's measures: the loss that regret is made of, what is held out, the pilot, the paper's own noise."""
+
+import numpy as np
+import pytest
+
+from experiments.harness import dola, texts
+from experiments.harness.dola import NOTHING, best, learned, records
+from experiments.harness.dola_figures import printed, pure, tuned
+from experiments.harness.meshes import engine, slots
+from experiments.harness.study import Study
+from experiments.harness.svm import RegularisedHinge, seen
+from nodes.constraints import L2Ball
+from nodes.hindsight import best_fixed_decision
+from nodes.values import Observations
+from topology.keyed import generator
+
+STEP = {"rule": "inverse-sqrt", "a": 0.5}
+SHARED = {"data": "unit-ball", "quick": True, "nodes": 4, "noise": NOTHING, "step": STEP}
+
+
+def steps(nodes, rounds, batch):
+    """The decisions of an engine of its own, and the records of each round."""
+    rows, _ = records("unit-ball", quick=True)
+    taken = nodes * rounds * batch
+    features = rows.features[:taken].reshape(rounds, nodes, batch, -1)
+    labels = rows.labels[:taken].reshape(rounds, nodes, batch)
+    mesh = dola._mesh(nodes, 10, 4.0, batch, 0.01, NOTHING, STEP)
+    found = [step.decision for step in engine(mesh, 0).steps(slots(features, labels))]
+    return np.stack(found), features, labels
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_the_loss_is_that_of_one_node_on_the_records_of_all(batch):
+    found = learned(0, checkpoints=[10, 20], batch=batch, whole=True, **SHARED)
+    decisions, features, labels = steps(4, 20 // batch, batch)
+    terms = []
+    for decision, rows, right in zip(decisions[:, 0], features, labels, strict=True):
+        hinge = np.maximum(0.0, 1.0 - right * (rows * decision).sum(-1))
+        terms.append(hinge.mean() + 0.005 * (decision * decision).sum())
+    half = 10 // batch
+    np.testing.assert_allclose(found["loss"], [np.mean(terms[:half]), np.mean(terms)])
+    gaps = decisions[-1] - decisions[-1].mean(0)
+    assert found["apart"][-1] == pytest.approx((gaps * gaps).sum())
+    rows, _ = records("unit-ball", quick=True)
+    scores = (rows.features * decisions[:, 0].mean(0)).sum(-1)
+    average = (
+        np.maximum(0.0, 1.0 - rows.labels * scores).mean() + 0.005 * (decisions[:, 0].mean(0) ** 2).sum()
+    )
+    assert found["average"][-1] == pytest.approx(average)
+
+
+def test_the_best_decision_is_of_the_first_records_and_no_other_is_better():
+    found = best(0, data="unit-ball", counts=[40, 80], quick=True)
+    rows, _ = records("unit-ball", quick=True)
+    random = np.random.default_rng(0)
+    for place, count in enumerate((40, 80)):
+        these = seen(rows, 0, count)
+        direct = best_fixed_decision(RegularisedHinge(0.01), L2Ball(10, 10.0), these, 1e-4, 300)
+        assert found["value"][place] == direct.value
+        others = random.normal(size=(200, 10)) * random.uniform(0, 5, (200, 1))
+        lowest = found["value"][place] - found["gap"][place]
+        assert (RegularisedHinge(0.01).value(others, these).mean(-1) > lowest).all()
+    assert (found["gap"] < 0.1).all()
+
+
+def test_the_gradient_of_the_loss_is_its_slope():
+    random = np.random.default_rng(0)
+    seen = Observations(random.normal(size=(6, 3)), np.array([1.0, -1, 1, -1, 1, -1]), np.ones(6, np.bool_))
+    loss, w, move = RegularisedHinge(0.5), random.normal(size=3), 1e-6 * random.normal(size=3)
+    slope = (loss.value(w + move, seen) - loss.value(w - move, seen)) / 2
+    np.testing.assert_allclose(slope, (loss.gradients(w, seen) * move).sum(-1), atol=1e-12)
+
+
+def test_what_is_held_out_is_not_learnt_from():
+    rows, out = records("adult", quick=True, held_out=True)
+    assert len(out.labels) * 3 == len(rows.labels)
+    everything, nothing = records("adult", quick=True)
+    assert len(nothing.labels) == 0
+    kept = np.ones(len(everything.labels), np.bool_)
+    kept[::4] = False
+    np.testing.assert_array_equal(rows.features, everything.features[kept])
+    np.testing.assert_array_equal(out.features, everything.features[~kept])
+
+
+def test_too_few_records_are_said():
+    with pytest.raises(ValueError, match="unit-ball: 4000 records are too few for 2000 rounds of 4 nodes"):
+        learned(0, checkpoints=[2_000], **SHARED)
+
+
+@pytest.mark.parametrize("form", ["laplace", "gaussian"])
+def test_the_papers_noise_takes_the_place_of_the_mechanism(form):
+    shared = SHARED | {"nodes": 8, "checkpoints": [20]}
+    clean, noisy, again = (
+        learned(0, **shared | printed(form, epsilon) | {"step": STEP})["apart"]
+        for epsilon in (None, 1.0, 1.0)
+    )
+    assert noisy > 10 * clean > 0
+    np.testing.assert_array_equal(noisy, again)
+
+
+def test_the_pilot_reads_no_record_of_the_set(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(dola, "load", lambda name, **_: asked.append(name))
+    records.cache_clear()
+    study = Study(tmp_path, quick=True, workers=1, kept=tmp_path / "kept")
+    found = tuned(study, pure(1.0), data="adult", nodes=4)
+    records.cache_clear()
+    assert not asked
+    assert found["noise"] in pure(1.0)
+    assert set(found) == {"noise", "step", "batch"}
+
+
+def test_the_pilot_of_made_up_data_is_on_other_records():
+    here, there = (records(name, quick=True)[0] for name in ("unit-ball", "like unit-ball"))
+    assert here.features.shape == there.features.shape
+    assert (here.features != there.features).any()
+
+
+def test_the_auc_is_the_chance_of_the_right_order():
+    labels = np.array([1.0, -1, 1, -1])
+    assert texts._auc(np.array([0.9, 0.1, 0.4, 0.4]), labels) == 0.875
+    assert texts._auc(np.zeros(4), labels) == 0.5
+
+
+def test_sparse_texts_are_learnt_and_a_large_lasso_leaves_nothing():
+    shared = {"noise": NOTHING, "step": {"rule": "inverse-sqrt", "a": 10.0}, "nodes": 8, "quick": True}
+    found = texts.learned(0, lasso=0.0, **shared)
+    assert found["auc"] > 0.95
+    none = texts.learned(0, lasso=1e6, **shared)
+    assert none["zeros"] == 1.0
+    assert none["auc"] == 0.5
+
+
+def test_the_rounds_of_texts_hold_their_rows_and_labels():
+    found = texts.texts(quick=True)
+    rounds = list(texts._rounds(found, 5, 8, 4))
+    features = np.concatenate([one.features.reshape(32, -1) for one in rounds])
+    labels = np.concatenate([one.labels.reshape(32) for one in rounds])
+    chosen = generator("order", 0).permutation(found.train)[:160]
+    np.testing.assert_array_equal(features, found.rows.dense()[chosen])
+    np.testing.assert_array_equal(labels, found.labels[chosen])
