@@ -135,7 +135,9 @@ class SlotCollector:
         if found is not None:
             observations = observed(found.values, self._decoder)
             self._counts.close(found, observations)
-            self._closed(SlotClosed(found.round, Private(observations), found.position))
+            self._closed(
+                SlotClosed(found.round, Private(observations), found.position, Private(found.places))
+            )
         with self._lock:
             woken = self._blocked and not self._full()
             self._blocked = self._blocked and not woken
