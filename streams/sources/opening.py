@@ -2,13 +2,15 @@
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from nodes.values import FloatArray
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.errors import ABSENT, MeshFileError
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
 from streams.mesh_file.settings.privacy import TimeSlots
@@ -22,6 +24,13 @@ _MEASURED = SchemaSettings(
     features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},
     label=LabelSettings(column="distance"),
 )
+
+
+class Refuser(Protocol):
+    """What names settings: a mesh file, or a model."""
+
+    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
+        """Return the error that the value at `path` is not as `allowed` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +101,38 @@ def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings:
     return settings
 
 
+def records_to_predict(
+    file: Refuser, settings: FileSettings, path: tuple[str, ...]
+) -> tuple[int, Iterator[bytes], SchemaDecoder]:
+    """Return the number of the first record's line, the records' lines, and what decodes their features.
+
+    Their labels and times may be missing. `path` leads to the settings, for `file` to refuse. Raises
+    MeshFileError.
+    """
+    found, decoder = _opened(file, settings, path, settings.record.features)
+    return 2 if settings.kind == "csv" and settings.columns is None else 1, found, decoder
+
+
 def _opened(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...]
+    file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
-    """Return the lines of a file, after its header where it has one, and their decoder."""
+    """Return the lines of a file, after its header where it has one, and their decoder.
+
+    `needed`: the columns that must be there, unless all must.
+    """
     found = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
-        return found, _with_header(file, settings, path, next(found, None))
-    return found, _decoder(file, settings, path)
+        return found, _with_header(file, settings, path, next(found, None), needed)
+    return found, _decoder(file, settings, path, needed)
 
 
-def _decoder(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> SchemaDecoder:
+def _decoder(
+    file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
+) -> SchemaDecoder:
     if settings.kind == "json-lines":
         return SchemaDecoder(settings.record, json_fields)
     if settings.columns is not None:
-        return _of_columns(file, settings, path, settings.columns, "columns")
+        return _of_columns(file, settings, path, settings.columns, "columns", needed)
     if settings.path in {None, "-"}:
         raise file.refuse(
             (*path, "columns"), "missing: must say what is on a CSV line that no header goes before"
@@ -115,18 +141,27 @@ def _decoder(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> S
 
 
 def _with_header(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...], header: bytes | None
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    header: bytes | None,
+    needed: Iterable[str] | None = None,
 ) -> SchemaDecoder:
     columns = None if header is None else csv_row(header)
     if columns is None:
         raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
-    return _of_columns(file, settings, path, tuple(columns), f"the header of {settings.path}")
+    return _of_columns(file, settings, path, tuple(columns), f"the header of {settings.path}", needed)
 
 
 def _of_columns(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...], columns: tuple[str, ...], where: str
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    columns: tuple[str, ...],
+    where: str,
+    needed: Iterable[str] | None,
 ) -> SchemaDecoder:
-    for name in settings.record.columns:
+    for name in settings.record.columns if needed is None else needed:
         if columns.count(name) != 1:
             what = "twice" if name in columns else "not"
             allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
@@ -134,13 +169,13 @@ def _of_columns(
     return SchemaDecoder(settings.record, csv_fields(columns))
 
 
-def _lines(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
     return _guarded(file, settings.path, path)
 
 
-def _guarded(file: MeshFile, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
+def _guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
     try:
         yield from lines(name)
     except (OSError, EOFError, zlib.error) as error:

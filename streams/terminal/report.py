@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.terminal.wording import counted, promises
 
@@ -67,12 +68,14 @@ def say_summary(console: Console, summary: Summary) -> None:
         say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
     for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
         say(console, sentence)
-    score = summary.score
-    if score is not None:
-        auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
-        say(
-            console,
-            f"Held-out, {counted(score.records, 'record')}, mean of the nodes' last decisions: "
-            f"accuracy {score.accuracy:.4f}, AUC {auc}.",
-            "bold",
-        )
+    scored = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
+    for score, what in scored:
+        if score is not None:
+            of = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' {what}"
+            say(console, f"{of}: {score_words(score)}.", "bold")
+
+
+def score_words(score: Score) -> str:
+    """Return how well records were classified."""
+    auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
+    return f"accuracy {score.accuracy:.4f}, AUC {auc}"

@@ -13,6 +13,8 @@ from streams.mesh_file.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """What the digest holds beside `privacy`."""
+LossSettings = Literal["range", "hinge", "logistic", "squared"]
+"""The loss of one record."""
 
 
 def _members(value: object) -> object:
@@ -45,7 +47,7 @@ class MeshSettings(Settings):
     ]
     dimension: int = Field(ge=1, le=1 << 24)
     algorithm: AlgorithmSettings
-    loss: Literal["range", "hinge", "logistic", "squared"]
+    loss: LossSettings
     slots: SlotSettings
     privacy: PrivacySettings
     topology: TopologySettings
