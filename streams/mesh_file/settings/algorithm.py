@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+from streams.mesh_file.settings.warm_start import warm_start
 
 
 def _rows(value: object) -> object:
@@ -83,6 +84,8 @@ def _public_point(value: object) -> object:
 class AlgorithmSettings(Settings):
     """One mirror step a round. `x_1`: the point of the constraint where the mirror map is least unless given.
 
+    As numbers, or as `{model: PATH}`, a model file's: its numbers are what all must agree on.
+
     `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given.
     """
 
@@ -92,4 +95,4 @@ class AlgorithmSettings(Settings):
     step_size: StepSizeSettings
     regulariser: float = Field(0.0, ge=0)
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
-    x_1: Vector | None = None
+    x_1: Annotated[Vector | None, BeforeValidator(warm_start)] = None
