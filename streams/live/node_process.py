@@ -19,9 +19,10 @@ from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.opening import open_decisions, open_journal, open_mesh, reach_brokers
+from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
 from streams.live.options import NodeOptions
 from streams.live.outcome import Ended
+from streams.live.predictions import Predictions
 from streams.live.process import FLUSH, Stopped, patiently
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
@@ -73,7 +74,11 @@ class NodeProcess:
             decisions = None
             if self._options.decisions:
                 decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
-            live, data = self._assembled(journal, start, bus, decisions, closing)
+            predictions = None
+            if self._file.own(self._name).predictions:
+                loss = self._learner.loss
+                predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
+            live, data = self._assembled(journal, start, bus, decisions, predictions, closing)
             self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
             closing.callback(spend.end, journal)
             try:
@@ -110,6 +115,7 @@ class NodeProcess:
         start: MeshStart,
         bus: KafkaBus,
         decisions: Decisions | None,
+        predictions: Predictions | None,
         closing: ExitStack,
     ) -> tuple[LiveNode, DataStream]:
         """Return the node and its data stream, put together; each needs the other."""
@@ -146,7 +152,7 @@ class NodeProcess:
             lag=lambda: data.lag,
             counts=lambda: data.counts,
         )
-        watcher = NodeWatcher(self._log, metrics, decisions)
+        watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
         private = self._options.private_metrics or self._file.own(self._name).private_endpoint
         for registry, address in ((metrics.shared, self._options.metrics), (metrics.private, private)):

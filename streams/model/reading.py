@@ -54,6 +54,8 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or 'no such file'}") from None
+    except ValueError:
+        raise _refused(path, "is no path of a file") from None
 
 
 def _refused(path: Path, allowed: str, key: str | None = None, value: object = ABSENT) -> MeshFileError:

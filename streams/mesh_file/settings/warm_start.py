@@ -26,7 +26,6 @@ def warm_start(value: object, info: ValidationInfo) -> object:
     folder: Path = info.context["folder"] if info.context else Path()
     try:
         model = read_model(Path(os.path.normpath(folder / settings.model)))
-    except (MeshFileError, ValueError) as error:  # a path may hold what no path can
-        reason = "; ".join(error.lines) if isinstance(error, MeshFileError) else str(error)
-        raise refusal(f"must be a model file: {reason}", "model") from None
+    except MeshFileError as error:
+        raise refusal(f"must be a model file: {'; '.join(error.lines)}", "model") from None
     return list(model.average if settings.vector == "average" else model.newest)
