@@ -1,4 +1,4 @@
-"""A model leaves a mesh on a broker: from its public topics, and from a node's journal, whatever was killed."""
+"""A model leaves a mesh on a broker: from its public topics, and from a node's journal."""
 
 import json
 

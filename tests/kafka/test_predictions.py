@@ -120,7 +120,7 @@ def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(ne
     bus = KafkaBus(connection(broker.address), {topic: 2**20})
     writer = Predictions(bus, topic, "run-1", Squared())
     writer.write(slot(1))
-    assert bus.waiting == 0
+    until(lambda: bus.flush(1.0))
     killed(broker)
     for round in range(2, 6):
         writer.write(slot(round))
@@ -128,6 +128,7 @@ def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(ne
     start(broker.folder)
     until(lambda: bus.flush(1.0))
     writer.write(slot(6, scale=1e308))
+    until(lambda: bus.flush(1.0))
     bus.close()
     values = [json.loads(message.value()) for message in stored(connection(broker.address), topic)]
     assert [value["prediction"] for value in values[3:6]] == [2.0, 3.0, None]
@@ -145,6 +146,7 @@ def test_a_slot_that_cannot_be_predicted_is_said_by_type_alone(broker, caplog, m
     (topic,) = fresh_topics(connection(broker.address), "predictions")
     bus = KafkaBus(connection(broker.address), {topic: 2**20})
     Predictions(bus, topic, "run-1", Squared()).write(slot(1))
+    until(lambda: bus.flush(1.0))
     bus.close()
     values = [json.loads(message.value()) for message in stored(connection(broker.address), topic)]
     assert [value["prediction"] for value in values] == [None] * 3
