@@ -2,7 +2,7 @@
 # package index are needed.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := topology nodes streams tests experiments
+SOURCES := topology nodes streams tests experiments grafana
 WORKERS ?= auto
 
 .PHONY: help demo test lint format bench bench-kafka lock clean

@@ -41,7 +41,7 @@ def scored(file: MeshFile, seed: int) -> tuple[float, float]:
     local.mesh.run()
     local.mesh.close()
     score = summarise(file, local.recorder, held_out(file)).score
-    if score is None or score.auc is None:
+    if score is None or score.auc is None or score.accuracy is None:
         raise ValueError("the held-out rows cannot be scored")
     return score.auc, score.accuracy
 

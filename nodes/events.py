@@ -146,12 +146,16 @@ class Evidence(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of."""
+    """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of.
+
+    `edges` are the sources of the plan's in-edges, heard or given up.
+    """
 
     round: int
     decision: Decision
     own: Release
     heard: tuple[Release, ...]
+    edges: tuple[str, ...] = ()
 
 
 class Foreseen(NamedTuple):

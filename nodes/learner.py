@@ -112,8 +112,19 @@ class Learner:
         return self.mechanism.privatise(round, gradients, update)
 
     def clamped(self, release: Release) -> Release:
-        """Return the release, scaled into the public bound where it is outside (post-processing)."""
+        """Return the release (..., d), scaled into the public bound where it is outside (post-processing)."""
+        if release.ndim > 1:
+            return self._clamped_rows(release)
         norm = math.hypot(*release.tolist())  # as the readers see it
         if norm <= self.release_bound:
             return release
         return Release(release * (self.release_bound / norm * (1 - 1e-12)))
+
+    def _clamped_rows(self, releases: Release) -> Release:
+        near = np.add.reduce(releases * releases, -1) > self.release_bound**2 * (1 - 1e-9)
+        if not near.any():
+            return releases
+        held = releases.copy()
+        for row in np.argwhere(near):
+            held[tuple(row)] = self.clamped(Release(releases[tuple(row)]))
+        return Release(held)

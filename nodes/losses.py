@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nodes.checks import positive
 from nodes.values import FloatArray, Observations
 
 
@@ -46,7 +47,7 @@ class RangeLoss:
         return gradients
 
 
-class _Linear(ABC):
+class _OfTheScore(ABC):
     """A loss of the score <x, a> alone, a the features: the gradient is slope * a."""
 
     __slots__ = ()
@@ -72,7 +73,7 @@ class _Linear(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Hinge(_Linear):
+class Hinge(_OfTheScore):
     """max(0, 1 - y <x, a>), labels y = +-1; at the kink the gradient is 0."""
 
     def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
@@ -83,7 +84,7 @@ class Hinge(_Linear):
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic(_Linear):
+class Logistic(_OfTheScore):
     """log(1 + exp(-y <x, a>)), labels y = +-1."""
 
     def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
@@ -97,7 +98,7 @@ class Logistic(_Linear):
 
 
 @dataclass(frozen=True, slots=True)
-class Squared(_Linear):
+class Squared(_OfTheScore):
     """1/2 (<x, a> - y)^2."""
 
     def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
@@ -106,6 +107,49 @@ class Squared(_Linear):
 
     def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
         return scores - labels
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute(_OfTheScore):
+    """|<x, a> - y|; at the kink the gradient is 0."""
+
+    def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
+        return np.abs(scores - labels)
+
+    def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
+        return np.sign(scores - labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(_OfTheScore):
+    """1/2 r^2 up to |r| = k, then k (|r| - k/2), with r = <x, a> - y (Huber 1964).
+
+    `k` > 0, in the label's unit (ValueError otherwise).
+    """
+
+    k: float
+
+    def __post_init__(self) -> None:
+        positive("k", self.k)
+
+    def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
+        sizes = np.abs(scores - labels)
+        near = np.minimum(sizes, self.k)
+        return near * (sizes - 0.5 * near)
+
+    def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:
+        return np.minimum(np.maximum(scores - labels, -self.k), self.k)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(_OfTheScore):
+    """<x, a>: a holds what each expert or asset costs, x how much goes to each. The label has no part."""
+
+    def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # as said above
+        return scores
+
+    def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # as said above
+        return np.ones_like(scores)
 
 
 def scores(decision: FloatArray, features: FloatArray) -> FloatArray:

@@ -269,7 +269,9 @@ class NodeMachine:
         consensus = self._corrected(opened.consensus(own, heard), opened.corrected)
         decision = self.learner.algorithm.decide(opened.round, consensus)
         opened.settled = consensus, decision
-        self._out.append(Decided(opened.round, decision, own, tuple([release for _, _, release in heard])))
+        releases = tuple([release for _, _, release in heard])
+        edges = tuple([source.name for source, _ in opened.place.row])
+        self._out.append(Decided(opened.round, decision, own, releases, edges))
         return True
 
     def _corrected(self, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:

@@ -1,13 +1,13 @@
 """The mirror step argmin over x in Omega of D(x, z) + <s, x>, for the combinations that are offered.
 
-With y the free step, grad phi(y) = grad phi(z) - s, the step is the Bregman projection of y onto Omega, in
-closed form or finite (Zhou, Li 2025, Algorithm 1; Beck, Teboulle 2003, eq. 3.11 for the entropy).
+With y the free step, grad phi(y) = grad phi(z) - s, the step is the Bregman projection of y onto Omega: in
+closed form, by a finite search, or by one equation that is solved to the last bits (Zhou, Li 2025,
+Algorithm 1; Beck, Teboulle 2003, eq. 3.11 for the entropy).
 
 | mirror map | constraints offered |
 |---|---|
 | Euclidean | all |
-| Mahalanobis, diagonal Q | L1, L2, Linf balls, box |
-| Mahalanobis, full Q | L1 ball |
+| Mahalanobis, Q diagonal or full | L1, L2, Linf balls, box |
 | entropy | simplex |
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 from nodes.active_set import project_full_l1
 from nodes.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.diagonal import project_diagonal_l1, project_diagonal_l2
+from nodes.full_q import Eigenbasis, project_full_box, project_full_l2
 from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.values import FloatArray
 
@@ -90,6 +91,13 @@ def _mahalanobis(
             onto = partial(project_diagonal_l2, q, constraint.radius)
         case False, L1Ball():
             onto = partial(project_full_l1, q, constraint.radius)
+        case False, L2Ball():
+            onto = partial(project_full_l2, Eigenbasis.of(q), constraint.radius)
+        case False, Box():
+            onto = partial(project_full_box, q, constraint.lower, constraint.upper)
+        case False, LinfBall():
+            corner = np.full(constraint.dimension, constraint.radius)
+            onto = partial(project_full_box, q, -corner, corner)
         case _:
             raise _not_offered(mirror_map, constraint)
     if mirror_map.dimension != constraint.dimension:
@@ -125,6 +133,6 @@ def _floored_simplex(simplex: Simplex, y: FloatArray) -> FloatArray:
 def _not_offered(mirror_map: MirrorMap, constraint: Constraint) -> NotOffered:
     return NotOffered(
         f"{mirror_map.name} on the {constraint.name} is not offered; offered are: euclidean on l1-ball, "
-        "l2-ball, linf-ball, box, simplex; entropy on simplex; mahalanobis with a diagonal q on l1-ball, "
-        "l2-ball, linf-ball, box; mahalanobis with a full q on l1-ball"
+        "l2-ball, linf-ball, box, simplex; entropy on simplex; mahalanobis, with a diagonal or a full q, on "
+        "l1-ball, l2-ball, linf-ball, box"
     )

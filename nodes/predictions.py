@@ -1,19 +1,38 @@
-"""What a decision says of records before their labels are known."""
+"""What a decision says of records."""
 
 import numpy as np
 
 from nodes.losses import Loss, RangeLoss, scores
+from nodes.own_loss import OwnLoss
+from nodes.softmax import Softmax
 from nodes.values import FloatArray
+from nodes.weighted import Weighted
+
+
+def unweighted(loss: Loss) -> Loss:
+    """Return the loss without the weights of its labels."""
+    return loss.loss if isinstance(loss, Weighted) else loss
 
 
 def predicted(loss: Loss, decision: FloatArray, features: FloatArray) -> FloatArray:
-    """Return what the decision (..., d) says of each record, features (..., n, d), shape (..., n).
+    """Return what the decision (..., d) says of records with these features (..., n, p), shape (..., n).
 
-    For the range loss the distance from the sensor; else the score <x, a>: its sign is the class where there
-    are two.
+    Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||. An own loss:
+    what its `predict` says, if it has one. Else the score <x, a>, whose sign is the class for hinge and
+    logistic. Raises ValueError where an own loss of p != d has no `predict` that answers.
     """
+    loss = unweighted(loss)
+    if isinstance(loss, Softmax):
+        classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
+        return classes
     if isinstance(loss, RangeLoss):
         offsets = decision[..., None, :] - features
         distances: FloatArray = np.sqrt(np.add.reduce(offsets * offsets, -1))
         return distances
+    own = loss.predict(decision, features) if isinstance(loss, OwnLoss) else None
+    if own is not None:
+        return own
+    if features.shape[-1] != decision.shape[-1]:
+        sizes = f"{features.shape[-1]} features at dimension {decision.shape[-1]}"
+        raise ValueError(f"{sizes}: the own loss must have a `predict`")
     return scores(decision, features)

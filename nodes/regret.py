@@ -59,7 +59,7 @@ def network_regret(
         part = slice(first, min(first + chunk, rounds))
         points = decisions[part]
         pooled = Observations(
-            observations.features[part].reshape(len(points), 1, nodes * batch_size, dimension),
+            observations.features[part].reshape(len(points), 1, nodes * batch_size, -1),
             observations.labels[part].reshape(len(points), 1, nodes * batch_size),
             observations.present[part].reshape(len(points), 1, nodes * batch_size),
         )

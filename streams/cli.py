@@ -12,6 +12,7 @@ from streams.commands.broker import app as broker
 from streams.commands.budget import budget
 from streams.commands.check import check
 from streams.commands.demo import demo
+from streams.commands.experiment import app as experiment
 from streams.commands.feed import feed
 from streams.commands.init import init
 from streams.commands.model import model
@@ -73,6 +74,7 @@ def _mirrormesh(
 for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget, model, predict):
     app.command()(command)
 app.add_typer(audit, name="audit")
+app.add_typer(experiment, name="experiment")
 app.add_typer(broker, name="broker")
 
 

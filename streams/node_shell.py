@@ -43,7 +43,17 @@ from streams.codec import (
 from streams.topics import MeshTopics
 
 
-class NodeJournal(Protocol):
+class Appended(Protocol):
+    """What a node's shell needs of a journal."""
+
+    def secret(self) -> Secret | None:
+        """Return what the mechanism must remember of the last round."""
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep `record` and `secret`, both or neither; durable when this returns."""
+
+
+class NodeJournal(Appended, Protocol):
     """What a node's process needs of a journal."""
 
     @property
@@ -56,12 +66,6 @@ class NodeJournal(Protocol):
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
-
-    def secret(self) -> Secret | None:
-        """Return what the mechanism must remember of the last round."""
-
-    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record` and `secret`, both or neither; durable when this returns."""
 
     def renew(self, instance: str) -> None:
         """Begin a new life, without records."""
@@ -91,7 +95,7 @@ class NodeShell:
     def __init__(
         self,
         machine: NodeMachine,
-        journal: NodeJournal,
+        journal: Appended,
         topics: MeshTopics,
         digest: bytes,
         expected: Mapping[str, Expected],

@@ -9,6 +9,7 @@ import yaml
 
 from streams.mesh_file.file import load
 from streams.mesh_file.settings.node import CommonBrokers
+from tests.support.meshes import changed, written
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -18,8 +19,13 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
+def python_block(word):
+    (code,) = [code for code in blocks("python") if word in code]
+    return code
+
+
 def test_the_python_example_runs():
-    (code,) = blocks("python")
+    code = python_block("LocalRun")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -28,6 +34,34 @@ def test_the_python_example_runs():
     )
     assert all(line.endswith(" 100") for line in lines)  # charged rounds
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def test_the_own_loss_shown_is_right_and_learns(tmp_path):
+    code = python_block("Pinball")
+    assert len(code.splitlines()) == 10
+    (tmp_path / "pinball.py").write_text(code)
+    rows = "".join(f"{k % 7 / 7},{(k * k) % 11 / 11}\n" for k in range(600))
+    (tmp_path / "rows.csv").write_text("x,y\n" + rows)
+    schema = {"features": {"x": "number"}, "intercept": True, "label": {"column": "y"}}
+    source = {"kind": "csv", "path": "rows.csv", "schema": schema}
+    tree = changed(
+        nodes=["a", "b"], loss={"own": "pinball:Pinball"}, rounds=200, slots={"by": "count", "size": 3}
+    )
+    tree["mesh"]["privacy"] = {"mechanism": "none", "gradient_bound": 2}
+    tree |= {"nodes": {name: {"source": source} for name in "ab"}, "held_out": source}
+    said = []
+    for command in ("check", "run"):
+        main = f"from streams.cli import main; main(['{command}', '{written(tmp_path, tree)}'])"
+        environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
+        arguments = [sys.executable, "-c", main]
+        done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("[]\n")
+        said.append(done.stdout)
+    (loss,) = re.findall(r"Held-out, 600 records, .*: mean loss ([0-9.]+)\.", said[1])
+    labels = [(k * k) % 11 / 11 for k in range(600)]
+    best = min(sum(max(0.9 * (y - q), 0.1 * (q - y)) for y in labels) / 600 for q in set(labels))
+    assert float(loss) < 1.1 * best
 
 
 def test_the_mesh_file_shown_is_the_one_that_ships():

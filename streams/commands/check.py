@@ -5,10 +5,12 @@ from itertools import islice
 
 import typer
 
+from nodes.check_loss import check_loss
 from streams.commands.arguments import MeshArgument
 from streams.mesh_file.file import MeshFile, load
-from streams.mesh_file.settings.errors import MeshFileError
-from streams.mesh_file.settings.node import FileSettings, NodeSettings
+from streams.mesh_file.settings.errors import MeshFileError, Problem
+from streams.mesh_file.settings.node import FileSettings, NodeSettings, OwnSourceSettings
+from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
 from streams.terminal.wording import counted, headline, listed
 
@@ -20,14 +22,15 @@ def check(mesh: MeshArgument) -> None:
     """Say whether a mesh file is right, or what is wrong with it.
 
     Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
-    sources name must be there and begin with records that their schemas fit. Standard input is not read.
+    sources name must be there and begin with records that their schemas fit. Standard input is not read. An
+    own loss is tried on made-up records: its shapes, its gradients against its values, and more.
 
     \b
     Example:
       mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load(mesh)
-    wrong = unreadable(file)
+    wrong = faulty_loss(file) + unreadable(file)
     if wrong:
         raise MeshFileError(wrong)
     typer.echo(f"{mesh}: right")
@@ -35,6 +38,24 @@ def check(mesh: MeshArgument) -> None:
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:
         typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+
+
+def faulty_loss(file: MeshFile) -> list[str]:
+    """Return a line for everything that is found wrong with an own loss, on made-up records."""
+    mesh, name = file.mesh, file.mesh.loss.own
+    if name is None:
+        return []
+    schemas = [own.source.record for own in file.nodes.values() if isinstance(own.source, FileSettings)]
+    width = schemas[0].width if schemas else mesh.dimension
+    found = check_loss(
+        raw_loss(name),
+        mesh.dimension,
+        width,
+        labels=schemas[0].label.numbers if schemas else None,
+        gradient_bound=mesh.privacy.gradient_bound,
+        norm=mesh.privacy.norm,
+    )
+    return [Problem(str(file.path), ("mesh", "loss", "own"), problem, name).line for problem in found]
 
 
 def unreadable(file: MeshFile) -> list[str]:
@@ -64,7 +85,8 @@ def _look_at(file: MeshFile, name: str) -> None:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
-        raise file.refuse(("nodes", name, "source", "schema"), allowed)
+        last = "name" if isinstance(file.own(name).source, OwnSourceSettings) else "schema"
+        raise file.refuse(("nodes", name, "source", last), allowed)
     if timed and all(record.timestamp is None for record in first):
         allowed = f"reads no time in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
@@ -72,6 +94,6 @@ def _look_at(file: MeshFile, name: str) -> None:
 
 def _in_order(own: NodeSettings) -> NodeSettings:
     """Return the settings without the shuffle: the first records are enough to see."""
-    if not isinstance(own.source, FileSettings):
+    if not isinstance(own.source, FileSettings | OwnSourceSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

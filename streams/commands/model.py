@@ -67,7 +67,7 @@ def _facts(model: Model) -> list[tuple[str, str]]:
     protected = "NOTHING IS PROTECTED in some node's stream" if weakest is None else f"epsilon {weakest:g}"
     delta = f", delta {model.guarantee.delta!r}" if weakest is not None and model.guarantee.delta else ""
     return [
-        ("model", f"{model.mesh}, run {model.run}, {model.loss} loss, dimension {model.dimension}"),
+        ("model", f"{model.mesh}, run {model.run}, loss {model.loss}, dimension {model.dimension}"),
         ("newest", f"at round {model.round:,}, of {counted(model.nodes, 'node')}"),
         ("average", f"of {counted(model.rounds, 'round')}: {model.averaged}"),
         ("a record", f"{protected}{delta} (the weakest of all nodes; the sentences are in the file)"),

@@ -1,5 +1,7 @@
 """`mirrormesh predict`: what a model says of records."""
 
+import csv
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +16,8 @@ from streams.model.model import VectorName
 from streams.model.predicting import ModelFile, Predictions
 from streams.model.predicting import predict as predictions_of
 from streams.model.reading import read_model
-from streams.terminal.report import say, score_words
+from streams.terminal.report import say, scored
 from streams.terminal.wording import counted, listed
-
-_HEADER = ("line", "prediction")
 
 
 def predict(
@@ -42,9 +42,9 @@ def predict(
 ) -> None:
     """Predict records that stand in a file like those of the mesh: a line of CSV each, with its line.
 
-    A score (its sign is the class) for losses of classes and numbers, a distance for range. Where labels are
-    there it says how right the model is. A record that cannot be read has no prediction, and is named by its
-    line's number alone.
+    A score (its sign is the class) for losses of two classes and of numbers, a distance for range, the class'
+    place and its name for softmax, what an own loss predicts. Where labels are there it says how right the
+    model is. A record that cannot be read has no prediction, and is named by its line's number alone.
 
     \b
     Examples:
@@ -62,17 +62,25 @@ def predict(
         if not isinstance(own, FileSettings):
             raise UsageError(f"--mesh {mesh[0]} {node}: its source must be of records in a file")
         settings = own.model_copy(update={"path": records})
-        made = predictions_of(file, vector, settings, said_by, ("nodes", node, "source"))
+        path = ("nodes", node, "source")
+        made = predictions_of(file, vector, settings, said_by, path, said_by.mesh)
+    header, rows = _table(made)
     if output is None:
-        for line in (_HEADER, *((number, _text(found)) for number, found in made.records)):
-            typer.echo(",".join(map(str, line)))
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
     else:
-        write_csv(output, _HEADER, ((number, _text(found)) for number, found in made.records))
+        write_csv(output, header, rows)
     _say(Console(highlight=False, stderr=output is None), records, made)
 
 
-def _text(found: float | None) -> str:
-    return "" if found is None else repr(found)
+def _table(made: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return headings and rows; a class has its place and its name."""
+    if not made.classes:
+        return ("line", "prediction"), [(k, "" if found is None else found) for k, found in made.records]
+    rows: list[tuple[object, ...]] = [
+        (k, "", "") if found is None else (k, int(found), made.classes[int(found)])
+        for k, found in made.records
+    ]
+    return ("line", "prediction", "class"), rows
 
 
 def _say(console: Console, records: str, made: Predictions) -> None:
@@ -80,4 +88,4 @@ def _say(console: Console, records: str, made: Predictions) -> None:
     if unread:
         say(console, f"{records}: {counted(len(unread), 'record')} cannot be read: line {listed(unread)}.")
     if made.score is not None:
-        say(console, f"{counted(made.score.records, 'labelled record')}: {score_words(made.score)}.", "bold")
+        say(console, f"{counted(made.score.records, 'labelled record')}: {scored(made.score)}.", "bold")

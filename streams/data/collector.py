@@ -19,6 +19,8 @@ from streams.sources.slot_feed import observed
 
 AHEAD = 256
 """Records that may wait while no slot is open: with more the loop is busy when the machine needs the time."""
+REFILL = 7 / 8
+"""The share of them that is left when the loop is woken to add more: one by one would wake it every round."""
 
 
 class SlotCollector:
@@ -130,6 +132,9 @@ class SlotCollector:
     def _full(self) -> bool:
         return self._opened is None and self._slots.waiting >= AHEAD
 
+    def _wants_more(self) -> bool:
+        return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
+
     def _hand_on(self, found: ClosedSlot[bytes] | None) -> None:
         """Hand on what was closed, without the lock, and wake the one that waits for room."""
         if found is not None:
@@ -139,7 +144,7 @@ class SlotCollector:
                 SlotClosed(found.round, Private(observations), found.position, Private(found.places))
             )
         with self._lock:
-            woken = self._blocked and not self._full()
+            woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken
         if woken:
             self._room()

@@ -73,7 +73,7 @@ def _check_times(file: MeshFile, node: str) -> None:
     settings, at = file.own(node).source, ("nodes", node, "source")
     if isinstance(settings, FileSettings) and settings.record.timestamp is None:
         raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
-    if isinstance(settings, LocalisationSettings) and file.mesh.slots.by != "time":
+    if not isinstance(settings, FileSettings) and file.mesh.slots.by != "time":
         raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
 
 

@@ -70,6 +70,12 @@ class JournalReader:
             rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
             return tuple(from_row(row) for row in reversed(rows))
 
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, those of the write-ahead log included. From any thread."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
     def close(self) -> None:
         """Close the file and let go of its lock. Twice is harmless."""
         self._closing.close()

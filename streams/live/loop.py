@@ -10,9 +10,13 @@ Action = Callable[[], None]
 
 
 class Loop:
-    """Does what was put, in order, one at a time. `put` from any thread; all else from the one that runs."""
+    """Does what was put, in order, one at a time, and `before` before each.
 
-    def __init__(self) -> None:
+    `put` from any thread; all else from the one that runs.
+    """
+
+    def __init__(self, before: Callable[[], None] | None = None) -> None:
+        self._before = before
         self._queue: SimpleQueue[Action] = SimpleQueue()
         self._timers: list[tuple[float, int, Action]] = []
         self._order = itertools.count()
@@ -58,6 +62,8 @@ class Loop:
         while self._running:
             action = self._next()
             if action is not None and self._running:
+                if self._before is not None:
+                    self._before()
                 action()
 
     def _next(self) -> Action | None:

@@ -17,7 +17,7 @@ from streams.live.letters import DeadLetters
 from streams.live.loop import Loop
 from streams.live.outcome import Ended, Failed
 from streams.live.start import MeshStart
-from streams.node_shell import NodeJournal, NodeShell, Ports
+from streams.node_shell import Appended, NodeShell, Ports
 from streams.surroundings import Surroundings
 
 MOST_WAITING = 10_000
@@ -29,6 +29,15 @@ class Watcher(Protocol):
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""
+
+    def began(self) -> None:
+        """Take note that something is taken from the queue."""
+
+    def entered(self) -> None:
+        """Take note that a round is entered."""
+
+    def closed(self) -> None:
+        """Take note that its slot is there."""
 
     def sent(self) -> None:
         """Take note of a release that the broker has acknowledged; in the reader's thread."""
@@ -46,7 +55,7 @@ class LiveNode:
     def __init__(
         self,
         machine: NodeMachine,
-        journal: NodeJournal,
+        journal: Appended,
         surroundings: Surroundings,
         bus: KafkaBus,
         open_slot: Callable[[OpenSlot], None],
@@ -54,7 +63,7 @@ class LiveNode:
     ) -> None:
         self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
         self._name, self._topics = machine.identity.name, surroundings.topics
-        self._loop, self._clock = Loop(), FetchClock(time.monotonic)
+        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic)
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
@@ -62,14 +71,17 @@ class LiveNode:
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._said_hello = False
         self._beats = InFlight()
-        ports = Ports(self._send, open_slot, self._start_deadline, self._report, self._refuse, self._halt)
+        self._ask_for_slot = open_slot
+        ports = Ports(
+            self._send, self._open_slot, self._start_deadline, self._report, self._refuse, self._halt
+        )
         self._shell = NodeShell(
             machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
         )
 
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the slot that was asked for. From any thread."""
-        self._loop.put(partial(self._shell.slot_closed, slot))
+        self._loop.put(partial(self._take_slot, slot))
 
     def stop(self) -> None:
         """End `run` after the transition at hand. From any thread."""
@@ -136,6 +148,14 @@ class LiveNode:
     def _release_read(self, source: str, offset: int, value: bytes) -> None:
         self._watcher.received(source)
         self._shell.release_read(source, offset, value)
+
+    def _open_slot(self, opened: OpenSlot) -> None:
+        self._watcher.entered()
+        self._ask_for_slot(opened)
+
+    def _take_slot(self, slot: SlotClosed) -> None:
+        self._watcher.closed()
+        self._shell.slot_closed(slot)
 
     def _beat(self) -> None:
         if self._beats.none:  # else the broker is away, and would get them all at once

@@ -14,6 +14,7 @@ from streams.addresses import is_loopback
 from streams.commands.usage import UsageError
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
+from streams.journal.timed import TimedJournal
 from streams.kafka.bus import KafkaBus
 from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
@@ -34,6 +35,9 @@ from streams.mesh_file.file import MeshFile
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node import NodeMetrics
 from streams.sources.opening import decoder
+
+Endpoints = tuple[Endpoint | None, Endpoint | None]
+"""For everyone, and for the owner."""
 
 
 class NodeProcess:
@@ -59,6 +63,7 @@ class NodeProcess:
         Raises Ended when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
+            endpoints = self._endpoints(closing)
             spend = RunSpend(self._file, self._name, self._options)
             journal = closing.enter_context(
                 open_journal(self._options.state, self._name, self._mesh, _new_id())
@@ -78,7 +83,7 @@ class NodeProcess:
             if self._file.own(self._name).predictions:
                 loss = self._learner.loss
                 predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
-            live, data = self._assembled(journal, start, bus, decisions, predictions, closing)
+            live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
             self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
             closing.callback(spend.end, journal)
             try:
@@ -116,7 +121,7 @@ class NodeProcess:
         bus: KafkaBus,
         decisions: Decisions | None,
         predictions: Predictions | None,
-        closing: ExitStack,
+        endpoints: Endpoints,
     ) -> tuple[LiveNode, DataStream]:
         """Return the node and its data stream, put together; each needs the other."""
         mesh = self._mesh
@@ -151,16 +156,27 @@ class NodeProcess:
             connected=lambda: live.connected,
             lag=lambda: data.lag,
             counts=lambda: data.counts,
+            journal_bytes=lambda: journal.size,
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
-        live = LiveNode(machine, journal, mesh, bus, data.open_slot, watcher)
+        live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)
+        shared, own = endpoints
+        if shared is not None:
+            shared.show(metrics.shared, metrics.missing)
+        if own is not None:
+            own.show(metrics.private, metrics.missing)
+        return live, data
+
+    def _endpoints(self, closing: ExitStack) -> Endpoints:
+        """Open the endpoints that are asked for: probes answer while the broker is waited for."""
         private = self._options.private_metrics or self._file.own(self._name).private_endpoint
-        for registry, address in ((metrics.shared, self._options.metrics), (metrics.private, private)):
-            if address is not None:
-                closing.enter_context(Endpoint(registry, *address))
         if private is not None and not is_loopback(private):
             self._log.warning("private metrics tell about the data, and %s:%d is open to others", *private)
-        return live, data
+        shared, own = (
+            None if address is None else closing.enter_context(Endpoint(*address))
+            for address in (self._options.metrics, private)
+        )
+        return shared, own
 
     def _position(self, start: MeshStart) -> DataPosition | None:
         if start.records:

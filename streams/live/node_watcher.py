@@ -30,6 +30,8 @@ class NodeWatcher:
         self._log, self._metrics = log, metrics
         self._decisions, self._predictions = decisions, predictions
         self._silent: set[str] = set()
+        timing = metrics.timing
+        self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""

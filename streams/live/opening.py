@@ -14,6 +14,7 @@ from streams.live.predictions import Predictions
 from streams.live.process import FLUSH, opened, reached
 from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.node import FileSettings
 from streams.surroundings import Surroundings
 from streams.topics import DataTopics
 
@@ -50,7 +51,11 @@ def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
 def open_predictions(file: MeshFile, node: str, loss: Loss, closing: ExitStack) -> Predictions:
     """Open the topic of the node's predictions on its data broker. Raises BusError."""
     topic = DataTopics(node).predictions
-    return Predictions(_data_bus(file, node, topic, closing), topic, file.mesh.run, loss)
+    source = file.own(node).source
+    classes: tuple[str, ...] = ()
+    if file.mesh.loss.softmax is not None and isinstance(source, FileSettings):
+        classes = source.record.label.classes or ()
+    return Predictions(_data_bus(file, node, topic, closing), topic, file.mesh.run, loss, classes)
 
 
 def _data_bus(file: MeshFile, node: str, topic: str, closing: ExitStack) -> KafkaBus:

@@ -25,12 +25,16 @@ class Predictions:
 
     JSON with run, round, partition, offset and prediction (null: the record cannot be read), the key
     `<partition>:<offset>`. A broker that takes them has them before the journal knows the step: after a crash
-    they may come twice, and none is missing. A broker that takes none stops nothing.
+    they may come twice, and none is missing. A broker that takes none stops nothing. Of `classes`, what is
+    predicted is the place, and the name goes with it.
     """
 
-    def __init__(self, bus: KafkaBus, topic: str, run: str, loss: Loss) -> None:
-        self._bus, self._topic, self._run, self._loss = bus, topic, run, loss
+    def __init__(
+        self, bus: KafkaBus, topic: str, run: str, loss: Loss, classes: tuple[str, ...] = ()
+    ) -> None:
+        self._bus, self._topic, self._run, self._loss, self._classes = bus, topic, run, loss, classes
         self._behind = False
+        self._told: set[str] = set()
 
     def write(self, foreseen: Foreseen) -> None:
         """Write the predictions of one slot."""
@@ -50,20 +54,29 @@ class Predictions:
                 made = predicted(self._loss, decision, observations.features)
                 found = np.where(observations.present & np.isfinite(made), made, np.nan)
         except Exception as error:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
-            LOGGER.warning("a slot could not be predicted: %s", type(error).__name__)
+            self._tell(type(error).__name__)
             return [None] * size
         return [None if math.isnan(one) else one for one in found.tolist()]
 
     def _send(self, round: int, place: Place, found: float | None) -> None:
         partition, offset = place
-        value = {
+        value: dict[str, object] = {
             "run": self._run,
             "round": round,
             "partition": partition,
             "offset": offset,
             "prediction": found,
         }
+        if self._classes:
+            place_of = None if found is None else int(found)
+            name = None if place_of is None else self._classes[place_of]
+            value |= {"prediction": place_of, "class": name}
         self._bus.send(self._topic, json.dumps(value).encode(), key=f"{partition}:{offset}".encode())
+
+    def _tell(self, kind: str) -> None:
+        if kind not in self._told:
+            self._told.add(kind)
+            LOGGER.warning("a slot could not be predicted: %s (said once)", kind)
 
     def _settle(self) -> None:
         """Wait until the broker has them; but while it takes none, for nothing."""

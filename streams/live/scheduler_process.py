@@ -26,8 +26,9 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     mesh, broker = file.mesh, file.mesh_broker
     topics = MeshTopics(mesh.name, mesh.run)
     settings = build.scheduler(mesh, mesh.seed, silence=mesh.silence, rounds=mesh.rounds)
-    reached(broker, stop)
     with ExitStack() as closing:
+        endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
+        reached(broker, stop)
         access = scheduler_access(topics, mesh.nodes)
         bus = patiently(stop, lambda: opened(broker, access, mesh_specs(mesh)))
         closing.callback(bus.close)
@@ -35,8 +36,8 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
         boot = secrets.token_bytes(16)
         live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
-        if metrics is not None:
-            closing.enter_context(Endpoint(figures.shared, *metrics))
+        if endpoint is not None:
+            endpoint.show(figures.shared, figures.missing)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
         live.run(patiently(stop, live.logs))

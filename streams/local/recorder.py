@@ -59,8 +59,8 @@ class Recorder:
     def observations(self, batch_size: int) -> Observations:
         """Return what the nodes saw in the common rounds, over (T, N, h); what was missing is absent."""
         common, nodes = self.common_rounds, list(self.nodes.values())
-        dimension = nodes[0].decisions[0].size
-        features = np.zeros((common, len(nodes), batch_size, dimension))
+        width = nodes[0].observations[0].features.shape[-1]
+        features = np.zeros((common, len(nodes), batch_size, width))
         labels = np.zeros((common, len(nodes), batch_size))
         present = np.zeros((common, len(nodes), batch_size), dtype=np.bool_)
         for i, node in enumerate(nodes):

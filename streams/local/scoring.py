@@ -1,27 +1,55 @@
-"""How well a decision classifies records that no node has learnt from."""
+"""How well a decision does on records that no node has learnt from."""
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from nodes.losses import scores
-from nodes.values import FloatArray
+from nodes.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared
+from nodes.predictions import predicted, unweighted
+from nodes.softmax import Softmax
+from nodes.values import FloatArray, Observations
+
+_SIGNED, _NUMBERS = (Hinge, Logistic), (Squared, Absolute, Huber)
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`auc` is None where the records are all of one class."""
+    """What fits the task; None is what does not.
 
+    `accuracy`: of classes. `auc`: of two classes, None where the records are all of one. `rmse`: of numbers.
+    `loss`: the mean loss, without weights of labels; None where it is not finite.
+    """
+
+    task: Literal["two classes", "classes", "numbers", "other"]
     records: int
-    accuracy: float
-    auc: float | None
+    loss: float | None
+    accuracy: float | None = None
+    auc: float | None = None
+    rmse: float | None = None
 
 
-def score(decision: FloatArray, features: FloatArray, labels: FloatArray) -> Score:
-    """Score the linear classifier sign(<x, a>), x = `decision` (d,), on records (n, d), labels +-1 (n,)."""
-    margins = scores(decision, features)
-    right = np.where(margins > 0.0, 1.0, -1.0) == labels
-    return Score(labels.size, float(right.mean()), auc(margins, labels))
+@np.errstate(all="ignore")
+def score(loss: Loss, decision: FloatArray, features: FloatArray, labels: FloatArray) -> Score:
+    """Score the decision (d,) on records (n, p) with labels (n,), by what the loss predicts."""
+    loss = unweighted(loss)
+    records = Observations(features, labels, np.ones(labels.shape, dtype=np.bool_))
+    mean = _finite(loss.value(decision, records).mean())
+    if isinstance(loss, _SIGNED):
+        margins = predicted(loss, decision, features)
+        right = np.where(margins > 0.0, 1.0, -1.0) == labels
+        return Score("two classes", labels.size, mean, float(right.mean()), auc(margins, labels))
+    if isinstance(loss, Softmax):
+        right = predicted(loss, decision, features) == labels
+        return Score("classes", labels.size, mean, float(right.mean()))
+    if isinstance(loss, _NUMBERS):
+        errors = predicted(loss, decision, features) - labels
+        return Score("numbers", labels.size, mean, rmse=_finite(np.sqrt((errors * errors).mean())))
+    return Score("other", labels.size, mean)
+
+
+def _finite(number: np.floating[Any]) -> float | None:
+    return float(number) if np.isfinite(number) else None
 
 
 def auc(margins: FloatArray, labels: FloatArray) -> float | None:

@@ -95,6 +95,7 @@ def summarise(
     decision = recorder.decisions()[-1].mean(0)
     average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds
+    loss = build.loss(mesh)
     return Summary(
         mesh.name,
         mesh.run,
@@ -104,9 +105,9 @@ def summarise(
         numbers[rounds - 1],
         tuple(decision.tolist()),
         nodes,
-        None if held_out is None else score(decision, *held_out),
+        None if held_out is None else score(loss, decision, *held_out),
         tuple(average.tolist()),
-        None if held_out is None else score(average, *held_out),
+        None if held_out is None else score(loss, average, *held_out),
     )
 
 

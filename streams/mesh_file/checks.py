@@ -7,12 +7,16 @@ from pydantic import ValidationError
 
 from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh_file import build
+from streams.mesh_file.fits import label_problems, own_source_problems, width_problems
 from streams.mesh_file.settings.base import Settings
 from streams.mesh_file.settings.errors import ABSENT, Problem, problems
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, NodeSettings
-
-_CLASSIFYING = ("hinge", "logistic")
+from streams.mesh_file.settings.node import (
+    FileSettings,
+    LocalisationSettings,
+    NodeSettings,
+    OwnSourceSettings,
+)
 
 
 def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
@@ -23,6 +27,7 @@ def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
         ("algorithm", "mirror_map"), algorithm.mirror_map, partial(build.mirror_map, mesh)
     ) + attempt(("algorithm", "constraint"), algorithm.constraint, partial(build.constraint, mesh))
     found = found or attempt(("algorithm",), None, partial(build.algorithm, mesh))
+    found += attempt(("loss",), mesh.loss, partial(build.loss, mesh))
     found = found or _privacy_problems(file, mesh)
     return found + attempt(("topology",), topology, partial(build.schedule, mesh, mesh.seed))
 
@@ -81,6 +86,8 @@ def own_problems(
         path = ("nodes", name, "source")
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh)
+        elif isinstance(own.source, OwnSourceSettings):
+            found += own_source_problems(file, name, mesh, own.source)
         elif own.source is not None:
             found += _schema_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []
@@ -89,17 +96,14 @@ def own_problems(
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
         found += _schema_problems(file, ("held_out",), mesh, held_out)
-        if mesh.loss not in _CLASSIFYING:
-            words = " or ".join(_CLASSIFYING)
-            found.append(Problem(file, ("held_out",), f"goes with loss {words}, not with {mesh.loss}"))
     return found
 
 
 def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     found = []
-    if mesh.loss != "range":
-        text = "localisation measures distances: must be range"
-        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss))
+    if not (mesh.loss.range_ or mesh.loss.own):
+        text = "localisation measures distances: must be range, or an own loss"
+        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss.model_dump()))
     if mesh.dimension != 2:
         text = "localisation is in the plane: must be 2"
         found.append(Problem(file, ("mesh", "dimension"), text, mesh.dimension))
@@ -111,12 +115,8 @@ def _schema_problems(
 ) -> list[Problem]:
     found = []
     schema, path = source.record, (*path, "schema")
-    if schema.width != mesh.dimension:
-        text = f"makes {schema.width} features: must be {mesh.dimension}, the dimension of the mesh"
-        found.append(Problem(file, path, text))
-    if (schema.label.positive is not None) != (mesh.loss in _CLASSIFYING):
-        need = "must say which labels are positive" if mesh.loss in _CLASSIFYING else "must be a number"
-        found.append(Problem(file, (*path, "label"), f"{need}, for loss {mesh.loss}"))
+    found += width_problems(file, path, mesh, schema.width)
+    found += label_problems(file, (*path, "label"), mesh.loss, schema.label)
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found

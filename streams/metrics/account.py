@@ -30,6 +30,9 @@ def show_account(
         now = record()
         return now is not None and not ledger.may_learn(now.round, now.charged)
 
+    gauge(SharedMetric.MECHANISM, lambda: 1, learner.mechanism.name)
+    gauge(SharedMetric.OF_RELEASE, lambda: of_release, "event")
+    gauge(SharedMetric.OF_RELEASE, lambda: ledger.spent(1, 1), "stream")
     gauge(SharedMetric.SPENT, lambda: of_release if charged()[0] or of_release == inf else 0.0, "event")
     gauge(SharedMetric.SPENT, lambda: ledger.spent(*charged()), "stream")
     gauge(

@@ -43,8 +43,16 @@ class SharedMetric(Enum):
         "last_round_timestamp_seconds", "gauge", "seconds", "When this process last stepped; 0: not yet."
     )
     INTERVAL = Metric("round_interval_seconds", "histogram", "seconds", "Time from one step to the next.")
-    EDGES_ON = Metric(
-        "edges_on", "gauge", "edges", "In-edges of the last decided round, heard or given up; its plan's."
+    EDGES_ON = Metric("edges_on", "gauge", "edges", "In-edges in the plan of the last decided round.")
+    EDGE_ON = Metric("edge_on", "gauge", "", "Whether that plan has the in-edge: 1 or 0.", _SOURCE)
+    NEIGHBOUR_WAIT = Metric(
+        "neighbour_wait_seconds_total",
+        "counter",
+        "seconds",
+        "Time in rounds whose releases were not all there.",
+    )
+    PLAN_WAIT = Metric(
+        "plan_wait_seconds_total", "counter", "seconds", "Time in rounds that lacked the next plan alone."
     )
     GAP = Metric(
         "consensus_gap", "gauge", "", "max_j ||q_j - q_i||_2 over the releases of the last decided round."
@@ -65,6 +73,12 @@ class SharedMetric(Enum):
     PLANS_IGNORED = Metric("plans_ignored_total", "counter", "plans", "Plans that were out of their place.")
     JOINS = Metric("joins_asked_total", "counter", "joins", "Times the node has asked to join again.")
     # a node's account
+    MECHANISM = Metric(
+        "mechanism_info", "gauge", "", "Always 1; what makes releases private.", ("mechanism",)
+    )
+    OF_RELEASE = Metric(
+        "release_epsilon", "gauge", "epsilon", "Of one release, to be charged; +Inf: not private.", _ADJACENCY
+    )
     SPENT = Metric(
         "epsilon_spent",
         "gauge",
@@ -101,6 +115,15 @@ class PrivateMetric(Enum):
         "First-order regret since the process started: for convex losses, the regret is at most that.",
     )
     AVERAGE = Metric("regret_average", "gauge", "loss", "The regret, divided by the rounds that it is of.")
+    LOSS = Metric(
+        "loss_average",
+        "gauge",
+        "loss",
+        "Mean over rounds of the slot's mean loss, at the decision before it.",
+    )
+    DECISION = Metric(
+        "decision", "gauge", "", "The last decision, where it has few coordinates.", ("coordinate",)
+    )
     RECORDS = Metric("records_total", "counter", "records", "Records in the slots of rounds stepped.")
     MALFORMED = Metric(
         "malformed_records_total", "counter", "records", "Those of them that could not be decoded."
@@ -113,4 +136,15 @@ class PrivateMetric(Enum):
     DROPPED = Metric(
         "dropped_records_total", "counter", "records", "Records that entered no slot.", ("reason",)
     )
+    DATA_WAIT = Metric(
+        "data_wait_seconds_total",
+        "counter",
+        "seconds",
+        "Time in rounds that lacked the records of their slot.",
+    )
+    STEP = Metric(
+        "step_seconds", "histogram", "seconds", "Time that a step took, its journal commit included."
+    )
+    COMMIT = Metric("journal_commit_seconds", "histogram", "seconds", "Time until a record was durable.")
+    JOURNAL = Metric("journal_bytes", "gauge", "bytes", "Size of the journal, its write-ahead log included.")
     LAG = Metric("data_lag_records", "gauge", "records", "Records not read yet; NaN: not known.")

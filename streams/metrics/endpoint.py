@@ -1,32 +1,83 @@
-"""Serves a registry to Prometheus, on a thread of its own."""
+"""Serves a process's metrics and probes, on a thread of its own: /metrics, /livez, /readyz."""
 
+import socket
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from threading import Thread
 from types import TracebackType
 from typing import Self
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIEnvironment
 
-from prometheus_client import start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
+
+STARTING = "starting: the process waits for what it needs"
 
 
 class NotServed(Exception):
     """The metrics cannot be served there."""
 
 
-class Endpoint:
-    """Serves until it is closed. Raises NotServed where the port is taken, or the address is not ours."""
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
 
-    def __init__(self, registry: SharedRegistry | PrivateRegistry, address: str, port: int) -> None:
+
+class _Handler(WSGIRequestHandler):
+    timeout = 30  # seconds for a request to come
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # the library's name
+        """Log nothing: a scrape is no event."""
+
+
+class Endpoint:
+    """Serves until it is closed. Raises NotServed where the port is taken, or the address is not ours.
+
+    Until `show` it is alive and not ready. Ready or not says nothing that depends on data.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        self._collected = CollectorRegistry()
+        self._missing: Callable[[], str | None] = lambda: STARTING
+        server = (
+            type("_Server6", (_Server,), {"address_family": socket.AF_INET6}) if ":" in address else _Server
+        )
         try:
-            self._server, self._thread = start_http_server(port, address, registry.collected)
+            self._server = server((address, port), _Handler)
         except (OSError, OverflowError) as error:  # OverflowError: no such port
             why = error.strerror if isinstance(error, OSError) else "a port is from 0 to 65535"
             raise NotServed(f"metrics cannot be served on {address}:{port}: {why}") from None
+        self._server.set_app(self._answer)
+        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def show(self, registry: SharedRegistry | PrivateRegistry, missing: Callable[[], str | None]) -> None:
+        """Show a registry; `missing` says what the process still needs to do its work (None: nothing)."""
+        self._collected, self._missing = registry.collected, missing
 
     def close(self) -> None:
         """Stop serving, and let go of the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        match environ.get("PATH_INFO"):
+            case "/livez":
+                status, text = "200 OK", "alive"
+            case "/readyz":
+                missing = self._missing()
+                status, text = (
+                    ("200 OK", "ready") if missing is None else ("503 Service Unavailable", missing)
+                )
+            case "/metrics" | "/":
+                found: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
+                return found
+            case _:
+                status, text = "404 Not Found", "must be /metrics, /livez or /readyz"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{text}\n".encode()]
 
     def __enter__(self) -> Self:
         return self

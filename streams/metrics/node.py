@@ -8,9 +8,11 @@ from nodes.learner import Learner
 from nodes.privacy.private import Private
 from streams.codec import Reason
 from streams.data.counts import DataCounts
+from streams.metrics.catalogue import PrivateMetric
 from streams.metrics.private import PrivateFigures
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.shared import SharedFigures
+from streams.metrics.timing import Timing
 
 
 class NodeMetrics:
@@ -27,11 +29,13 @@ class NodeMetrics:
     record : JournalRecord or None
         The journal's last one at the start of the process.
     connected : callable
-        Whether the mesh broker answers. Asked at a scrape, in the scraper's thread, as are the next two.
+        Whether the mesh broker answers. Asked at a scrape, in the scraper's thread, as are the next three.
     lag : callable
         How many records of the data topic are not read yet (DataStream.lag).
     counts : callable
         What became of the records (DataStream.counts).
+    journal_bytes : callable
+        How large the journal is.
     """
 
     def __init__(
@@ -45,11 +49,14 @@ class NodeMetrics:
         connected: Callable[[], bool],
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
+        journal_bytes: Callable[[], int],
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
+        self.timing = Timing(self.shared, self.private)
+        self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected)
-        self._private = PrivateFigures(self.private, learner.algorithm.constraint, lag, counts)
+        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes)
 
     def report(self, report: Report) -> None:
         """Take what the machine reports: its `Ports.report`, in its thread."""
@@ -57,11 +64,17 @@ class NodeMetrics:
             case Scored():
                 self._private.scored(report)
             case Stepped():
+                self.timing.stepped()
                 self._shared.stepped(report)
             case Decided():
+                self.timing.decided()
                 self._shared.decided(report)
             case Noticed():  # a second value, too: `Evidence` is the same once more
                 self._shared.noticed(report)
+
+    def missing(self) -> str | None:
+        """Return what keeps the node from its rounds, or None."""
+        return self._shared.missing()
 
     def sent(self, count: int = 1) -> None:
         """Count releases that the broker has acknowledged, one for each edge. From any thread."""
@@ -70,6 +83,10 @@ class NodeMetrics:
     def received(self, source: str) -> None:
         """Count a release that was read from the edge from `source`. Raises KeyError for no in-edge."""
         self._shared.received(source)
+
+    def committed(self, seconds: float) -> None:
+        """Take how long the journal took to make a record durable."""
+        self._commit.observe(seconds)
 
     def refused(self, reason: Reason) -> None:
         """Count a peer's message that was refused."""

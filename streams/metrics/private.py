@@ -1,20 +1,26 @@
 """What a node shows its owner alone. The one module of metrics that looks into private values."""
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from nodes.constraints import Constraint
 from nodes.events import Scored
+from nodes.learner import Learner
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret
+from nodes.values import Decision, FloatArray, Observations
 from streams.data.counts import DataCounts
 from streams.metrics.catalogue import PREFIX, PrivateMetric
 from streams.metrics.registry import PrivateRegistry
+
+FEW = 8
+"""Coordinates of a decision that are shown: more would be as many series."""
 
 
 class PrivateFigures:
@@ -23,12 +29,15 @@ class PrivateFigures:
     def __init__(
         self,
         registry: PrivateRegistry,
-        constraint: Constraint,
+        learner: Learner,
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
+        journal_bytes: Callable[[], int],
     ) -> None:
-        self._regret = LocalRegret(constraint)
-        self._rounds = 0
+        self._learner = learner
+        self._regret = LocalRegret(learner.algorithm.constraint)
+        self._rounds, self._loss = 0, 0.0
+        self._decision: FloatArray = learner.algorithm.start
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
@@ -36,6 +45,10 @@ class PrivateFigures:
         self._empty = registry.counter(PrivateMetric.EMPTY)
         registry.gauge(PrivateMetric.REGRET, self._value)
         registry.gauge(PrivateMetric.AVERAGE, lambda: self._value() / max(1, self._rounds))
+        registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
+        for number in range(len(self._decision)) if len(self._decision) <= FEW else ():
+            registry.gauge(PrivateMetric.DECISION, partial(self._coordinate, number), str(number))
+        registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
         registry.totals(PrivateMetric.DROPPED, lambda: _dropped(disclosed_to_owner(counts())))
         registry.collected.register(_Process(registry.labels))
@@ -44,6 +57,8 @@ class PrivateFigures:
         """Take what a slot said of the decision."""
         self._regret.add(report.gradient, report.decision)
         self._rounds += 1
+        self._decision = report.decision
+        self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, report.decision)))
         present = disclosed_to_owner(report.observations).present
         if present.size:
             self._records.inc(present.size)
@@ -55,6 +70,18 @@ class PrivateFigures:
 
     def _value(self) -> float:
         return disclosed_to_owner(self._regret.value())
+
+    def _coordinate(self, number: int) -> float:
+        return float(self._decision[number])
+
+    def _mean_loss(self, decision: Decision, observations: Observations) -> float:
+        """Return the slot's loss over its fixed size; what is no number counts as 0."""
+        try:
+            with np.errstate(all="ignore"):
+                total = float(np.add.reduce(self._learner.loss.value(decision, observations), None))
+        except Exception:  # noqa: BLE001 # a user's own loss: whatever it raises must not end the node
+            return 0.0
+        return total / self._learner.batch_size if math.isfinite(total) else 0.0
 
 
 def _dropped(counts: DataCounts) -> dict[str, int]:

@@ -6,6 +6,8 @@ from importlib.metadata import version
 from streams.metrics.catalogue import SharedMetric
 from streams.metrics.registry import SharedRegistry
 
+NO_BROKER = "the mesh broker does not answer"
+
 
 class ProcessFigures:
     """Version, connection and refusals; `reasons` are all that there may be."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
-from streams.metrics.process import ProcessFigures
+from streams.metrics.process import NO_BROKER, ProcessFigures
 from streams.metrics.registry import SharedRegistry
 from topology.plans import Plan
 from topology.scheduler_events import Refusal
@@ -19,6 +19,7 @@ class SchedulerMetrics:
 
     def __init__(self, mesh: str, *, connected: Callable[[], bool]) -> None:
         self.shared = SharedRegistry(mesh=mesh)
+        self._connected = connected
         self._process = ProcessFigures(self.shared, connected, _REASONS.values())
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
         self._plan: Plan | None = None
@@ -27,6 +28,12 @@ class SchedulerMetrics:
         self.shared.gauge(SharedMetric.MEMBERS, lambda: len(self._plan.members) if self._plan else 0)
         self.shared.gauge(SharedMetric.LIVE, lambda: self._live)
         self.shared.gauge(SharedMetric.LEAD, self._lead)
+
+    def missing(self) -> str | None:
+        """Return what keeps it from planning, or None."""
+        if not self._connected():
+            return NO_BROKER
+        return None if self._plan else "no round is planned yet: too few nodes were heard"
 
     def published(self) -> None:
         """Count a plan that this scheduler has published."""

@@ -5,6 +5,7 @@ This module cannot look into a private value (a linter contract): whatever it is
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from nodes.learner import Learner
 from streams.codec import Reason
 from streams.metrics.account import show_account
 from streams.metrics.catalogue import SharedMetric
-from streams.metrics.process import ProcessFigures
+from streams.metrics.process import NO_BROKER, ProcessFigures
 from streams.metrics.registry import SharedRegistry
 
 _OF_A_SOURCE = {
@@ -43,10 +44,9 @@ class SharedFigures:
         connected: Callable[[], bool],
     ) -> None:
         sources = tuple(sources)
-        self._record = record
+        self._record, self._connected = record, connected
         self._decided: Decided | None = None
-        self._given_up = (0, 0)  # a round, and how many in it
-        self._edges_on = 0
+        self._edges: tuple[str, ...] = ()
         self._stepped_at = 0.0
         self._process = ProcessFigures(registry, connected, [reason.value for reason in Reason])
         self._sent = registry.counter(SharedMetric.SENT)
@@ -61,23 +61,27 @@ class SharedFigures:
         self._interval = registry.histogram(SharedMetric.INTERVAL)
         registry.gauge(SharedMetric.ROUND, lambda: self._record.stepped if self._record else 0)
         registry.gauge(SharedMetric.LAST_ROUND, lambda: self._stepped_at)
-        registry.gauge(SharedMetric.EDGES_ON, lambda: self._edges_on)
+        registry.gauge(SharedMetric.EDGES_ON, lambda: len(self._edges))
+        for source in sources:
+            registry.gauge(SharedMetric.EDGE_ON, partial(self._is_on, source), source)
         registry.gauge(SharedMetric.GAP, lambda: _gap(self._decided))
         show_account(registry, learner, lambda: self._record)
 
+    def missing(self) -> str | None:
+        """Return what keeps the node from its rounds, or None. Nothing of its data does."""
+        if not self._connected():
+            return NO_BROKER
+        return "no plan that names this node is acted on yet" if self._decided is None else None
+
     def noticed(self, report: Noticed) -> None:
         """Count what the node has noticed."""
-        if report.notice is Notice.GIVEN_UP:
-            round, count = self._given_up
-            self._given_up = (report.round, count + 1 if round == report.round else 1)
         counter = self._noticed.get((report.notice, report.source)) or self._own.get(report.notice)
         if counter is not None:
             counter.inc()
 
     def decided(self, report: Decided) -> None:
         """Take a round's releases."""
-        round, count = self._given_up
-        self._edges_on = len(report.heard) + (count if round == report.round else 0)
+        self._edges = report.edges
         self._decided = report
 
     def stepped(self, report: Stepped) -> None:
@@ -99,6 +103,9 @@ class SharedFigures:
     def refused(self, reason: Reason) -> None:
         """Count a peer's message that was refused."""
         self._process.refused(reason.value)
+
+    def _is_on(self, source: str) -> int:
+        return source in self._edges
 
 
 def _gap(decided: Decided | None) -> float:

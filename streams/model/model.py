@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from streams.mesh_file.settings.base import Count, Name, Settings, Vector, refusal
+from streams.mesh_file.settings.loss import LossSettings
 
 FORMAT: Final = 1
 """The version of the file's format."""
@@ -27,7 +28,8 @@ class Model(Settings):
     """A model, public as the releases are that it is a function of. `newest` and `average` have shape (d,).
 
     `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
-    `loss` and `source` (how records are read: kind, schema, columns) are as in a mesh file.
+    `loss` and `source` (how records are read: kind, schema, columns) are as in a mesh file: of an own
+    loss the name alone.
     """
 
     format: Literal[1]
@@ -38,7 +40,7 @@ class Model(Settings):
     rounds: Count
     averaged: str
     algorithm: str
-    loss: Any
+    loss: LossSettings
     dimension: Count
     source: dict[str, Any] | None
     guarantee: ModelGuarantee

@@ -47,7 +47,7 @@ def model_of(
         rounds=rounds,
         averaged=averaged,
         algorithm=mesh.algorithm.name,
-        loss=mesh.model_dump(mode="json", include={"loss"})["loss"],
+        loss=mesh.loss,
         dimension=mesh.dimension,
         source=_source(file, node),
         guarantee=_weakest(promised),

@@ -24,6 +24,8 @@ def cell(name: str, settings: ColumnSettings) -> Cell:
 
 def labelled(settings: LabelSettings) -> Callable[[object], float | None]:
     """Return what turns a value into a label."""
+    if settings.classes is not None:
+        return partial(_place, {word: float(k) for k, word in enumerate(settings.classes)})
     if settings.positive is None:
         return number
     others = None if settings.negative is None else frozenset(settings.negative)
@@ -77,3 +79,8 @@ def _sign(positive: frozenset[str], negative: frozenset[str] | None, value: obje
     if text is not None and (negative is None or text in negative):
         return -1.0
     return None
+
+
+def _place(places: dict[str, float], value: object) -> float | None:
+    text = spelt(value)
+    return None if text is None else places.get(text)

@@ -4,6 +4,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,12 +13,13 @@ from nodes.values import FloatArray
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.errors import ABSENT, MeshFileError
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings, LocalisationSettings
+from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh_file.settings.privacy import TimeSlots
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
 from streams.sources.lines import lines, ordered
 from streams.sources.localisation import measurements, sensor
+from streams.sources.own import OwnDecoder
 from streams.sources.record import Decoder, RawRecord
 
 _MEASURED = SchemaSettings(
@@ -49,6 +51,11 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, LocalisationSettings):
         return _localisation(settings, file.mesh, node, seed)
+    if isinstance(settings, OwnSourceSettings):
+        own = OwnDecoder(settings.name, node)
+        records = own.records(partial(file.refuse, (*path, "name")))
+        records = ordered(records, seed, shuffle=settings.shuffle, take=settings.take)
+        return Source(map(RawRecord, records), own)
     found, decoder = _opened(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
     if isinstance(file.mesh.slots, TimeSlots):
@@ -83,7 +90,7 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     return Source(map(RawRecord, found), decoder)
 
 
-def decoder(file: MeshFile, node: str) -> SchemaDecoder:
+def decoder(file: MeshFile, node: str) -> Decoder:
     """Return what decodes the node's records, wherever they come from. Raises MeshFileError.
 
     The columns of a CSV line are those of the settings, or of the header of the file that is named there.
@@ -91,10 +98,12 @@ def decoder(file: MeshFile, node: str) -> SchemaDecoder:
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):
         return SchemaDecoder(_MEASURED, json_fields)
+    if isinstance(settings, OwnSourceSettings):
+        return OwnDecoder(settings.name, node)
     return _decoder(file, settings, ("nodes", node, "source"))
 
 
-def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings:
+def _source(file: MeshFile, node: str) -> FileSettings | LocalisationSettings | OwnSourceSettings:
     settings = file.own(node).source
     if settings is None:
         raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")

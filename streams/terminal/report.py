@@ -68,14 +68,20 @@ def say_summary(console: Console, summary: Summary) -> None:
         say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")
     for sentence in promises({node.name: node.guarantee for node in summary.nodes}):
         say(console, sentence)
-    scored = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
-    for score, what in scored:
+    both = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
+    for score, what in both:
         if score is not None:
             of = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' {what}"
-            say(console, f"{of}: {score_words(score)}.", "bold")
+            say(console, f"{of}: {scored(score)}.", "bold")
 
 
-def score_words(score: Score) -> str:
-    """Return how well records were classified."""
+def scored(score: Score) -> str:
+    """Return how well records were predicted, in the words of the task."""
+    mean = "undefined" if score.loss is None else f"{score.loss:.4f}"
+    if score.accuracy is None:
+        rmse = "" if score.rmse is None else f", RMSE {score.rmse:.4f}"
+        return f"mean loss {mean}{rmse}"
+    if score.task == "classes":
+        return f"accuracy {score.accuracy:.4f}, mean cross-entropy {mean}"
     auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
     return f"accuracy {score.accuracy:.4f}, AUC {auc}"

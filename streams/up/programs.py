@@ -108,4 +108,4 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
 def _is_here(source: object) -> bool:
     if isinstance(source, FileSettings):
         return source.path not in {None, "-"}
-    return isinstance(source, LocalisationSettings)
+    return source is not None

@@ -18,7 +18,7 @@ from streams.broker.broker import start, stop
 from tests.benchmarks.kafka_parts import commits, lessons, without_broker
 from tests.benchmarks.kafka_ring import CLIENTS
 from tests.benchmarks.kafka_runs import FULL, QUICK, Runs
-from tests.benchmarks.kafka_watch import THREADS, WAITING, Seen
+from tests.benchmarks.kafka_watch import COMPILING, THREADS, WAITING, Seen
 from tests.support.brokers import free_port
 
 MIB = 2**20
@@ -31,13 +31,20 @@ def print_rounds(runs: Runs, dimension: int) -> None:
     rings = {"mirrormesh": nodes} | {client: runs.bare(client, value) for client in CLIENTS}
     floor = rings[CLIENTS[0]]
     print(f"\nring of 6, d = {dimension}, h = 1, {len(value)} bytes a release")
-    print(f"{'':17}{COLUMNS}{'p50/floor':>11}{'CPU us':>9}{'no core us':>12}{'broker us':>11}")
+    print(
+        f"{'':17}{COLUMNS}{'p50/floor':>11}{'CPU us':>9}{'no core us':>12}{'broker us':>11}{'compiling':>11}"
+    )
     for name, ring in rings.items():
         ratio = ring.milliseconds(50) / floor.milliseconds(50)
         took = f"{ring.microseconds():9,.0f}{ring.microseconds(WAITING):12,.0f}"
-        print(f"{name:17}{times(ring)}{ratio:11.2f}{took}{ring.microseconds(of='broker'):11,.0f}")
+        print(f"{name:17}{times(ring)}{ratio:11.2f}{took}{took_by_broker(ring)}")
     print("  us: a round and process; no core: its threads were ready, and all cores taken")
     print_parts(path, nodes, floor)
+
+
+def took_by_broker(ring: Seen) -> str:
+    """Return what the broker has taken for a round, and beside it what its JVM took to translate its code."""
+    return f"{ring.microseconds(of='broker'):11,.0f}{ring.microseconds(COMPILING, of='broker'):11,.0f}"
 
 
 def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:

@@ -26,7 +26,7 @@ class Sizes:
     restarts: int
 
 
-FULL = Sizes(rounds=600, warm_up=100, prefetch=250, again=3, backlog=100_000, restarts=5)
+FULL = Sizes(rounds=600, warm_up=300, prefetch=250, again=3, backlog=100_000, restarts=5)
 QUICK = Sizes(rounds=15, warm_up=5, prefetch=25, again=1, backlog=8_000, restarts=1)
 
 

@@ -25,6 +25,8 @@ LONG = 120.0
 """Seconds without a record after which a ring is given up."""
 THREADS = ("main", "rdkafka", "others")
 """A process's first thread, librdkafka's own, and what else Python has started."""
+COMPILING = "compiling"
+"""The threads of a young JVM that translate its code: they are idle in a broker that has run for minutes."""
 WAITING = "waiting"
 
 
@@ -91,7 +93,7 @@ class Seen:
         return 1e3 * float(np.percentile(self.seconds, percent))
 
     def microseconds(self, *kinds: str, of: str = "") -> float:
-        """Return the time a round of one process, or the mean of the ring's, by kind (none: all threads)."""
+        """Return the time a round of one process, or the mean of the ring's, by kind: all but COMPILING."""
         chosen = [self.took[label] for label in ([of] if of else self._ring)]
         return 1e6 * float(np.mean([sum(took[kind] for kind in kinds or THREADS) for took in chosen]))
 
@@ -114,7 +116,7 @@ def seen(watch: Watch, processes: Mapping[str, int], warm_up: int, rounds: int) 
     came += [watch.arrival() for _ in range(rounds)]
     after = {label: times(pid) for label, pid in processes.items()}
     took = {
-        label: {kind: (found[kind] - before[label][kind]) / rounds for kind in (*THREADS, WAITING)}
+        label: {kind: (found[kind] - before[label][kind]) / rounds for kind in (*THREADS, COMPILING, WAITING)}
         for label, found in after.items()
     }
     return Seen(np.diff(came), took, {label: resident(pid) for label, pid in processes.items()})
@@ -131,10 +133,17 @@ def times(pid: int) -> Counter[str]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         name = (task / "comm").read_text()
         running, ready = map(int, (task / "schedstat").read_text().split()[:2])
-        kind = "main" if task.name == str(pid) else "rdkafka" if name.startswith("rdk:") else "others"
-        found[kind] += running / 1e9
+        found[_kind(name, first=task.name == str(pid))] += running / 1e9
         found[WAITING] += ready / 1e9
     return found
+
+
+def _kind(name: str, *, first: bool) -> str:
+    if first:
+        return "main"
+    if name.startswith("rdk:"):
+        return "rdkafka"
+    return COMPILING if name.startswith(("C1 Compiler", "C2 Compiler")) else "others"
 
 
 def resident(pid: int) -> int:

@@ -34,6 +34,7 @@ from streams.memory.mesh import MemoryMesh, MeshParts
 from streams.memory.node import NodeParts
 from streams.sources.record import RawRecord
 from streams.topics import MeshTopics
+from tests.benchmarks.metrics import measure_metrics
 from topology.graphs import from_edges, ring
 from topology.keyed import generator
 from topology.plans import Member, Plan
@@ -220,6 +221,7 @@ def main() -> None:
     for dimension in (2, 55):
         measure_mesh(dimension)
     measure_topology()
+    measure_metrics()
 
 
 if __name__ == "__main__":

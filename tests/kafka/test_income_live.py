@@ -9,6 +9,7 @@ import pytest
 
 from experiments import income
 from streams.local.scoring import score
+from streams.mesh_file import build
 from streams.sources.opening import held_out
 from tests.support.commands import Commands
 from tests.support.processes import LiveMesh, mesh_file
@@ -58,7 +59,8 @@ def test_four_processes_learn_and_promise_what_one_does(tmp_path, broker, capsys
         assert said[0].startswith(f"Each record of node {node}'s stream is protected with epsilon = 1 (pure)")
     last = [decisions(broker.address, node)[-1] for node in nodes]
     assert [decision["round"] for decision in last] == [rounds] * 4
-    found = score(np.mean([decision["x"] for decision in last], axis=0), *held_out(mesh.file))
+    decision = np.mean([decision["x"] for decision in last], axis=0)
+    found = score(build.loss(mesh.file.mesh), decision, *held_out(mesh.file))
     low, high = band()
     Path(tmp_path / "auc").write_text(f"{found.auc}")
     assert low < found.auc < high

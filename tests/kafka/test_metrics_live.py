@@ -2,6 +2,7 @@
 
 import math
 import time
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -90,6 +91,10 @@ def test_every_figure_of_the_catalogue_is_there_and_true(mesh, ports):
     (shared_text, shared), (private_text, private), (text, scheduler) = (read(port) for port in ports)
     for served in (shared_text, private_text, text):
         assert promtool_says(served) == ""
+    for port in ports:
+        for probe in ("livez", "readyz"):
+            with urlopen(f"http://{HERE}:{port}/{probe}", timeout=10) as answer:
+                assert answer.status == 200
     of_nodes(shared, others, began)
     of_the_owner(private)
     of_a_scheduler(scheduler)

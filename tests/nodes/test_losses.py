@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.losses import Hinge, Logistic, RangeLoss, Squared, scores
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
 from nodes.values import Observations
 
 LOSSES = pytest.mark.parametrize(
-    "loss", [RangeLoss(), Hinge(), Logistic(), Squared()], ids=lambda x: type(x).__name__
+    "loss",
+    [RangeLoss(), Hinge(), Logistic(), Squared(), Absolute(), Huber(0.7), Linear()],
+    ids=lambda x: type(x).__name__,
 )
 FINITE = st.floats(-5, 5, allow_subnormal=False)
 
@@ -33,6 +35,14 @@ def plain(loss, x, a, y):
             return max(0.0, 1.0 - y * score), [(-y * q if y * score < 1 else 0.0) for q in a]
         case Logistic():
             return math.log1p(math.exp(-y * score)), [-y * q / (1.0 + math.exp(y * score)) for q in a]
+        case Absolute():
+            return abs(score - y), [((score > y) - (score < y)) * q for q in a]
+        case Huber(k=k):
+            size = abs(score - y)
+            slope = score - y if size <= k else math.copysign(k, score - y)
+            return (0.5 * size**2 if size <= k else k * (size - k / 2)), [slope * q for q in a]
+        case Linear():
+            return score, a
         case _:
             return 0.5 * (score - y) ** 2, [(score - y) * q for q in a]
 
@@ -49,6 +59,42 @@ def test_by_hand():
     assert Squared().gradients(x, pair).tolist() == [[2.0, 0.0], [0.0, -0.0625], [0.0, 0.0]]
     even = records([[0.0, 0.0]], [-1.0])
     assert Logistic().value(x, even).tolist() == pytest.approx([math.log(2.0)])
+
+
+def test_residuals_by_hand():
+    x = np.array([3.0, 4.0])
+    three = records([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [2.5, 7.0, 7.0])  # residuals 0.5, -3, 0
+    assert Absolute().value(x, three).tolist() == [0.5, 3.0, 0.0]
+    assert Absolute().gradients(x, three).tolist() == [[1.0, 0.0], [0.0, -1.0], [0.0, 0.0]]
+    assert Huber(2.0).value(x, three).tolist() == [0.125, 4.0, 0.0]
+    assert Huber(2.0).gradients(x, three).tolist() == [[0.5, 0.0], [0.0, -2.0], [0.0, 0.0]]
+    assert Linear().value(x, three).tolist() == [3.0, 4.0, 7.0]
+    assert Linear().gradients(x, three).tolist() == three.features.tolist()
+
+
+@pytest.mark.parametrize("k", [0.5, 2.0])
+def test_the_huber_loss_is_smooth_where_its_parts_meet(k):
+    o = records([[1.0]] * 4, [k, -k, np.nextafter(k, 9), -np.nextafter(k, 9)])
+    assert Huber(k).value(np.zeros(1), o) == pytest.approx([k * k / 2] * 4, rel=1e-15)
+    assert Huber(k).gradients(np.zeros(1), o)[:, 0].tolist() == [-k, k, -k, k]
+
+
+@pytest.mark.parametrize("k", [0.0, -1.0, math.inf, math.nan])
+def test_a_huber_loss_needs_a_distance_above_0(k):
+    with pytest.raises(ValueError, match=f"k is {k}: must be"):
+        Huber(k)
+
+
+@pytest.mark.parametrize("loss", [Absolute(), Huber(0.7), Linear()], ids=lambda x: type(x).__name__)
+@given(data=st.data(), d=st.integers(1, 4))
+@settings(max_examples=60)
+def test_subgradients_support_the_loss_from_below(loss, data, d):
+    """f(u) >= f(x) + <g, u - x> for every u, at kinks too: integers meet them."""
+    whole = st.integers(-3, 3).map(float)
+    x, u, a = (data.draw(arrays(float, (d,), elements=whole)) for _ in range(3))
+    o = records([a], [data.draw(whole)])
+    below = loss.value(x, o)[0] + (loss.gradients(x, o)[0] * (u - x)).sum()
+    assert loss.value(u, o)[0] >= below - 1e-12
 
 
 def test_the_range_loss_has_a_zero_gradient_at_the_sensor():
@@ -72,7 +118,7 @@ def test_against_plain_loops(loss, data, d, n):
     for k in range(n):
         value, gradient = plain(loss, x.tolist(), a[k].tolist(), float(y[k]))
         assert values[k] == pytest.approx(value, rel=1e-12, abs=1e-12)
-        near_kink = isinstance(loss, Hinge) and abs(y[k] * scores(x, a)[k] - 1.0) < 1e-12
+        near_kink = isinstance(loss, Hinge | Absolute) and abs(scores(x, a)[k] - y[k]) < 1e-12  # y is +-1
         tiny = isinstance(loss, RangeLoss) and np.abs(x - a[k]).max() < 1e-100  # squares underflow
         if not (near_kink or tiny):
             np.testing.assert_allclose(gradients[k], gradient, rtol=1e-12, atol=1e-12)

@@ -1,22 +1,42 @@
-"""What a decision says of records before their labels are known."""
-
 import numpy as np
 import pytest
 
 from nodes.losses import Hinge, Logistic, RangeLoss, Squared
-from nodes.predictions import predicted
+from nodes.predictions import predicted, unweighted
+from nodes.softmax import Softmax
+from nodes.weighted import Weighted
 
-DECISIONS = np.array([[1.0, -2.0], [0.5, 3.0]])
-FEATURES = np.array([[[1.0, 1.0], [0.0, 2.0], [-3.0, 0.5]], [[2.0, 2.0], [1.0, 0.0], [0.5, 3.0]]])
+FEATURES = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 4.0]])
 
 
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), Squared()], ids=lambda loss: type(loss).__name__)
-def test_linear_losses_predict_the_score(loss):
-    assert predicted(loss, DECISIONS[0], FEATURES[0]).tolist() == [-1.0, -4.0, -4.0]
-    assert predicted(loss, DECISIONS, FEATURES).tolist() == [[-1.0, -4.0, -4.0], [7.0, 0.5, 9.25]]
-    assert predicted(loss, DECISIONS[0], np.zeros((0, 2))).shape == (0,)
+def test_scores(loss):
+    assert predicted(loss, np.array([2.0, -1.0]), FEATURES).tolist() == [2.0, -2.0, -10.0]
 
 
-def test_the_range_loss_predicts_the_distance():
-    np.testing.assert_allclose(predicted(RangeLoss(), DECISIONS[1], FEATURES[1])[2], 0.0)
-    np.testing.assert_allclose(predicted(RangeLoss(), DECISIONS[0], FEATURES[0])[1], np.hypot(1.0, 4.0))
+def test_distances():
+    assert predicted(RangeLoss(), np.array([0.0, 1.0]), FEATURES[1:]).tolist() == [1.0, 18.0**0.5]
+
+
+def test_classes():
+    x = np.array([1.0, 0.0, 0.0, 1.0, -1.0, 0.0])  # the scores are a_1, a_2 and -a_1
+    assert predicted(Softmax(3), x, FEATURES).tolist() == [0.0, 1.0, 1.0]
+    assert predicted(Softmax(3), -x, FEATURES).tolist() == [2.0, 0.0, 0.0]
+    assert predicted(Softmax(3), np.zeros(6), FEATURES).tolist() == [0.0] * 3  # the first of equals
+
+
+def test_many_decisions_at_once():
+    rng = np.random.default_rng(0)
+    x, features = rng.normal(size=(4, 6)), rng.normal(size=(4, 5, 2))
+    for loss, d in ((Softmax(3), 6), (Hinge(), 2), (RangeLoss(), 2)):
+        together = predicted(loss, x[:, :d], features)
+        assert together.shape == (4, 5)
+        for i in range(4):
+            assert together[i].tobytes() == predicted(loss, x[i, :d], features[i]).tobytes()
+
+
+def test_weights_have_no_part_in_a_prediction():
+    weighted = Weighted(Softmax(2), np.arange(2.0), np.array([1.0, 50.0]))
+    assert unweighted(weighted) == Softmax(2)
+    x = np.array([1.0, 0.0, 0.0, 1.0])
+    assert predicted(weighted, x, FEATURES).tolist() == predicted(Softmax(2), x, FEATURES).tolist()

@@ -18,33 +18,46 @@ from tests.support.oracle import Reference
 
 ROUNDS = 6
 EXACT, SOLVED = 1e-12, 1e-8
+CLASSIFYING = ("hinge", "logistic")
 
 
 # ---------------------------------------------------------------- the mesh, on the bus
 
 
+def width(mesh):
+    """The features of a record."""
+    loss = mesh["loss"]
+    if "softmax" not in loss:
+        return mesh["dimension"]
+    return mesh["dimension"] // loss["softmax"]
+
+
 def made_up(mesh):
     """Records by node, (features, label) or None for one that cannot be read; labels fit the loss."""
-    d, random = mesh["dimension"], np.random.default_rng(7)
+    d, random = width(mesh), np.random.default_rng(7)
     records = {}
     for name in mesh["nodes"]:
         rows = random.normal(size=(ROUNDS * mesh["slots"]["size"], d)).tolist()
         labels = random.uniform(0.2, 2.0, len(rows)) * (1 if mesh["loss"] == "range" else 3)
-        if mesh["loss"] in {"hinge", "logistic"}:
+        if mesh["loss"] in CLASSIFYING:
             labels = random.choice([-1.0, 1.0], len(rows))
+        if "softmax" in mesh["loss"]:
+            labels = random.integers(0, mesh["loss"]["softmax"], len(rows)).astype(float)
         records[name] = list(zip(rows, labels.tolist(), strict=True))
     last = mesh["nodes"][-1]
     records[last][1] = None
-    records[last][0] = (Reference(mesh).start(), 1.0)  # a sensor that stands at x_1
+    records[last][0] = (Reference(mesh).start()[:d], 1.0)  # a sensor that stands at x_1
     return records
 
 
 def source(folder, mesh, name, records):
     """A file of the records, and the settings of the source that reads it."""
-    columns = [f"x{k}" for k in range(mesh["dimension"])]
+    columns = [f"x{k}" for k in range(width(mesh))]
     objects = [dict(zip([*columns, "y"], [*r[0], r[1]], strict=True)) if r else [] for r in records]
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
-    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in {"hinge", "logistic"} else {}
+    classes = {"positive": [1.0], "negative": [-1.0]} if mesh["loss"] in CLASSIFYING else {}
+    if "softmax" in mesh["loss"]:
+        classes = {"classes": [float(k) for k in range(mesh["loss"]["softmax"])]}
     schema = {"features": dict.fromkeys(columns, "number"), "label": {"column": "y"} | classes}
     return {"source": {"kind": "json-lines", "path": f"{name}.jsonl", "schema": schema}}
 
@@ -123,6 +136,9 @@ OFFERED = {
     "diagonal-linf": (DIAGONAL, LINF, EXACT),
     "diagonal-box": (DIAGONAL, BOX, EXACT),
     "full-l1": (FULL, L1, SOLVED),
+    "full-l2": (FULL, L2, SOLVED),
+    "full-linf": (FULL, LINF, SOLVED),
+    "full-box": (FULL, BOX, SOLVED),
 }
 ALGORITHMS = pytest.mark.parametrize("algorithm", ["dpdo-nc", "dola"])
 CLEAR = {"mechanism": "none", "gradient_bound": 1e6}
@@ -158,10 +174,34 @@ def test_every_map_on_every_set_it_is_offered_with(tmp_path, case, algorithm):
     assert reference.clips == 0
 
 
-@pytest.mark.parametrize("loss", ["range", "hinge", "logistic", "squared"])
+LOSSES = ["range", "hinge", "logistic", "squared", "absolute", "linear", {"huber": 0.6}]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss if isinstance(loss, str) else "huber")
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_loss_over_slots_of_one_and_of_three(tmp_path, loss, size):
     compared(tmp_path, *shared("euclidean-l2", "dpdo-nc", loss=loss, size=size))
+
+
+SOFTMAX = {"loss": {"softmax": 3}, "dimension": 6, "seed": 5}
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("weights", [None, [0.5, 1.0, 7.0]], ids=["equal", "weighted"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_softmax_and_the_weights_of_its_classes(tmp_path, algorithm, weights, size):
+    tolerance, settings = shared("euclidean-l2", algorithm, size=size, step_size=STEP | {"a": 3.0})
+    given = settings | SOFTMAX | ({} if weights is None else {"class_weights": weights})
+    reference, _ = compared(tmp_path, tolerance, given)
+    assert reference.bound > 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_weights_of_two_classes(tmp_path, loss):
+    tolerance, settings = shared("euclidean-l2", "dpdo-nc", loss=loss, size=3)
+    reference, _ = compared(tmp_path, tolerance, settings | {"class_weights": [0.25, 4.0]})
+    unweighted, _ = compared(tmp_path, tolerance, settings)
+    assert reference.releases != unweighted.releases
 
 
 RULES = [
@@ -216,8 +256,16 @@ def test_noise_on_the_gradient(tmp_path, algorithm, size):
     assert reference.clips > ROUNDS
 
 
+def test_noise_on_the_gradient_of_softmax(tmp_path):
+    tolerance, settings = shared("euclidean-l2", "dola", "switching", 3, privacy=LAPLACE)
+    weighted = settings | SOFTMAX | {"class_weights": [1.0, 0.5, 9.0]}
+    reference, _ = compared(tmp_path, tolerance, weighted)
+    assert reference.clips > ROUNDS
+
+
 NORMS = {"euclidean-l1": "l2", "euclidean-box": "l1", "euclidean-simplex": "l2", "entropy-simplex": "linf"}
 NORMS |= {"diagonal-l2": "l2", "diagonal-linf": "l2", "full-l1": "l2"}
+NORMS |= {"full-l2": "l2", "full-linf": "l2"}
 
 
 @ALGORITHMS

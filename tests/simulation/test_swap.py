@@ -27,6 +27,8 @@ VARYING = (
     "mirrormesh_consensus_gap",
     "mirrormesh_last_round_timestamp_seconds",
     "mirrormesh_round_interval_seconds",
+    "mirrormesh_neighbour_wait_seconds_total",
+    "mirrormesh_plan_wait_seconds_total",
 )
 MESHES = {
     "gradient": changed(),

@@ -27,7 +27,7 @@ def metrics(
 ):
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
-    return NodeMetrics(*who, connected=connected, lag=lag, counts=counts)
+    return NodeMetrics(*who, connected=connected, lag=lag, counts=counts, journal_bytes=lambda: 4096)
 
 
 def told(figures, effects):

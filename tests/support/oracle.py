@@ -14,17 +14,38 @@ from scipy.optimize import brentq, lsq_linear
 from nodes.privacy.simulated import SimulatedSampler
 
 
+def weighted_gradient(mesh, x, record):
+    """The gradient of one record's loss at x, times the weight of its label."""
+    found, weights = gradient(mesh["loss"], x, record), mesh.get("class_weights")
+    if weights is None or record is None:
+        return found
+    place = int(record[1]) if "softmax" in mesh["loss"] else (int(record[1]) + 1) // 2
+    return [weights[place] * v for v in found]
+
+
+def softmax_gradient(classes, x, a, y):
+    """(p_c - [c = y]) a for each class, p the softmax of the scores."""
+    powers = [math.exp(sum(x[c * len(a) + k] * a[k] for k in range(len(a)))) for c in range(classes)]
+    return [(powers[c] / sum(powers) - (c == y)) * a[k] for c in range(classes) for k in range(len(a))]
+
+
 def gradient(loss, x, record):
     """The gradient of one record's loss at x; of what is no record, 0."""
     if record is None:
         return [0.0] * len(x)
     a, y = record
+    if "softmax" in loss:
+        return softmax_gradient(loss["softmax"], x, a, y)
     if loss == "range":
         distance = math.sqrt(sum((x[k] - a[k]) ** 2 for k in range(len(x))))
         return [(1 - y / distance) * (x[k] - a[k]) if distance > 0 else 0.0 for k in range(len(x))]
     score = sum(x[k] * a[k] for k in range(len(x)))
     hinge, logistic = -y if y * score < 1 else 0.0, -y / (1 + math.exp(y * score))
-    slope = {"hinge": hinge, "logistic": logistic, "squared": score - y}[loss]
+    if isinstance(loss, dict):
+        k = loss["huber"]
+        return [a_k * (score - y if abs(score - y) <= k else math.copysign(k, score - y)) for a_k in a]
+    slopes = {"hinge": hinge, "logistic": logistic, "squared": score - y, "linear": 1.0}
+    slope = slopes.get(loss, 1.0 if score > y else -1.0)  # the last: absolute
     return [slope * a[k] for k in range(len(x))]
 
 
@@ -95,6 +116,25 @@ def onto_l1_full(q, radius, y):
     return at(brentq(lambda b: size(at(b), "l1") - radius, 0.0, highest, xtol=1e-15, rtol=1e-14)).tolist()
 
 
+def onto_l2_full(q, radius, y):
+    """argmin over the L2 ball, any Q: x = (Q + lambda)^-1 Qy; one equation in lambda, solved."""
+    if size(y, "l2") <= radius:
+        return y
+    matrix = np.array(q)
+
+    def at(multiplier):
+        return np.linalg.solve(matrix + multiplier * np.eye(len(y)), matrix @ y).tolist()
+
+    highest = float(np.linalg.norm(matrix, 2)) * size(y, "l2") / radius
+    return at(brentq(lambda m: size(at(m), "l2") - radius, 0.0, highest, xtol=1e-15, rtol=1e-15))
+
+
+def onto_box_full(q, lower, upper, y):
+    """argmin over a box, any Q: least squares ||R(x - y)||, Q = R'R, with bounds."""
+    root = np.linalg.cholesky(np.array(q)).T
+    return lsq_linear(root, root @ y, (lower, upper), method="bvls", tol=1e-15).x.tolist()
+
+
 def floored(z):
     """z, if need be brought onto the simplex, no coordinate below 1e-12/d, renormalised."""
     if abs(sum(z) - 1) > 1e-14 or min(z) < 0:
@@ -130,8 +170,10 @@ class Reference:
         if kind == "l1-ball":
             return (onto_l1_full if self.full else onto_l1)(self.q, setting, y)
         if kind == "l2-ball":
-            return onto_l2(self.q, setting, y)
+            return (onto_l2_full if self.full else onto_l2)(self.q, setting, y)
         edges = setting if kind == "box" else {"lower": [-setting] * self.d, "upper": [setting] * self.d}
+        if self.full:
+            return onto_box_full(self.q, edges["lower"], edges["upper"], y)
         return [min(max(v, low), up) for v, low, up in zip(y, edges["lower"], edges["upper"], strict=True)]
 
     def step(self, z, s):
@@ -191,7 +233,7 @@ class Reference:
     def radius(self, t):
         """Half the L1 sensitivity of the parameters: the step of round t, so alpha_t."""
         a, theta, d = alpha(self.algorithm["step_size"], t), self.privacy["gradient_bound"], self.d
-        separable = self.set_()[0] in {"box", "linf-ball"}
+        separable = self.set_()[0] in {"box", "linf-ball"} and not self.full
         if self.is_("entropy"):
             return 2 * math.tanh(a * theta / 2)
         if separable:
@@ -211,7 +253,7 @@ class Reference:
                 x = self.decisions[i, t] = self.step(z, [0.0] * self.d)
                 point = z if self.algorithm["name"] == "dola" else x
                 slot = records[i][(t - 1) * self.h : t * self.h]
-                clipped = [self.clipped(gradient(self.mesh["loss"], point, record)) for record in slot]
+                clipped = [self.clipped(weighted_gradient(self.mesh, point, record)) for record in slot]
                 following[i] = self.released(i, t, z, clipped)
             q = following
             self.releases |= {(name, t + 1): q[name] for name in names}

@@ -2,27 +2,47 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from nodes.learner import Learner
-from nodes.losses import Hinge, Logistic, Loss, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots, TimeSlots
+from nodes.softmax import Softmax
+from nodes.weighted import Weighted
 from streams.mesh_file.build.account import ledger
 from streams.mesh_file.build.algorithm import algorithm
 from streams.mesh_file.build.privacy import mechanism
+from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import TimeSlots as TimeSlotSettings
+from streams.own import own_loss
 
 _LOSSES: dict[str, Callable[[], Loss]] = {
     "range": RangeLoss,
     "hinge": Hinge,
     "logistic": Logistic,
     "squared": Squared,
+    "absolute": Absolute,
+    "linear": Linear,
 }
 
 
-def loss(mesh: MeshSettings) -> Loss:
-    """Return the loss of one record."""
-    return _LOSSES[mesh.loss]()
+def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
+    """Return the loss of one record, its label's weight included; `node`: whose log says what goes wrong."""
+    settings = mesh.loss
+    if settings.own is not None:
+        return own_loss(settings.own, node)
+    made = _plain(settings)
+    if mesh.class_weights is None:
+        return made
+    return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
+
+
+def _plain(settings: LossSettings) -> Loss:
+    if settings.softmax is not None:
+        return Softmax(settings.softmax)
+    return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
 
 
 def learner(
@@ -31,7 +51,7 @@ def learner(
     """Return a node's algorithm, loss, mechanism and account, put together."""
     return Learner(
         algorithm(mesh),
-        loss(mesh),
+        loss(mesh, node),
         mechanism(mesh, node, sampler),
         ledger(mesh, node),
         mesh.slots.size,

@@ -2,19 +2,18 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.algorithm import AlgorithmSettings
-from streams.mesh_file.settings.base import Count, Name, Seconds, Settings, or_none, refusal
+from streams.mesh_file.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
+from streams.mesh_file.settings.loss import LossSettings
 from streams.mesh_file.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings
 from streams.mesh_file.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """What the digest holds beside `privacy`."""
-LossSettings = Literal["range", "hinge", "logistic", "squared"]
-"""The loss of one record."""
 
 
 def _members(value: object) -> object:
@@ -37,7 +36,8 @@ class MeshSettings(Settings):
     `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
     rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without
     a heartbeat after which a scheduler plans without a node. `rounds` none: until stopped. `seed` is for
-    schedules, data order and simulated noise, never for exact noise.
+    schedules, data order and simulated noise, never for exact noise. `class_weights`: what a record counts by
+    its label, [negative, positive] or one number a class.
     """
 
     name: Name
@@ -48,6 +48,7 @@ class MeshSettings(Settings):
     dimension: int = Field(ge=1, le=1 << 24)
     algorithm: AlgorithmSettings
     loss: LossSettings
+    class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
     slots: SlotSettings
     privacy: PrivacySettings
     topology: TopologySettings
@@ -64,6 +65,13 @@ class MeshSettings(Settings):
             raise refusal(f"must be at most {len(self.nodes)}, the number of nodes", "min_members")
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
+        if self.class_weights is not None and self.loss.labels is None:
+            raise refusal(f"goes with loss hinge, logistic or softmax, not with {self.loss}", "class_weights")
+        if self.class_weights is not None and len(self.class_weights) != len(self.loss.labels or ()):
+            needed = (
+                "[negative, positive]" if self.loss.signed else f"{self.loss.softmax} numbers, one a class"
+            )
+            raise refusal(f"must be {needed}", "class_weights")
         return self
 
     def privacy_of(self, node: str) -> PrivacySettings:
@@ -73,7 +81,8 @@ class MeshSettings(Settings):
     @property
     def agreed(self) -> dict[str, Any]:
         """What every node must have alike: all that a release is made with, and no membership or schedule."""
-        return self.model_dump(mode="json", include=AGREED | {"privacy"})
+        weighted = set() if self.class_weights is None else {"class_weights"}
+        return self.model_dump(mode="json", include=AGREED | {"privacy"} | weighted)
 
     def digest(self) -> bytes:
         """Return 16 bytes of the SHA-256 of `agreed`, as canonical JSON."""

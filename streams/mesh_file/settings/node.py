@@ -86,9 +86,18 @@ class LocalisationSettings(Settings):
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
 
 
+class OwnSourceSettings(Settings):
+    """A user's own source (`streams.sources.own`). `shuffle` and `take` as for files."""
+
+    kind: Literal["own"]
+    name: Annotated[str, Field(min_length=1)]
+    take: TakeSettings | None = None
+    shuffle: bool = False
+
+
 SourceSettings = Annotated[
-    Annotated[FileSettings | LocalisationSettings, Field(discriminator="kind")],
-    tagged("kind", "csv", "json-lines", "localisation"),
+    Annotated[FileSettings | LocalisationSettings | OwnSourceSettings, Field(discriminator="kind")],
+    tagged("kind", "csv", "json-lines", "localisation", "own"),
 ]
 
 

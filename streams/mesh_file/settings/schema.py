@@ -30,6 +30,10 @@ def _text(value: object) -> str:
 Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_text)]
 
 
+def _first_repeated(words: tuple[str, ...]) -> str | None:
+    return next((word for k, word in enumerate(words) if word in words[:k]), None)
+
+
 def _bounds(value: Any) -> Any:
     numbers = isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)
     if not numbers or not value[0] < value[1]:
@@ -53,10 +57,9 @@ class ColumnSettings(Choice):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        listed = self.categories or ()
-        repeated = [word for k, word in enumerate(listed) if word in listed[:k]]
-        if repeated:
-            raise refusal(f"{repeated[0]} is named twice: every category once", "categories")
+        repeated = _first_repeated(self.categories or ())
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: every category once", "categories")
         return self
 
     @property
@@ -68,12 +71,30 @@ class ColumnSettings(Choice):
 class LabelSettings(Settings):
     """The label: the number in `column`; or, with `positive`, +1 for those values and -1 for `negative`.
 
-    Without `negative` every other value is -1; with it, any other value makes the record unreadable.
+    Without `negative` every other value is -1; with it, any other value makes the record unreadable. With
+    `classes`: the place of the value among them, from 0 on; any other value makes the record unreadable.
     """
 
     column: str
     positive: Words | None = None
     negative: Words | None = None
+    classes: Words | None = None
+
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The labels that there are; None: any number."""
+        if self.classes is not None:
+            return tuple(map(float, range(len(self.classes))))
+        return (-1.0, 1.0) if self.positive is not None else None
+
+    @model_validator(mode="after")
+    def _classes_are_distinct(self) -> Self:
+        if self.classes is not None and self.positive is not None:
+            raise refusal("must not be given with positive", "classes")
+        repeated = _first_repeated(self.classes or ())
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: every class once", "classes")
+        return self
 
     @model_validator(mode="after")
     def _negative_beside_positive(self) -> Self:

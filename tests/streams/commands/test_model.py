@@ -144,8 +144,11 @@ def test_the_model_of_sensors_says_how_far_away_they_would_be(call, mesh, tmp_pa
         (["source", "schema", "features"], {"x": "number"}, "source.schema: makes 1 features: must be 2"),
         (["source", "kind"], "xml", "source.kind"),
         (["loss"], "crossing", 'loss: "crossing": must be'),
+        (["loss"], {"softmax": 2}, "source.schema: makes 2 features for each of 2 classes: must be 2, the"),
+        (["loss"], "squared", "source.schema.label: must be a number, for loss squared"),
+        (["loss"], {"own": "os:abort"}, 'loss: {"own": "os:abort"}: code that no model may have run'),
     ],
-    ids=["dimension", "kind", "loss"],
+    ids=["dimension", "kind", "loss", "classes", "label", "own"],
 )
 def test_a_model_that_cannot_be_used_is_refused_in_a_line(call, learnt, tmp_path, path, value, said):
     model = json.loads((tmp_path / "out" / "model.json").read_text())

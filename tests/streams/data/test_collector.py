@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from nodes.slots import Arrival, CountSlots, TimeSlots
-from streams.data.collector import AHEAD, SlotCollector
+from streams.data.collector import AHEAD, REFILL, SlotCollector
 from streams.sources.record import RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 
@@ -258,8 +258,11 @@ def test_only_so_many_records_wait_while_no_slot_is_open():
     full = side.fill(0, AHEAD + 2)
     assert full == [False] * (AHEAD - 1) + [True] * 3
     side.collector.open(OpenSlot(1, ()))
-    assert side.rooms == 0  # AHEAD wait still
-    side.collector.open(OpenSlot(2, ((0, 2),)))
+    assert side.rooms == 0  # more than AHEAD wait still
+    refilled = AHEAD - int(REFILL * AHEAD)
+    side.collector.open(OpenSlot(2, ((0, refilled - 1),)))
+    assert side.rooms == 0
+    side.collector.open(OpenSlot(3, ((0, refilled),)))
     assert side.rooms == 1
 
 

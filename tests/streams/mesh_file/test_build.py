@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from nodes.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.losses import Hinge, Logistic, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
 from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected
 from nodes.slots import CountSlots, TimeSlots
+from nodes.softmax import Softmax
+from nodes.weighted import Weighted
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
@@ -103,6 +105,21 @@ def test_the_algorithms_differ_in_where_the_gradient_is_taken(name, given, expec
 def test_losses():
     made = [type(build.loss(mesh(loss=name))) for name in ("range", "hinge", "logistic", "squared")]
     assert made == [RangeLoss, Hinge, Logistic, Squared]
+    made = [build.loss(mesh(loss=name)) for name in ("absolute", "linear", {"huber": 0.5})]
+    assert made == [Absolute(), Linear(), Huber(0.5)]
+
+
+def test_a_loss_stands_in_the_digest_as_it_is_written():
+    assert [mesh(loss=loss).agreed["loss"] for loss in ("range", {"huber": 2})] == ["range", {"huber": 2.0}]
+    assert mesh(loss={"huber": 2}).digest() != mesh(loss={"huber": 3}).digest()
+
+
+def test_softmax_and_the_weights_of_labels():
+    assert build.loss(mesh(loss={"softmax": 3})) == Softmax(3)
+    for loss, labels in (("hinge", [-1, 1]), ({"softmax": 2}, [0, 1])):
+        made = build.loss(mesh(loss=loss, class_weights=[0.5, 20]))
+        assert isinstance(made, Weighted)
+        assert (made.labels.tolist(), made.weights.tolist()) == (labels, [0.5, 20])
 
 
 def made_mechanism(settings, node="a"):

@@ -1,7 +1,6 @@
 """The example meshes: they load, say what they mean, and their data are there."""
 
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,18 +8,27 @@ import pytest
 from streams.mesh_file import build
 from streams.mesh_file.file import load
 from streams.sources.opening import held_out, open_source
+from tests.support.examples import MESHES, NAMES, example
 
-MESHES = Path(__file__).parents[3] / "deploy" / "meshes"
-NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
+EVERY = {
+    "emergency-visits",
+    "experts",
+    "forest-cover",
+    "income",
+    "income-gaussian",
+    "tracking",
+    "tracking-mahalanobis",
+    "tracking-paper",
+}
 
 
-def test_there_are_three():
-    assert NAMES == ["income", "tracking", "tracking-paper"]
+def test_every_form_of_the_literature_has_its_example():
+    assert set(NAMES) >= EVERY
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_loads_and_every_node_learns_with_real_noise(name):
-    file = load(MESHES / f"{name}.yaml", {})
+def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, monkeypatch):
+    file = load(example(name, tmp_path, monkeypatch))
     mesh = file.mesh
     assert mesh.name == name
     assert set(file.nodes) == set(mesh.nodes)
@@ -60,6 +68,26 @@ def test_the_four_banks_share_the_training_rows_in_one_pass():
     assert mesh.rounds * mesh.slots.size == min(map(len, parts))
     labels = [source.decoder.decode(value)[1] for value in parts[-1]]
     assert 0.2 < np.mean(np.array(labels) > 0) < 0.28  # 24.1 % of all: a shuffle, so every bank has its share
+
+
+def test_the_four_districts_share_the_plots_in_one_pass_and_every_kind_is_there():
+    file = load(MESHES / "forest-cover.yaml", {})
+    decoded = []
+    for node in file.mesh.nodes:
+        source = open_source(file, node, file.mesh.seed)
+        decoded.append([source.decoder.decode(record.value) for record in source.records])
+    assert list(map(len, decoded)) == [file.mesh.rounds * file.mesh.slots.size] * 4
+    test_features, test_labels = held_out(file)
+    features = np.concatenate([[row for row, _ in node] for node in decoded] + [test_features])
+    labels = np.concatenate([[label for _, label in node] for node in decoded])
+    assert set(labels) == set(range(7))
+    assert np.bincount(test_labels.astype(int)).tolist() == [1460, 1935, 239, 21, 62, 137, 146]
+    assert features.shape == (16_000, 55)
+    lengths = np.sqrt((features**2).sum(-1))
+    np.testing.assert_allclose(lengths, 1, atol=1e-12)
+    one_hot = features[:, 10:54] > 0
+    assert (one_hot[:, :4].sum(-1) == 1).all()
+    assert (one_hot[:, 4:].sum(-1) == 1).all()
 
 
 def test_every_held_out_row_is_decoded():

@@ -119,7 +119,7 @@ def test_a_mistake_in_an_own_file_is_told_there(tmp_path):
     with pytest.raises(MeshFileError) as caught:
         load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {})
     assert caught.value.lines == (
-        f'{tmp_path}/b.yaml: source.kind: "tsv": must be csv or json-lines or localisation',
+        f'{tmp_path}/b.yaml: source.kind: "tsv": must be csv or json-lines or localisation or own',
         f"{tmp_path}/b.yaml: brokers.mesh.password: {UNSET.format('SECRET')}",
         f"{tmp_path}/b.yaml: brokers.data.servers: {UNSET.format('HERE')}",
     )

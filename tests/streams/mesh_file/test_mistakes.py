@@ -77,7 +77,16 @@ MISTAKES = [
     ("mesh.min_members", 4, "mesh.min_members: 4: must be at most 3, the number of nodes"),
     ("mesh.seed", -1, "mesh.seed: -1: must be at least 0"),
     # what it computes
-    ("mesh.loss", "absolute", 'mesh.loss: "absolute": must be range, hinge, logistic or squared'),
+    ("mesh.loss", "cubed", 'mesh.loss: "cubed": must be one of range, hinge, logistic, squared, absolute, l'),
+    ("mesh.loss", {"huber": 0}, "mesh.loss.huber: 0: must be above 0"),
+    ("mesh.loss", "huber", 'mesh.loss: "huber": must be one of range, '),
+    ("mesh.loss", {"softmax": 1}, "mesh.loss.softmax: 1: must be at least 2"),
+    ("mesh.loss", {"softmax": 1001}, "mesh.loss.softmax: 1001: must be at most 1000"),
+    ("mesh.loss", {"softmax": 2.5}, "mesh.loss.softmax: 2.5: must be a whole number"),
+    ("mesh.loss", {"softmax": 3}, "mesh.dimension: 2: must be 6: 3 classes of 2 features (nodes.a.source.sc"),
+    ("mesh.loss", {"softmax": 2}, f"{SCHEMA}.label: must have classes, 2 of them, for loss softmax"),
+    ("mesh.class_weights", [1, 2], "mesh.class_weights: [1, 2]: goes with loss hinge, logistic or softmax"),
+    ("mesh.class_weights", [1, 0], "mesh.class_weights[1]: 0: must be above 0"),
     ("mesh.algorithm.name", "sgd", 'mesh.algorithm.name: "sgd": must be dpdo-nc or dola'),
     ("mesh.algorithm.constraint", {"l3-ball": 1}, 'constraint: {"l3-ball": 1}: must be one of simplex, {l1-'),
     ("mesh.algorithm.constraint", "l1-ball", 'mesh.algorithm.constraint: "l1-ball": must be one of simplex'),
@@ -171,6 +180,9 @@ MISTAKES = [
     (f"{SCHEMA}.label", {"column": "age"}, f'{SCHEMA}.label.column: "age": the label must not be'),
     (f"{SCHEMA}.label", {"column": "pay", "positive": "x"}, f"{SCHEMA}.label: must be a number, for loss"),
     (f"{SCHEMA}.label", {"column": "pay", "negative": "x"}, f'{SCHEMA}.label.negative: "x": goes with posi'),
+    (f"{SCHEMA}.label", {"column": "pay", "classes": ["a", "a"]}, "a is named twice: every class once"),
+    (f"{SCHEMA}.label", {"column": "pay", "classes": [1], "positive": 1}, "must not be given with positive"),
+    (f"{SCHEMA}.label", {"column": "pay", "classes": [1, 2]}, "label.classes: goes with loss softmax, not"),
     ("mesh.loss", "hinge", f"{SCHEMA}.label: must say which labels are positive, for loss hinge"),
     ("nodes.b", {"source": {"kind": "localisation"}}, 'mesh.loss: "squared": localisation measures distance'),
     ("nodes.b", {"source": {"kind": "localisation", "position": [1]}}, "position[1]: missing: must be given"),
@@ -221,7 +233,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
         "mesh.yaml: mesh.horizon: 1: must be at least 4",
         'mesh.yaml: mesh.seed: "x": must be a whole number',
-        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation',
+        'mesh.yaml: nodes.a.source.kind: "tsv": must be csv or json-lines or localisation or own',
     ]
 
 

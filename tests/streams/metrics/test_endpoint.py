@@ -1,7 +1,8 @@
 """Two ports, two registries: as Prometheus reads them, and as its promtool judges them."""
 
 import socket
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -24,7 +25,9 @@ def node():
 def served(registry):
     """An endpoint, with its port."""
     port = free_port()
-    return Endpoint(registry, HERE, port), port
+    endpoint = Endpoint(HERE, port)
+    endpoint.show(registry, lambda: None)
+    return endpoint, port
 
 
 def test_each_registry_is_served_on_its_own_port(node):
@@ -57,25 +60,25 @@ def test_promtool_would_find_something_wrong(node):
     )
 
 
-def test_a_closed_endpoint_lets_go_of_its_port(node):
+def test_a_closed_endpoint_lets_go_of_its_port():
     for _ in range(2):
         port = free_port()
-        with Endpoint(node.shared, HERE, port):
+        with Endpoint(HERE, port):
             scraped(HERE, port)
         with pytest.raises(URLError):
             scraped(HERE, port)
-        with Endpoint(node.shared, HERE, port):
+        with Endpoint(HERE, port):
             scraped(HERE, port)
 
 
-def test_a_taken_port_is_a_clear_error(node):
+def test_a_taken_port_is_a_clear_error():
     port = free_port()
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((HERE, port))
         other.listen()
         with pytest.raises(NotServed, match=f"cannot be served on {HERE}:{port}: Address already in use"):
-            Endpoint(node.shared, HERE, port)
+            Endpoint(HERE, port)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +89,39 @@ def test_a_taken_port_is_a_clear_error(node):
         (HERE, 70_000, "a port is from 0 to 65535"),
     ],
 )
-def test_an_address_that_is_not_ours_is_a_clear_error(node, address, port, why):
+def test_an_address_that_is_not_ours_is_a_clear_error(address, port, why):
     with pytest.raises(NotServed, match=why):
-        Endpoint(node.shared, address, port)
+        Endpoint(address, port)
+
+
+def probed(port, path):
+    """The status and the text of a probe."""
+    try:
+        with urlopen(f"http://{HERE}:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode().strip()
+    except HTTPError as error:
+        return error.code, error.read().decode().strip()
+
+
+def test_it_is_alive_before_it_is_ready_and_says_what_is_missing(node):
+    missing = ["the mesh broker does not answer"]
+    port = free_port()
+    with Endpoint(HERE, port) as endpoint:
+        assert probed(port, "/livez") == (200, "alive")
+        assert probed(port, "/readyz") == (503, "starting: the process waits for what it needs")
+        assert probed(port, "/metrics") == (200, "")
+        endpoint.show(node.shared, lambda: missing[0])
+        assert probed(port, "/readyz") == (503, "the mesh broker does not answer")
+        missing[0] = None
+        assert probed(port, "/readyz") == (200, "ready")
+        assert probed(port, "/etc/passwd") == (404, "must be /metrics, /livez or /readyz")
+
+
+def test_a_node_is_ready_once_it_decides_and_while_the_broker_is_there():
+    there = [True]
+    figures, run = metrics(connected=lambda: there[0]), machine(learner())
+    assert figures.missing() == "no plan that names this node is acted on yet"
+    told(figures, [*started(run, *plans(1, 4)), *run_rounds(run, 1, 3)])
+    assert figures.missing() is None
+    there[0] = False
+    assert figures.missing() == "the mesh broker does not answer"

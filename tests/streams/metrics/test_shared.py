@@ -70,12 +70,19 @@ def test_what_is_noticed_is_counted_by_its_source():
 
 def test_an_edge_that_was_given_up_was_on():
     figures, own = metrics(), Release(np.zeros(2))
-    figures.report(Noticed(Notice.GIVEN_UP, "c", 4))  # while listening: never decided
     figures.report(Noticed(Notice.GIVEN_UP, "c", 5))
-    figures.report(Decided(5, Decision(own), own, (own,)))
-    assert shared(figures, "edges_on") == 2
-    figures.report(Decided(6, Decision(own), own, (own,)))
-    assert shared(figures, "edges_on") == 1
+    figures.report(Decided(5, Decision(own), own, (own,), ("b", "c")))
+    assert [shared(figures, *what) for what in (("edges_on",), ("edge_on", "b"), ("edge_on", "c"))] == [
+        2,
+        1,
+        1,
+    ]
+    figures.report(Decided(6, Decision(own), own, (own,), ("b",)))
+    assert [shared(figures, *what) for what in (("edges_on",), ("edge_on", "b"), ("edge_on", "c"))] == [
+        1,
+        1,
+        0,
+    ]
 
 
 def test_messages_are_counted():

@@ -45,6 +45,20 @@ def test_a_row_becomes_features_in_the_order_of_the_schema():
     assert label == 1.0
 
 
+def test_a_class_is_its_place_and_one_never_declared_makes_the_record_unreadable():
+    label = {"column": "pay", "classes": ["low", 7, "high"]}
+    from_csv, from_json = csv_decoder(label=label), SchemaDecoder(schema(label=label), json_fields)
+    assert [decoded(from_csv, b"25,clerk,Ulm,%b,7" % word)[1] for word in (b"low", b"7", b"high")] == [
+        0,
+        1,
+        2,
+    ]
+    assert decoded(from_json, b'{"age": 25, "job": "cook", "town": 3, "pay": 7}')[1] == 1
+    for word in (b"middle", b"", b"0", b"Low"):
+        assert from_csv.decode(b"25,clerk,Ulm,%b,7" % word) is None
+    assert from_json.decode(b'{"age": 25, "job": "cook", "town": 3, "pay": ["low"]}') is None
+
+
 def test_json_and_csv_are_the_same_record():
     line = json.dumps({"age": 25, "job": "clerk", "town": "Ulm", "pay": ">50K", "at": 7, "more": []}).encode()
     decoder = SchemaDecoder(schema(), json_fields)

@@ -1,0 +1,1 @@
+"""What experiments have in common: meshes as engines, many runs, figures, data sets."""

@@ -1,0 +1,49 @@
+"""The shared part of a mesh, as in a mesh file, made into an engine; and the slots that it learns from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nodes.engine import Engine
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.values import FloatArray, Observations
+from streams.mesh_file import build
+from streams.mesh_file.settings.mesh import MeshSettings
+
+
+def settings(nodes: int, dimension: int, **shared: Any) -> MeshSettings:
+    """Return the settings of a mesh of so many nodes; `shared` as under `mesh` in a mesh file."""
+    names = [f"node-{number:04}" for number in range(nodes)]
+    common = {"name": "experiment", "run": "run", "nodes": names, "dimension": dimension}
+    slots = {"by": "count", "size": 1}
+    return MeshSettings.model_validate({"slots": slots} | common | shared)
+
+
+def engine(mesh: MeshSettings, seed: int) -> Engine:
+    """Return the engine of a mesh whose nodes are alike, under the noise and the schedule of `seed`."""
+    names = tuple(sorted(mesh.nodes))
+    learner = build.learner(mesh, names[0], SimulatedSampler(seed, names))
+    return Engine(learner, build.schedule(mesh, seed))
+
+
+def slots(features: FloatArray, labels: FloatArray) -> Iterator[Observations]:
+    """Yield the slots of features (T, N, h, p) and labels (T, N, h)."""
+    present = np.ones(labels.shape[1:], dtype=np.bool_)
+    for row, label in zip(features, labels, strict=True):
+        yield Observations(row, label, present)
+
+
+def dealt(
+    features: FloatArray, labels: FloatArray, nodes: int, batch: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return rows (n, p), shuffled and dealt: features (T, N, h, p), labels (T, N, h). A rest is dropped."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(len(labels))
+    rounds = len(labels) // (nodes * batch)
+    chosen = order[: rounds * nodes * batch].reshape(rounds, nodes, batch)
+    return features[chosen], labels[chosen]
+
+
+def shared_of(mesh: MeshSettings, **changes: Any) -> Mapping[str, Any]:
+    """Return the shared part as a mesh file has it, with other values."""
+    return mesh.model_dump(mode="json", exclude_none=True, by_alias=True) | changes

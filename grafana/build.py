@@ -1,0 +1,139 @@
+"""Panels into Grafana's dashboards: one look for all three."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from grafana_foundation_sdk.builders import (
+    common,
+    dashboard,
+    prometheus,
+    stat,
+    statetimeline,
+    timeseries,
+    xychart,
+)
+from grafana_foundation_sdk.models import common as models
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DataSourceRef,
+    FieldColorModeId,
+    GridPos,
+    Threshold,
+    ThresholdsMode,
+    ValueMap,
+    ValueMappingResult,
+    VariableRefresh,
+    VariableSort,
+)
+
+from grafana.panels import Panel, Row
+from streams.metrics.catalogue import PREFIX
+
+SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+WIDTH = 24
+
+
+def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashboard.Dashboard:
+    """Return a dashboard: variables datasource, mesh and node, then the rows from top to bottom."""
+    made = (
+        dashboard.Dashboard(title)
+        .uid(uid)
+        .description(description)
+        .tags(["mirrormesh"])
+        .readonly()
+        .refresh("10s")
+        .time("now-15m", "now")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .with_variable(dashboard.DatasourceVariable("datasource").label("data source").type("prometheus"))
+        .with_variable(_choice("mesh", f"label_values({PREFIX}_build_info, mesh)"))
+        .with_variable(_choice("node", f'label_values({PREFIX}_round{{mesh="$mesh"}}, node)', several=True))
+    )
+    number, top = 1, 0
+    for row in rows:
+        made = made.with_row(dashboard.Row(row.title).id(number).grid_pos(GridPos(1, WIDTH, 0, top)))
+        number, top = number + 1, top + 1
+        for panel, left, at, bottom in _placed(row.panels, top):
+            made = made.with_panel(_panel(panel, number, GridPos(panel.height, panel.width, left, at)))
+            number, top = number + 1, bottom
+    return made
+
+
+def _choice(name: str, query: str, *, several: bool = False) -> dashboard.QueryVariable:
+    made = (
+        dashboard.QueryVariable(name)
+        .datasource(SOURCE)
+        .query(query)
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+    )
+    return made.multi(True).include_all(True).all_value(".*") if several else made
+
+
+def _placed(panels: Sequence[Panel], top: int) -> Iterator[tuple[Panel, int, int, int]]:
+    """Yield (panel, left, top, the bottom of all so far): side by side while there is room."""
+    left, bottom = 0, top
+    for panel in panels:
+        if left + panel.width > WIDTH:
+            left, top = 0, bottom
+        bottom = max(bottom, top + panel.height)
+        yield panel, left, top, bottom
+        left += panel.width
+
+
+def _panel(panel: Panel, number: int, place: GridPos) -> Any:
+    made: Any = _KINDS[panel.kind](panel)
+    made = made.id(number).title(panel.title).description(panel.description).datasource(SOURCE)
+    steps = dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE)
+    steps = steps.steps([Threshold(value, colour) for value, colour in panel.steps])
+    made = made.unit(panel.unit).grid_pos(place).thresholds(steps)
+    if panel.words:
+        results = {value: ValueMappingResult(text=text, color=colour) for value, text, colour in panel.words}
+        made = made.mappings([ValueMap(options=results)])
+    if panel.least is not None:
+        made = made.min(panel.least)
+    for letter, query in zip("ABCDEFG", panel.queries, strict=False):
+        target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(letter)
+        made = made.with_target(target.instant() if panel.kind == "stat" else target.range())
+    return made
+
+
+def _timeseries(panel: Panel) -> timeseries.Panel:
+    made = (
+        timeseries.Panel()
+        .line_width(1)
+        .fill_opacity(5)
+        .show_points(models.VisibilityMode.NEVER)
+        .legend(_legend())
+        .tooltip(common.VizTooltipOptions().mode(models.TooltipDisplayMode.MULTI))
+    )
+    if panel.log:
+        made = made.scale_distribution(
+            common.ScaleDistributionConfig().type(models.ScaleDistribution.LOG).log(10)
+        )
+    return made
+
+
+def _stat(_: Panel) -> stat.Panel:
+    reduced = common.ReduceDataOptions().calcs(["lastNotNull"])
+    return stat.Panel().reduce_options(reduced).color_scheme(_by_threshold())
+
+
+def _states(_: Panel) -> statetimeline.Panel:
+    made = statetimeline.Panel().merge_values(True).fill_opacity(70).line_width(0).legend(_legend())
+    return made.show_value(models.VisibilityMode.NEVER).color_scheme(_by_threshold())
+
+
+def _map(_: Panel) -> xychart.Panel:
+    return xychart.Panel().legend(_legend())
+
+
+def _legend() -> common.VizLegendOptions:
+    shown = common.VizLegendOptions().show_legend(True).placement(models.LegendPlacement.BOTTOM)
+    return shown.display_mode(models.LegendDisplayMode.LIST)
+
+
+def _by_threshold() -> dashboard.FieldColor:
+    return dashboard.FieldColor().mode(FieldColorModeId.THRESHOLDS)
+
+
+_KINDS = {"timeseries": _timeseries, "stat": _stat, "states": _states, "map": _map}

@@ -1,0 +1,141 @@
+"""Dashboard `learning`: does it learn? Of private metrics, so for owners, on their own Prometheus."""
+
+from grafana.panels import BLUE, GREEN, GREY, ORANGE, RED, Panel, Query, Row, metric, quantile, rate
+
+TITLE = "mirrormesh: learning"
+DESCRIPTION = (
+    "Does it learn, and does the data come? For owners of data: it needs their nodes' private endpoints."
+)
+
+REGRET = Row(
+    "Regret",
+    (
+        Panel(
+            "Average regret",
+            "First-order regret a round since the process started, beside 1/sqrt(round) for its slope. "
+            "For convex losses the regret is at most that.",
+            "none",
+            (
+                Query(metric("regret_average")),
+                Query(f"max(1 / sqrt({metric('round')} > 0))", "1/sqrt(round)"),
+            ),
+            width=12,
+            log=True,
+        ),
+        Panel(
+            "Regret",
+            "First-order regret since the process started, and the sum over the chosen nodes.",
+            "none",
+            (Query(metric("regret")), Query(f"sum({metric('regret')})", "sum")),
+            width=12,
+        ),
+        Panel(
+            "Loss",
+            "Mean loss of the records, each at the decision that was made before it was seen.",
+            "none",
+            (Query(metric("loss_average")),),
+            width=8,
+            least=0,
+        ),
+        Panel(
+            "Decision",
+            "The coordinates of each node's last decision, where there are eight or fewer.",
+            "none",
+            (Query(metric("decision"), "{{node}} x{{coordinate}}"),),
+            width=8,
+        ),
+        Panel(
+            "Map",
+            "Where the nodes' decisions are in the plane of the first two coordinates.",
+            "none",
+            (
+                Query(metric("decision", '{mesh="$mesh",node=~"$node",coordinate="0"}'), "{{node}} x"),
+                Query(metric("decision", '{mesh="$mesh",node=~"$node",coordinate="1"}'), "{{node}} y"),
+            ),
+            "map",
+            width=8,
+        ),
+    ),
+)
+RECORDS = Row(
+    "Records",
+    (
+        Panel(
+            "Records waiting",
+            "Records on the data topic that are not read yet. A line that rises: data comes faster "
+            "than rounds.",
+            "none",
+            (Query(metric("data_lag_records")),),
+            steps=((None, GREEN), (1000, ORANGE), (100_000, RED)),
+            least=0,
+        ),
+        Panel(
+            "Records a second",
+            "Records that entered a slot, and those of them that could not be decoded.",
+            "none",
+            (
+                Query(rate("records_total")),
+                Query(rate("malformed_records_total"), "{{node}} malformed"),
+            ),
+            least=0,
+        ),
+        Panel(
+            "Clipped gradients",
+            "Share of the records whose gradient the clip made shorter. Near 1: the bound is small for "
+            "this data.",
+            "percentunit",
+            (Query(f"{rate('clipped_gradients_total')} / ({rate('records_total')} > 0)"),),
+            steps=((None, GREEN), (0.9, ORANGE)),
+            least=0,
+        ),
+        Panel(
+            "Empty and dropped",
+            "Slots without a record; records that came late, beyond a full slot, or were lost on the broker.",
+            "none",
+            (
+                Query(rate("empty_slots_total"), "{{node}} empty slots"),
+                Query(rate("dropped_records_total"), "{{node}} {{reason}}"),
+                Query(rate("broken_gradients_total"), "{{node}} gradients that are no numbers"),
+            ),
+            steps=((None, ORANGE),),
+            least=0,
+        ),
+        Panel(
+            "Waiting for records",
+            "Share of the time in which a round lacks nothing but its slot.",
+            "percentunit",
+            (Query(rate("data_wait_seconds_total")),),
+            least=0,
+        ),
+        Panel(
+            "Step and commit",
+            "99th percentile of a step, and of the journal commit that is part of it.",
+            "s",
+            (
+                Query(quantile(0.99, "step_seconds"), "{{node}} step"),
+                Query(quantile(0.99, "journal_commit_seconds"), "{{node}} commit"),
+            ),
+            steps=((None, BLUE), (0.1, RED)),
+            least=0,
+        ),
+        Panel(
+            "Memory",
+            "Resident memory of each node's process.",
+            "bytes",
+            (Query(metric("process_resident_memory_bytes")),),
+            steps=((None, GREY),),
+            width=12,
+            least=0,
+        ),
+        Panel(
+            "Journal",
+            "Size of each node's journal on disk. It keeps a fixed number of rounds, so it is flat.",
+            "bytes",
+            (Query(metric("journal_bytes")),),
+            steps=((None, GREY),),
+            width=12,
+            least=0,
+        ),
+    ),
+)
+ROWS = (REGRET, RECORDS)

@@ -1,0 +1,82 @@
+"""A user's own loss or source: found by `package.module:attribute`, or by the name of an entry point.
+
+Loading runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
+"""
+
+import importlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any
+
+from nodes.own_loss import OwnLoss
+
+LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
+"""The groups of entry points."""
+_LOG = logging.getLogger("mirrormesh")
+
+
+def found(group: str, name: str) -> Any:
+    """Return what the name stands for. Raises ValueError, which says what is wrong with it."""
+    if ":" not in name:
+        matching = list(entry_points(group=group, name=name))
+        if len(matching) != 1:
+            several = f"{len(matching)} entry points" if matching else "no entry point"
+            raise ValueError(f"{several} of that name in {group}: must be one, or package.module:attribute")
+        name = matching[0].value
+    module, _, path = name.partition(":")
+    try:
+        at = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = f"no module {error.name}"
+        raise ValueError(f"{missing}: must be installed, or in a folder of PYTHONPATH") from None
+    except Exception as error:  # noqa: BLE001 # a module runs whatever it likes
+        raise ValueError(f"importing {module} raised {type(error).__name__}: {error}") from None
+    for part in path.split("."):
+        if not hasattr(at, part):
+            raise ValueError(f"{module} has no attribute {path}: must be package.module:attribute")
+        at = getattr(at, part)
+    return at
+
+
+def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, ...] = ()) -> Any:
+    """Return the object that the name stands for, or what it returns when it is called with `arguments`.
+
+    Raises ValueError unless it has the methods that are `needed`.
+    """
+    thing = found(group, name)
+    if isinstance(thing, type) or not all(callable(getattr(thing, part, None)) for part in needed):
+        if not callable(thing):
+            raise ValueError(f"is of type {type(thing).__name__}: must be a class, or be called to make one")
+        try:
+            thing = thing(*arguments)
+        except Exception as error:  # noqa: BLE001 # a constructor runs whatever it likes
+            raise ValueError(f"making it raised {type(error).__name__}: {error}") from None
+    missing = [part for part in needed if not callable(getattr(thing, part, None))]
+    if missing:
+        raise ValueError(f"makes a {type(thing).__name__} without the method {' and '.join(missing)}")
+    return thing
+
+
+def raw_loss(name: str) -> Any:
+    """Return the user's own loss, as it is. Raises ValueError."""
+    return made(LOSSES, name, ("value", "gradients"))
+
+
+def own_loss(name: str, node: str | None = None) -> OwnLoss:
+    """Return the user's own loss, made safe; what goes wrong in it is logged once. Raises ValueError."""
+    return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"))
+
+
+def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:
+    """Return what logs a kind of failure the first time: the exception's type alone, never its text."""
+    said: set[str] = set()
+    where = "" if node is None else f"node {node}: "
+    return partial(_say, said, f"{where}{what}", then)
+
+
+def _say(said: set[str], who: str, then: str, kind: str) -> None:
+    if kind not in said:
+        said.add(kind)
+        _LOG.warning("%s: %s; such a record %s (said once)", who, kind, then)

@@ -1,0 +1,69 @@
+"""A user's own source: what it must have, and the same total decoder as for everything else."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from nodes.values import FloatArray
+from streams.own import SOURCES, made, say_once
+
+
+class OwnSource(Protocol):
+    """What the name of an own source stands for, or makes when it is called with the node's name."""
+
+    @property
+    def dimension(self) -> int:
+        """The number of features."""
+
+    def records(self) -> Iterable[bytes]:
+        """Return the records, in an order that never changes."""
+
+    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
+        """Return (features (dimension,), label) of this record alone; None for what is no record."""
+
+
+def own_source(name: str, node: str) -> OwnSource:
+    """Return the user's own source of a node. Raises ValueError, which says what is wrong with it."""
+    source: OwnSource = made(SOURCES, name, ("records", "decode"), (node,))
+    dimension: Any = getattr(source, "dimension", None)
+    if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 1:
+        raise ValueError(f"its dimension is {dimension!r}: must be the number of features")
+    return source
+
+
+class OwnDecoder:
+    """Decodes with a user's own source. Total: whatever that does, it returns an observation or None.
+
+    What goes wrong is logged once, by the exception's type alone.
+    """
+
+    def __init__(self, name: str, node: str) -> None:
+        self._source = own_source(name, node)
+        self.dimension = self._source.dimension
+        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
+
+    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
+        """Yield the records. What the source raises may hold data: its type alone is in the refusal."""
+        try:
+            for record in self._source.records():
+                if not isinstance(record, bytes):
+                    raise TypeError  # noqa: TRY301 # told as what the source itself raises
+                yield record
+        except Exception as error:  # noqa: BLE001 # a user's code raises whatever it likes
+            raise refusal(f"reading its records raised {type(error).__name__}") from None
+
+    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
+        """Return (features (d,), label), both finite; None for a record without them."""
+        try:
+            decoded = self._source.decode(value)
+            if decoded is None:
+                return None
+            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
+        except Exception as error:  # noqa: BLE001 # whatever it was, the record is none
+            self._tell(type(error).__name__)
+            return None
+        if features.shape != (self.dimension,):
+            self._tell("features of another shape")
+            return None
+        return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None

@@ -1,0 +1,130 @@
+"""The dashboards: as the code says, whole, and by the rules of Grafana's own linter for dashboards."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from grafana.generate import DASHBOARDS, FOLDER, generated
+from streams.metrics.catalogue import PrivateMetric, SharedMetric
+
+OURS = re.compile(r"mirrormesh_(\w+?)(?:_bucket)?(\{[^}]*\})")
+OF_SCHEDULERS = {"live_nodes", "plan_members", "plan_round", "plan_lead_rounds", "plans_published_total"}
+OF_EVERYONE = {"broker_connected", "messages_refused_total"}
+KINDS = {metric.value.name: metric.value.kind for metric in (*SharedMetric, *PrivateMetric)}
+KINDS |= {"process_resident_memory_bytes": "gauge"}
+TEXTS = {path.stem: text for path, text in generated().items()}
+
+
+def panels(name):
+    """The panels of a dashboard, its rows' headings left out."""
+    return [panel for panel in json.loads(TEXTS[name])["panels"] if panel["type"] != "row"]
+
+
+PANELS = [
+    pytest.param(name, panel, id=f"{name}-{panel['title']}") for name in TEXTS for panel in panels(name)
+]
+EXPRESSIONS = [
+    pytest.param(name, target["expr"], id=f"{name}-{panel['title']}-{target['refId']}")
+    for name in TEXTS
+    for panel in panels(name)
+    for target in panel["targets"]
+]
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_the_file_is_what_the_code_makes(name):
+    path = FOLDER / f"{name}.json"
+    assert path.read_text() == TEXTS[name], "run python -m grafana.generate"
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_has_a_uid_and_its_variables_and_is_not_edited(name):
+    found = json.loads(TEXTS[name])
+    variables = {variable["name"]: variable["type"] for variable in found["templating"]["list"]}
+    assert variables == {"datasource": "datasource", "mesh": "query", "node": "query"}
+    assert (found["uid"], found["editable"]) == (f"mirrormesh-{name}", False)
+    assert found["title"]
+    assert found["description"]
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_have_ids_of_their_own_and_do_not_overlap(name):
+    whole = json.loads(TEXTS[name])["panels"]
+    assert len({panel["id"] for panel in whole}) == len(whole)
+    taken = set()
+    for panel in whole:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken
+        taken |= cells
+
+
+@pytest.mark.parametrize(("name", "panel"), PANELS)
+def test_a_panel_says_what_it_is(name, panel):
+    assert panel["title"]
+    assert len(panel["description"]) > 20
+    assert panel["description"].endswith(".")
+    defaults = panel["fieldConfig"]["defaults"]
+    assert defaults["unit"]
+    assert defaults["thresholds"]["steps"][0]["value"] is None
+    assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    assert panel["targets"]
+    assert all(target["legendFormat"] for target in panel["targets"])
+
+
+@pytest.mark.parametrize(("name", "expr"), EXPRESSIONS)
+def test_a_query_asks_for_the_chosen_mesh_and_nodes_and_only_for_what_there_is(name, expr):
+    found = OURS.findall(expr)
+    assert found
+    for metric, selector in found:
+        assert metric in KINDS
+        assert 'mesh="$mesh"' in selector
+        chosen = 'node=~"$node"' in selector
+        assert chosen or metric in OF_SCHEDULERS | OF_EVERYONE
+        assert not (chosen and metric in OF_SCHEDULERS)
+        private = metric not in {shared.value.name for shared in SharedMetric}
+        assert not private or name == "learning"
+        counted = KINDS[metric] in {"counter", "histogram"}
+        assert counted == (f"rate(mirrormesh_{metric}" in expr)
+    assert expr.count("rate(") == expr.count("[$__rate_interval]")
+
+
+@pytest.mark.parametrize(("name", "expr"), EXPRESSIONS)
+def test_a_query_is_promql(name, expr, tmp_path):
+    plain = expr.replace("$__rate_interval", "1m").replace("$mesh", "m").replace("$node", ".*")
+    rules = {"groups": [{"name": "query", "rules": [{"record": "found", "expr": plain}]}]}
+    (tmp_path / "rules.yaml").write_text(json.dumps(rules))
+    done = subprocess.run(
+        ["promtool", "check", "rules", "rules.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+LEFT_OUT = {
+    "build_info",
+    "edges_on",
+    "epsilon_left",
+    "plans_ignored_total",
+    "releases_ignored_total",
+    "releases_received_total",
+    "releases_sent_total",
+}
+"""Of use to who looks for something; no panel asks for them."""
+
+
+def test_every_metric_is_on_a_dashboard_or_left_out_on_purpose():
+    texts = " ".join(
+        target["expr"] for name in TEXTS for panel in panels(name) for target in panel["targets"]
+    )
+    assert set(KINDS) - {metric for metric, _ in OURS.findall(texts)} == LEFT_OUT
