@@ -12,6 +12,7 @@ from nodes.events import Foreseen
 from nodes.losses import Squared
 from nodes.predictions import predicted
 from nodes.privacy.private import Private
+from nodes.softmax import Softmax
 from nodes.values import Decision, Observations
 from streams.broker.broker import start
 from streams.kafka.bus import KafkaBus
@@ -138,6 +139,21 @@ def test_a_broker_that_is_away_stops_nothing_and_has_them_all_when_it_is_back(ne
     ]
 
 
+def test_a_class_is_told_by_its_place_and_its_name(broker):
+    (topic,) = fresh_topics(connection(broker.address), "predictions")
+    bus = KafkaBus(connection(broker.address), {topic: 2**20})
+    foreseen = slot(1)._replace(decision=Decision(np.array([0.0, 0.0, 1.0, -2.0])))
+    Predictions(bus, topic, "run-1", Softmax(2), ("oak", "elm")).write(foreseen)
+    until(lambda: bus.flush(1.0))
+    bus.close()
+    values = [json.loads(message.value()) for message in stored(connection(broker.address), topic)]
+    assert [(value["prediction"], value["class"]) for value in values] == [
+        (1, "elm"),
+        (0, "oak"),
+        (None, None),
+    ]
+
+
 def test_a_slot_that_cannot_be_predicted_is_said_by_type_alone(broker, caplog, monkeypatch):
     def shout(loss, decision, features):
         raise ValueError(f"what are {features}?")
@@ -145,10 +161,12 @@ def test_a_slot_that_cannot_be_predicted_is_said_by_type_alone(broker, caplog, m
     monkeypatch.setattr("streams.live.predictions.predicted", shout)
     (topic,) = fresh_topics(connection(broker.address), "predictions")
     bus = KafkaBus(connection(broker.address), {topic: 2**20})
-    Predictions(bus, topic, "run-1", Squared()).write(slot(1))
+    writer = Predictions(bus, topic, "run-1", Squared())
+    writer.write(slot(1))
+    writer.write(slot(1))
     until(lambda: bus.flush(1.0))
     bus.close()
     values = [json.loads(message.value()) for message in stored(connection(broker.address), topic)]
-    assert [value["prediction"] for value in values] == [None] * 3
-    assert "ValueError" in caplog.text
+    assert [value["prediction"] for value in values] == [None] * 6
+    assert caplog.text.count("ValueError") == 1
     assert "what are" not in caplog.text

@@ -146,7 +146,7 @@ def test_the_model_of_sensors_says_how_far_away_they_would_be(call, mesh, tmp_pa
         (["loss"], "crossing", 'loss: "crossing": must be'),
         (["loss"], {"softmax": 2}, "source.schema: makes 2 features for each of 2 classes: must be 2, the"),
         (["loss"], "squared", "source.schema.label: must be a number, for loss squared"),
-        (["loss"], {"own": "os:abort"}, 'loss: {"own": "os:abort"}: code that no model may have run'),
+        (["loss"], {"own": "os:getcwd"}, 'loss: {"own": "os:getcwd"}: code that no model may have run'),
     ],
     ids=["dimension", "kind", "loss", "classes", "label", "own"],
 )
