@@ -11,6 +11,7 @@ from nodes.journal import DataPosition, JournalRecord
 from nodes.messages import ReleaseMessage
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
+from nodes.slots import Place
 from nodes.values import Decision, FloatArray, Observations, Release
 from topology.plans import Heartbeat, Plan
 
@@ -44,11 +45,15 @@ class ReleaseArrived(NamedTuple):
 
 
 class SlotClosed(NamedTuple):
-    """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start."""
+    """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start.
+
+    `places`: where each observation stands in the data topic.
+    """
 
     round: int
     observations: Private[Observations]
     position: DataPosition
+    places: Private[tuple[Place, ...]] = Private(())
 
 
 class DeadlinePassed(NamedTuple):
@@ -153,6 +158,18 @@ class Decided(NamedTuple):
     edges: tuple[str, ...] = ()
 
 
+class Foreseen(NamedTuple):
+    """A slot that is about to be learnt from, and the decision made before it (private): to predict with.
+
+    After a crash it may come again.
+    """
+
+    round: int
+    decision: Decision
+    observations: Private[Observations]
+    places: Private[tuple[Place, ...]]
+
+
 class Stepped(NamedTuple):
     """The round is over, and what it left behind is durable (public)."""
 
@@ -175,5 +192,5 @@ class Scored(NamedTuple):
     broken: Private[int]
 
 
-Report = Noticed | Evidence | Decided | Stepped | Scored
+Report = Noticed | Evidence | Decided | Foreseen | Stepped | Scored
 Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

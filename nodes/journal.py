@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from nodes.averages import Average
 from nodes.messages import ReleaseMessage
 from nodes.values import Release
 
@@ -47,6 +48,8 @@ class JournalRecord(NamedTuple):
         Late releases that were added to the consensus of `stepped`.
     distrusted : tuple of (source, instance)
         Those who have sent two values for a round.
+    average : Average or None
+        Of the decisions that this journal's node has stepped from; None: of none yet.
     """
 
     round: int
@@ -61,6 +64,7 @@ class JournalRecord(NamedTuple):
     given_up: tuple[GivenUp, ...]
     corrected: tuple[tuple[int, str], ...]
     distrusted: tuple[tuple[str, str], ...] = ()
+    average: Average | None = None
 
     def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
         """Return what the node says of the release on its edges; `simulated`: its mechanism's noise is."""

@@ -27,12 +27,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from nodes.averages import Average, averaged
 from nodes.events import (
     DeadlinePassed,
     Decided,
     Effect,
     Event,
     Evidence,
+    Foreseen,
     Halt,
     Journal,
     Notice,
@@ -240,10 +242,17 @@ class NodeMachine:
             release = record.release if record else Release(self.learner.algorithm.start)
         charged = record.charged if record else self._charged_by_plan(opened.plan)
         position = record.data_position if record else None
+        average = record.average if record else None
         self._membership.join_after = None
         self._notice(Notice.LISTENED, self.identity.name, opened.round)
         self._write(
-            following, stepped=opened.round, release=release, exact=True, charged=charged, position=position
+            following,
+            stepped=opened.round,
+            release=release,
+            exact=True,
+            charged=charged,
+            average=average,
+            position=position,
         )
         self._open = None
         return True
@@ -281,6 +290,7 @@ class NodeMachine:
         if following is None:
             return False
         before = self._known_record()
+        self._out.append(Foreseen(opened.round, decision, slot.observations, slot.places))
         lesson = self.learner.learn(
             opened.round, consensus, decision, slot.observations, before.charged, self._secret
         )
@@ -291,6 +301,7 @@ class NodeMachine:
             release=lesson.release,
             exact=lesson.exact,
             charged=lesson.charged,
+            average=averaged(before.average, decision),
             position=_moved_on(before.data_position, slot.position),
             given_up=opened.given_up,
             corrected=opened.corrected,
@@ -311,6 +322,7 @@ class NodeMachine:
         release: Release,
         exact: bool,
         charged: int,
+        average: Average | None = None,
         position: DataPosition | None = (),
         given_up: tuple[GivenUp, ...] = (),
         corrected: tuple[tuple[int, str], ...] = (),
@@ -328,6 +340,7 @@ class NodeMachine:
             given_up=given_up,
             corrected=corrected,
             distrusted=self._past.distrusted(),
+            average=average,
         )
         self._past.remember(record)
         self._out.append(Journal(record, self._secret))

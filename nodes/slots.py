@@ -24,14 +24,22 @@ class Arrival(NamedTuple, Generic[T]):
     value: T
 
 
+Place = tuple[int, int]
+"""(partition, offset) of a record."""
+
+
 class ClosedSlot(NamedTuple, Generic[T]):
-    """The records of one slot, where the next one's start, and how many were dropped (private counts)."""
+    """The records of one slot, where the next one's start, and how many were dropped (private counts).
+
+    `places` are those of the values.
+    """
 
     round: int
     values: tuple[T, ...]
     position: DataPosition
     late: int = 0
     overfull: int = 0
+    places: tuple[Place, ...] = ()
 
 
 class Slots(Protocol[T]):
@@ -89,7 +97,8 @@ class CountSlots(Generic[T]):
             return ClosedSlot(self._round, (), position)
         taken = [self._waiting.popleft() for _ in range(self._size)]
         self._next = ((0, taken[-1].offset + 1),)
-        return ClosedSlot(self._round, tuple([arrival.value for arrival in taken]), self._next)
+        values = tuple([arrival.value for arrival in taken])
+        return ClosedSlot(self._round, values, self._next, places=_places(taken))
 
 
 class TimeSlots(Generic[T]):
@@ -138,15 +147,21 @@ class TimeSlots(Generic[T]):
         for arrival in self._waiting:
             position[arrival.partition] = min(position[arrival.partition], arrival.offset)
         late, self._late = self._late, 0
+        taken = mine[: self._size]
         return ClosedSlot(
             self._round,
-            tuple(arrival.value for arrival in mine[: self._size]),
+            tuple(arrival.value for arrival in taken),
             tuple(sorted(position.items())),
             late,
-            max(0, len(mine) - self._size),
+            len(mine) - len(taken),
+            _places(taken),
         )
 
     def _drop(self, late: Callable[[Arrival[T]], bool]) -> None:
         kept = [arrival for arrival in self._waiting if not late(arrival)]
         self._late += len(self._waiting) - len(kept)
         self._waiting = kept
+
+
+def _places(arrivals: list[Arrival[T]]) -> tuple[Place, ...]:
+    return tuple([(arrival.partition, arrival.offset) for arrival in arrivals])

@@ -15,8 +15,10 @@ from streams.commands.demo import demo
 from streams.commands.experiment import app as experiment
 from streams.commands.feed import feed
 from streams.commands.init import init
+from streams.commands.model import model
 from streams.commands.node import node
 from streams.commands.plan import plan
+from streams.commands.predict import predict
 from streams.commands.provision import provision
 from streams.commands.run import run
 from streams.commands.scheduler import scheduler
@@ -64,12 +66,17 @@ def _mirrormesh(
       mirrormesh budget mesh.yaml     what is spent, and what is left?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
       mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
+      mirrormesh model mesh.yaml      take away what it has learnt; predict: use it
 
     Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget, tune):
+_COMMANDS = (
+    *(demo, run, plan, check, init, tune, model, predict),
+    *(provision, scheduler, node, feed, up, budget),
+)
+for command in _COMMANDS:
     app.command()(command)
 app.add_typer(audit, name="audit")
 app.add_typer(experiment, name="experiment")

@@ -12,6 +12,7 @@ from nodes.events import (
     Decided,
     Event,
     Evidence,
+    Foreseen,
     Halt,
     Journal,
     Noticed,
@@ -109,7 +110,7 @@ class NodeShell:
         self._ports = ports
         self._before_effect = before_effect
         self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
-            (Noticed, Decided, Stepped, Scored), ports.report
+            (Noticed, Decided, Foreseen, Stepped, Scored), ports.report
         ) | {
             Journal: self._append,
             SendRelease: self._send_release,

@@ -12,10 +12,12 @@ from nodes.journal import JournalRecord
 from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.commands.usage import UsageError, writable_folder
 from streams.live.stopping import INTERRUPTED
-from streams.local.results import ROUNDS, SUMMARY, write_results
+from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.summary import Summary, summarise
 from streams.mesh_file.file import load
+from streams.model.run import run_model
+from streams.model.writing import model_paths, write_model
 from streams.sources.opening import held_out
 from streams.terminal.interrupts import OrderlyEnd
 from streams.terminal.progress import progress_bar
@@ -26,7 +28,8 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         metavar="DIR",
-        help=f"Write {ROUNDS} (every round of every node) and {SUMMARY} there, over those of an earlier run.",
+        help=f"Write {ROUNDS} (every round of every node), {SUMMARY} and {MODEL}.npz, .json "
+        "(what was learnt) there, over those of an earlier run.",
     ),
 ]
 StateOption = Annotated[
@@ -64,7 +67,7 @@ def run(
     parts = mesh_parts(file, seed=seed, rounds=rounds)
     test_records = None if file.held_out is None else held_out(file)
     if output is not None:
-        writable_folder(output, (ROUNDS, SUMMARY))
+        writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     if state is not None:
         writable_folder(state)
         refuse_another_order(state, file.mesh.seed if seed is None else seed)
@@ -75,7 +78,10 @@ def run(
     say_promises(console, file, file.mesh.nodes)
     interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
     summary = summarise(file, local.recorder, test_records, interrupted=interrupted)
-    written = write_results(output, local.recorder, summary) if output and summary.rounds else ()
+    written: tuple[Path, ...] = ()
+    if output and summary.rounds:
+        written = write_results(output, local.recorder, summary)
+        written += write_model(output / MODEL, run_model(file, summary))
     report(console, local, summary, written)
     if interrupted:
         raise typer.Exit(INTERRUPTED)

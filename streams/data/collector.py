@@ -140,7 +140,9 @@ class SlotCollector:
         if found is not None:
             observations = observed(found.values, self._decoder)
             self._counts.close(found, observations)
-            self._closed(SlotClosed(found.round, Private(observations), found.position))
+            self._closed(
+                SlotClosed(found.round, Private(observations), found.position, Private(found.places))
+            )
         with self._lock:
             woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken

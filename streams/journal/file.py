@@ -11,7 +11,7 @@ from pathlib import Path
 from streams.journal.rows import TABLE
 from streams.journal.secret import DRAWS_TABLE
 
-SCHEMA = 3
+SCHEMA = 4
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 

@@ -25,12 +25,12 @@ from streams.journal.file import (
     read_life,
     transaction,
 )
-from streams.journal.rows import COLUMNS, Row, from_row, to_row
+from streams.journal.rows import COLUMNS, WIDTH, Row, from_row, to_row
 from streams.journal.secret import SecretTable
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
-_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 # a constant of ours
+_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES ({', '.join('?' * WIDTH)})"  # noqa: S608 # a constant of ours
 _LAST = f"SELECT {COLUMNS} FROM records ORDER BY round DESC LIMIT ?"  # noqa: S608 # a constant of ours
 _ONE = f"SELECT {COLUMNS} FROM records WHERE round = ?"  # noqa: S608 # a constant of ours
 _FORGET = """

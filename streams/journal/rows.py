@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from nodes.averages import Average
 from nodes.journal import GivenUp, JournalRecord
-from nodes.values import Release
+from nodes.values import FloatArray, Release
 
-COLUMNS = "round, stepped, exact, charged, epsilon_spent, release, positions"
+COLUMNS = "round, stepped, exact, charged, epsilon_spent, release, positions, averaged, average"
+WIDTH = 9
 TABLE = """
     round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
-    epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL
+    epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL,
+    averaged INTEGER NOT NULL, average BLOB
 """
-Row = tuple[int, int, int, int, float, bytes, str]
-"""The columns: the release as float64 little-endian, the positions and what was given up as JSON."""
+Row = tuple[int, int, int, int, float, bytes, str, int, bytes | None]
+"""The columns: release and average as float64 little-endian, the positions and what was given up as JSON."""
 
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -29,14 +32,17 @@ def to_row(record: JournalRecord) -> Row:
         record.corrected,
         record.distrusted,
     )
+    average = record.average
     return (
         record.round,
         record.stepped,
         int(record.exact),
         record.charged,
         record.epsilon_spent,
-        record.release.astype("<f8", copy=False).tobytes(),
+        _to_bytes(record.release),
         _to_json(positions),
+        0 if average is None else average.rounds,
+        None if average is None else _to_bytes(average.mean),
     )
 
 
@@ -49,14 +55,12 @@ def from_row(row: Row) -> JournalRecord:
 
 
 def _from_row(row: Row) -> JournalRecord:
-    round_, stepped, exact, charged, epsilon_spent, blob, text = row
+    round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
     data, topology, edges, given_up, corrected, distrusted = json.loads(text)
-    release = np.frombuffer(blob, "<f8").astype(np.float64)
-    release.setflags(write=False)
     return JournalRecord(
         round=round_,
         stepped=stepped,
-        release=Release(release),
+        release=Release(_from_bytes(blob)),
         exact=bool(exact),
         charged=charged,
         epsilon_spent=epsilon_spent,
@@ -66,7 +70,18 @@ def _from_row(row: Row) -> JournalRecord:
         given_up=tuple(GivenUp(*row) for row in given_up),
         corrected=_pairs(corrected),
         distrusted=_pairs(distrusted),
+        average=None if mean is None else Average(rounds, _from_bytes(mean)),
     )
+
+
+def _to_bytes(values: FloatArray) -> bytes:
+    return values.astype("<f8", copy=False).tobytes()
+
+
+def _from_bytes(blob: bytes) -> FloatArray:
+    values = np.frombuffer(blob, "<f8").astype(np.float64)
+    values.setflags(write=False)
+    return values
 
 
 def _pairs(rows: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:

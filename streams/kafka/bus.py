@@ -38,7 +38,13 @@ class KafkaBus:
             raise
         self._sender = Sender(broker, max(self._topics.values(), default=0))
 
-    def send(self, topic: str, value: bytes, acknowledged: Callable[[], None] | None = None) -> None:
+    def send(
+        self,
+        topic: str,
+        value: bytes,
+        acknowledged: Callable[[], None] | None = None,
+        key: bytes | None = None,
+    ) -> None:
         """Append `value`, sent again until the broker has it; waits for nothing. Then do `acknowledged`.
 
         Order holds within a topic, but for what the broker refuses at first. Raises UnknownTopic, TooLarge.
@@ -47,7 +53,7 @@ class KafkaBus:
         largest = self._topics[topic]
         if len(value) > largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {largest} are allowed")
-        self._sender.send(topic, value, acknowledged)
+        self._sender.send(topic, value, acknowledged, key)
 
     @property
     def waiting(self) -> int:

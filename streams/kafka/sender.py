@@ -29,6 +29,7 @@ class _Record:
     topic: str
     value: bytes
     acknowledged: Callable[[], None] | None
+    key: bytes | None
 
 
 class Sender:
@@ -44,12 +45,14 @@ class Sender:
         self._broken: BusError | None = None
         self._closed = False
 
-    def send(self, topic: str, value: bytes, acknowledged: Callable[[], None] | None) -> None:
+    def send(
+        self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
+    ) -> None:
         """Take a record. Raises BusError where the producer takes nothing more."""
         with self._lock:
             self._sent += 1
             number = self._sent
-        self._produce(_Record(number, topic, value, acknowledged))
+        self._produce(_Record(number, topic, value, acknowledged, key))
 
     @property
     def waiting(self) -> int:
@@ -84,7 +87,7 @@ class Sender:
             raise self._broken
         delivered = partial(self._delivered, record)
         try:
-            self._producer.produce(record.topic, record.value, partition=0, on_delivery=delivered)
+            self._producer.produce(record.topic, record.value, record.key, partition=0, on_delivery=delivered)
         except BufferError:
             raise BusError(f"{record.topic}: {self.waiting} records wait for the broker already") from None
         except KafkaException as error:

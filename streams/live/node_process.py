@@ -21,9 +21,10 @@ from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.opening import open_decisions, open_journal, open_mesh, reach_brokers
+from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
 from streams.live.options import NodeOptions
 from streams.live.outcome import Ended
+from streams.live.predictions import Predictions
 from streams.live.process import FLUSH, Stopped, patiently
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
@@ -81,7 +82,11 @@ class NodeProcess:
             decisions = None
             if self._options.decisions:
                 decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
-            live, data = self._assembled(journal, start, bus, decisions, endpoints)
+            predictions = None
+            if self._file.own(self._name).predictions:
+                loss = self._learner.loss
+                predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
+            live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
             self._say(journal, start, patiently(stop, lambda: spend.begin(start, named)))
             closing.callback(spend.end, journal)
             try:
@@ -120,6 +125,7 @@ class NodeProcess:
         start: MeshStart,
         bus: KafkaBus,
         decisions: Decisions | None,
+        predictions: Predictions | None,
         endpoints: Endpoints,
     ) -> tuple[LiveNode, DataStream]:
         """Return the node and its data stream, put together; each needs the other."""
@@ -157,7 +163,7 @@ class NodeProcess:
             counts=lambda: data.counts,
             journal_bytes=lambda: journal.size,
         )
-        watcher = NodeWatcher(self._log, metrics, decisions)
+        watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)
         shared, own = endpoints
         if shared is not None:

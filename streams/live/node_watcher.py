@@ -1,10 +1,11 @@
-"""Who is told what a node does and hears: its log, its metrics, its party's application."""
+"""Who is told what a node does and hears: its log, its metrics, its party's applications."""
 
 import logging
 
-from nodes.events import Decided, Notice, Noticed, Report
+from nodes.events import Decided, Foreseen, Notice, Noticed, Report
 from streams.codec import Reason
 from streams.live.decisions import Decisions
+from streams.live.predictions import Predictions
 from streams.metrics.node import NodeMetrics
 
 _LINES = {
@@ -19,8 +20,15 @@ _LINES = {
 class NodeWatcher:
     """Hands everything on. The log says what is out of the ordinary, and once of a source that is silent."""
 
-    def __init__(self, log: logging.Logger, metrics: NodeMetrics, decisions: Decisions | None) -> None:
-        self._log, self._metrics, self._decisions = log, metrics, decisions
+    def __init__(
+        self,
+        log: logging.Logger,
+        metrics: NodeMetrics,
+        decisions: Decisions | None,
+        predictions: Predictions | None,
+    ) -> None:
+        self._log, self._metrics = log, metrics
+        self._decisions, self._predictions = decisions, predictions
         self._silent: set[str] = set()
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
@@ -32,6 +40,8 @@ class NodeWatcher:
             self._noticed(report)
         elif isinstance(report, Decided) and self._decisions is not None:
             self._decisions.write(report)
+        elif isinstance(report, Foreseen) and self._predictions is not None:
+            self._predictions.write(report)
 
     def sent(self) -> None:
         """Take note of a release that the broker has acknowledged; in the reader's thread."""

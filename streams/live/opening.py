@@ -1,17 +1,20 @@
-"""Opens what a node's process lives on: its journal, the mesh broker, the topic of its decisions."""
+"""Opens what a node's process lives on: its journal, the mesh broker, and what its application reads."""
 
 from contextlib import ExitStack
 from pathlib import Path
 
+from nodes.losses import Loss
 from streams.journal.journal import Journal
 from streams.kafka.access import node_on_mesh
 from streams.kafka.bus import KafkaBus
 from streams.kafka.provision import check_clusters
 from streams.kafka.topic_specs import data_specs, mesh_specs
 from streams.live.decisions import Decisions
+from streams.live.predictions import Predictions
 from streams.live.process import FLUSH, opened, reached
 from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.node import FileSettings
 from streams.surroundings import Surroundings
 from streams.topics import DataTopics
 
@@ -42,8 +45,22 @@ def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack)
 def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
     """Open the topic of the node's decisions on its data broker. Raises BusError."""
     topic = DataTopics(node).decisions
+    return Decisions(_data_bus(file, node, topic, closing), topic, file.mesh.run)
+
+
+def open_predictions(file: MeshFile, node: str, loss: Loss, closing: ExitStack) -> Predictions:
+    """Open the topic of the node's predictions on its data broker. Raises BusError."""
+    topic = DataTopics(node).predictions
+    source = file.own(node).source
+    classes: tuple[str, ...] = ()
+    if file.mesh.loss.softmax is not None and isinstance(source, FileSettings):
+        classes = source.record.label.classes or ()
+    return Predictions(_data_bus(file, node, topic, closing), topic, file.mesh.run, loss, classes)
+
+
+def _data_bus(file: MeshFile, node: str, topic: str, closing: ExitStack) -> KafkaBus:
     largest = {spec.name: spec.largest for spec in data_specs(file.mesh, node)}
     bus = KafkaBus(file.brokers(node).data, {topic: largest[topic]})
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH / 2)
-    return Decisions(bus, topic, file.mesh.run)
+    return bus

@@ -12,7 +12,7 @@ from nodes.values import FloatArray
 from streams.local.recorder import Recorder
 from streams.local.summary import Summary, spent
 
-ROUNDS, SUMMARY = "rounds.csv", "summary.json"
+ROUNDS, SUMMARY, MODEL = "rounds.csv", "summary.json", "model"
 
 
 def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[Path, Path]:

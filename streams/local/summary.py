@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from nodes.averages import Average
 from nodes.decimals import as_text
 from nodes.privacy.guarantee import Guarantee
 from nodes.sparse import Rows
@@ -20,7 +23,8 @@ class NodeSummary:
 
     `regret` is R_T/T, local and first-order; `stream_epsilon` is of the node's whole stream (stream level),
     None where nothing is protected; `malformed` counts the records that could not be decoded. Regret and
-    malformed counts are private figures.
+    malformed counts are private figures. `decision` is its newest, `average` that of `averaged` rounds: those
+    of its journal's life, public both.
     """
 
     name: str
@@ -28,6 +32,9 @@ class NodeSummary:
     stream_epsilon: float | None
     malformed: int
     guarantee: Guarantee
+    decision: tuple[float, ...] = ()
+    average: tuple[float, ...] = ()
+    averaged: int = 0
 
     @property
     def epsilon(self) -> str | None:
@@ -40,7 +47,8 @@ class NodeSummary:
 class Summary:
     """A run. `rounds` is how many every node has stepped here: from `first_round` to `last_round`.
 
-    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is of that decision.
+    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is of that decision;
+    `average` and `average_score` are of their running averages.
     """
 
     mesh: str
@@ -52,6 +60,8 @@ class Summary:
     decision: tuple[float, ...]
     nodes: tuple[NodeSummary, ...]
     score: Score | None
+    average: tuple[float, ...] = ()
+    average_score: Score | None = None
 
     @property
     def zeros(self) -> float:
@@ -68,6 +78,9 @@ class Summary:
                 "epsilon_of_the_stream": node.stream_epsilon,
                 "malformed": node.malformed,
                 "guarantee": node.guarantee.sentence(node.name),
+                "decision": node.decision,
+                "average": node.average,
+                "averaged": node.averaged,
             }
             for node in self.nodes
         ]
@@ -87,7 +100,9 @@ def summarise(
     if rounds == 0:
         return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
     decision = recorder.decisions()[-1].mean(0)
+    average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds
+    loss = build.loss(mesh)
     return Summary(
         mesh.name,
         mesh.run,
@@ -97,7 +112,9 @@ def summarise(
         numbers[rounds - 1],
         tuple(decision.tolist()),
         nodes,
-        None if held_out is None else score(build.loss(mesh), decision, *held_out),
+        None if held_out is None else score(loss, decision, *held_out),
+        tuple(average.tolist()),
+        None if held_out is None else score(loss, average, *held_out),
     )
 
 
@@ -109,11 +126,22 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
 
 def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int) -> NodeSummary:
     guarantee = promise(file, name)
-    total = spent(history, rounds)[-1] if rounds else 0.0
+    if not rounds:
+        return NodeSummary(name, 0.0, 0.0 if guarantee.protects else None, 0, guarantee)
+    total = spent(history, rounds)[-1]
+    average = _averages(history)[history.rounds[rounds - 1]]
     return NodeSummary(
         name,
-        history.regrets[rounds - 1] / rounds if rounds else 0.0,
+        history.regrets[rounds - 1] / rounds,
         total if guarantee.protects else None,
         sum(int((~seen.present).sum()) for seen in history.observations[:rounds]),
         guarantee,
+        tuple(history.decisions[rounds - 1].tolist()),
+        tuple(average.mean.tolist()),
+        average.rounds,
     )
+
+
+def _averages(history: NodeHistory) -> dict[int, Average]:
+    """Return the running average after each round."""
+    return {record.stepped: record.average for record in history.records if record.average is not None}

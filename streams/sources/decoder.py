@@ -58,17 +58,23 @@ class SchemaDecoder:
 
     def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
         """Return (features (d,), label), both finite; None for a record without them."""
+        features, label = self.parts(value)
+        return None if features is None or label is None else (features, label)
+
+    def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
+        """Return (features (d,), label), None for either that the record has not."""
         fields = self._fields(value)
-        if fields is None or self._label_column not in fields:
-            return None
-        label = self._label(fields[self._label_column])
+        if fields is None:
+            return None, None
+        column = self._label_column
+        label = self._label(fields[column]) if column in fields else None
         row: list[float] = []
         for name, features_of in self._cells:
             features = features_of(fields[name]) if name in fields else None
             if features is None:
-                return None
+                return None, label
             row += features
-        return None if label is None else (bounded(np.array(row + self._tail), self._norm), label)
+        return bounded(np.array(row + self._tail), self._norm), label
 
     def timestamp(self, value: bytes) -> float | None:
         """Return the record's time in seconds since 1970; None where it has none that can be read."""

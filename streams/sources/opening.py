@@ -1,7 +1,5 @@
 """Opens what the mesh file names: a node's records with their decoder, and the held-out records."""
 
-import json
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,12 +20,13 @@ from streams.mesh_file.settings.privacy import TimeSlots
 from streams.mesh_file.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh_file.settings.sparse import CsrSettings, SparseSettings
 from streams.sources.csr import NotCsr, csr_lines
-from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
+from streams.sources.decoder import SchemaDecoder, json_fields
 from streams.sources.libsvm import LibsvmDecoder, rows_of
-from streams.sources.lines import lines, ordered
+from streams.sources.lines import ordered
 from streams.sources.localisation import measurements, sensor
 from streams.sources.own import OwnDecoder
 from streams.sources.record import Decoder, RawRecord
+from streams.sources.schema_files import file_decoder, guarded, opened_file
 
 _MEASURED = SchemaSettings(
     features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},
@@ -112,7 +111,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     if isinstance(settings, OwnSourceSettings):
         return OwnDecoder(settings.name, node)
     if isinstance(settings, FileSettings):
-        return _decoder(file, settings, ("nodes", node, "source"))
+        return file_decoder(file, settings, ("nodes", node, "source"))
     return LibsvmDecoder(settings, file.mesh.dimension)
 
 
@@ -128,63 +127,17 @@ def _source(
 def _opened(
     file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
 ) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
-    """Return the lines of a file, after its header where it has one, and their decoder."""
-    found = _lines(file, settings, path)
-    if not isinstance(settings, FileSettings):
-        return found, LibsvmDecoder(settings, file.mesh.dimension)
-    if settings.kind == "csv" and settings.columns is None:
-        return found, _with_header(file, settings, path, next(found, None))
-    return found, _decoder(file, settings, path)
-
-
-def _decoder(file: MeshFile, settings: FileSettings, path: tuple[str, ...]) -> SchemaDecoder:
-    if settings.kind == "json-lines":
-        return SchemaDecoder(settings.record, json_fields)
-    if settings.columns is not None:
-        return _of_columns(file, settings, path, settings.columns, "columns")
-    if settings.path in {None, "-"}:
-        raise file.refuse(
-            (*path, "columns"), "missing: must say what is on a CSV line that no header goes before"
-        )
-    return _with_header(file, settings, path, next(_lines(file, settings, path), None))
-
-
-def _with_header(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...], header: bytes | None
-) -> SchemaDecoder:
-    columns = None if header is None else csv_row(header)
-    if columns is None:
-        raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
-    return _of_columns(file, settings, path, tuple(columns), f"the header of {settings.path}")
-
-
-def _of_columns(
-    file: MeshFile, settings: FileSettings, path: tuple[str, ...], columns: tuple[str, ...], where: str
-) -> SchemaDecoder:
-    for name in settings.record.columns:
-        if columns.count(name) != 1:
-            what = "twice" if name in columns else "not"
-            allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
-            raise file.refuse((*path, "schema"), allowed, name)
-    return SchemaDecoder(settings.record, csv_fields(columns))
-
-
-def _lines(file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]) -> Iterator[bytes]:
+    """Return the lines of a file, and their decoder."""
+    if isinstance(settings, FileSettings):
+        return opened_file(file, settings, path)
+    decoder = LibsvmDecoder(settings, file.mesh.dimension)
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
-    if isinstance(settings, CsrSettings):
-        try:
-            return csr_lines(settings.path, settings, file.mesh.dimension)
-        except NotCsr as error:
-            raise file.refuse((*path, "path"), str(error), settings.path) from None
-        except OSError as error:
-            raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
-    return _guarded(file, settings.path, path)
-
-
-def _guarded(file: MeshFile, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
+    if not isinstance(settings, CsrSettings):
+        return guarded(file, settings.path, path), decoder
     try:
-        yield from lines(name)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "it is damaged"
-        raise file.refuse((*path, "path"), f"cannot be read: {reason}", name) from None
+        return csr_lines(settings.path, settings, file.mesh.dimension), decoder
+    except NotCsr as error:
+        raise file.refuse((*path, "path"), str(error), settings.path) from None
+    except OSError as error:
+        raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None

@@ -79,7 +79,8 @@ class SlotFeed:
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
-        return SlotClosed(closed.round, Private(observed(closed.values, self._decoder)), closed.position)
+        observations = Private(observed(closed.values, self._decoder))
+        return SlotClosed(closed.round, observations, closed.position, Private(closed.places))
 
     def _offset(self, position: DataPosition | None) -> int:
         if position is None:

@@ -79,10 +79,11 @@ def say_summary(console: Console, summary: Summary) -> None:
         size = f"{len(summary.decision):,}"
         share = f"{100 * summary.zeros:.1f} % of the {size} numbers are 0"
         say(console, f"Learnt, mean of the nodes' last decisions: {share}.", "bold")
-    score = summary.score
-    if score is not None:
-        whose = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' last decisions"
-        say(console, f"{whose}: {scored(score)}.", "bold")
+    both = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
+    for score, what in both:
+        if score is not None:
+            of = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' {what}"
+            say(console, f"{of}: {scored(score)}.", "bold")
 
 
 def scored(score: Score) -> str:

@@ -9,6 +9,7 @@ from nodes.events import (
     DeadlinePassed,
     Decided,
     Evidence,
+    Foreseen,
     Halt,
     Journal,
     Notice,
@@ -67,8 +68,9 @@ def test_a_round_is_consensus_then_decision_then_step():
     assert len(decided.heard) == 2
     effects = feed(node, slot(1, features=(1.0, 0.0), label=0.0))  # gradient (1, 0) at (1, 2), step 1/2
     kinds = [type(effect) for effect in effects]
-    assert kinds == [Journal, Stepped, SendHeartbeat, Scored, SendRelease, OpenSlot]
-    record = effects[0].record
+    assert kinds == [Foreseen, Journal, Stepped, SendHeartbeat, Scored, SendRelease, OpenSlot]
+    assert effects[0].decision is decided.decision
+    record = effects[1].record
     np.testing.assert_array_equal(record.release, [0.5, 2.0])
     assert (record.round, record.stepped, record.data_position) == (2, 1, ((0, 1),))
     assert opened(of(effects, Scored)[0].gradient).tolist() == [1.0, 0.0]
@@ -80,7 +82,7 @@ def test_a_slot_may_close_before_the_releases_come_and_is_read_only_after_the_de
     started(node, *plans(1, 2))
     assert feed(node, slot(1)) == []
     effects = feed(node, *neighbours(1))
-    assert [type(effect) for effect in effects][:2] == [Decided, Journal]
+    assert [type(effect) for effect in effects][:3] == [Decided, Foreseen, Journal]
 
 
 def test_no_step_before_the_next_plan_is_known():

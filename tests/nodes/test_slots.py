@@ -19,7 +19,8 @@ def test_slots_by_count_take_the_next_records_by_offset():
     first = slots.take()
     assert (first.round, first.values, first.position) == (1, ("r0", "r1"), ((0, 2),))
     slots.open(2)
-    assert slots.take().values == ("r2", "r3")
+    second = slots.take()
+    assert (second.values, second.places) == (("r2", "r3"), ((0, 2), (0, 3)))
 
 
 def test_a_slot_by_count_that_is_not_full_in_time_is_empty_and_its_records_wait():
@@ -136,3 +137,13 @@ def test_a_timestamp_that_no_slot_has_is_dropped(timestamp):
     slots.add(Arrival(0, 0, timestamp, "never"))
     closed = slots.take()
     assert (closed.values, closed.late) == ((), 1)
+
+
+def test_a_slot_says_where_its_records_stand():
+    slots = TimeSlots(2, 0.0, 10.0, 0.0)
+    for partition, offset, at in ((1, 5, 2.0), (0, 9, 3.0), (0, 10, 1.0), (0, 11, 12.0)):
+        slots.add(Arrival(partition, offset, at, f"{partition}:{offset}"))
+    slots.open(1)
+    closed = slots.take()
+    assert closed.values == ("0:10", "1:5")
+    assert closed.places == ((0, 10), (1, 5))

@@ -12,7 +12,10 @@ def last_records(file, rounds, state=None):
     records = {name: node.journal.records()[-1] for name, node in mesh.nodes.items()}
     mesh.close()
     return {
-        name: (record.round, record.charged, record.data_position, record.release.tobytes())
+        name: (
+            *(record.round, record.charged, record.data_position, record.release.tobytes()),
+            *(record.average.rounds, record.average.mean.tobytes()),
+        )
         for name, record in records.items()
     }
 

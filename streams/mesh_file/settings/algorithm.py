@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+from streams.mesh_file.settings.warm_start import warm_start
 
 
 def _rows(value: object) -> object:
@@ -87,6 +88,8 @@ def _public_point(value: object) -> object:
 class AlgorithmSettings(Settings):
     """One mirror step a round. `x_1`: the point of the constraint where the mirror map is least unless given.
 
+    As numbers, or as `{model: PATH}`, a model file's: its numbers are what all must agree on.
+
     `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given. `lasso` is rho, of
     sparse-dola, which has the Euclidean map, an L2 ball for its dual state, and starts at 0.
     """
@@ -97,7 +100,7 @@ class AlgorithmSettings(Settings):
     step_size: StepSizeSettings
     regulariser: float = Field(0.0, ge=0)
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
-    x_1: Vector | None = None
+    x_1: Annotated[Vector | None, BeforeValidator(warm_start)] = None
     lasso: float | None = Field(None, ge=0, exclude_if=_absent)
 
     @model_validator(mode="after")

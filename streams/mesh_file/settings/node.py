@@ -123,8 +123,12 @@ def _address(value: object) -> object:
 
 
 class NodeSettings(Settings):
-    """One party's own part. `private_endpoint`: where its private metrics are served, unless nowhere."""
+    """One party's own part. `private_endpoint`: where its private metrics are served, unless nowhere.
+
+    `predictions`: a prediction for each record, on the party's own broker.
+    """
 
     source: SourceSettings | None = None
     brokers: BrokersSettings | None = None
     private_endpoint: Annotated[Address | None, BeforeValidator(_address)] = None
+    predictions: bool = False

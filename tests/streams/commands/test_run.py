@@ -67,6 +67,8 @@ def test_output_is_written_and_named(call, mesh, tmp_path):
     written = json.loads((tmp_path / "deep" / "results" / "summary.json").read_text())
     assert (written["rounds"], written["interrupted"]) == (7, False)
     assert sorted(path.name for path in (tmp_path / "deep" / "results").iterdir()) == [
+        "model.json",
+        "model.npz",
         "rounds.csv",
         "summary.json",
     ]

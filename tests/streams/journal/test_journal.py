@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.averages import Average
 from nodes.journal import GivenUp, JournalRecord
 from streams.journal.journal import Journal, JournalError, JournalLocked, JournalReader
 from streams.journal.memory import MemoryJournal
@@ -30,14 +31,18 @@ def record(number, **changes):
         "edge_positions": (("north", 5), ("west", 6)),
         "given_up": (GivenUp("west", "bb" * 16, 1 / 3),),
         "corrected": ((number - 1, "north"),),
+        "average": Average(number, np.array([0.1, -0.2 * number])),
     }
     return JournalRecord(**(values | changes))
 
 
 def same(one, other):
-    names = [name for name in JournalRecord._fields if name != "release"]
-    return one.release.tobytes() == other.release.tobytes() and all(
-        getattr(one, name) == getattr(other, name) for name in names
+    arrays = {"release", "average"}
+    return (
+        one.release.tobytes() == other.release.tobytes()
+        and one.average.rounds == other.average.rounds
+        and one.average.mean.tobytes() == other.average.mean.tobytes()
+        and all(getattr(one, name) == getattr(other, name) for name in set(JournalRecord._fields) - arrays)
     )
 
 
@@ -224,16 +229,32 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
     connection.execute("CREATE TABLE t (x)")
     connection.close()
     opened(tmp_path / "new").close()
-    connection = sqlite3.connect(tmp_path / "new")
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    for name, text in (("text", "not a database"), ("other", "another program"), ("new", "version 99")):
+    opened(tmp_path / "old").close()
+    for name, version in (("new", 99), ("old", 3)):
+        connection = sqlite3.connect(tmp_path / name)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.close()
+    for name, text in (
+        ("text", "not a database"),
+        ("other", "another program"),
+        ("new", "version 99"),
+        ("old", "version 3, this program reads 4"),
+    ):
         before = (tmp_path / name).read_bytes()
         with pytest.raises(JournalError, match=text):
             opened(tmp_path / name)
         with pytest.raises(JournalError, match=text):
             JournalReader(tmp_path / name)
         assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_another_average_of_a_round_is_another_record(tmp_path, kind):
+    with of_kind(kind, tmp_path) as journal:
+        journal.append(record(1, average=None))
+        assert journal.records()[0].average is None
+        with pytest.raises((JournalError, ValueError)):
+            journal.append(record(1))
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):

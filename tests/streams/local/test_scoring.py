@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.losses import Hinge, Logistic, RangeLoss, Squared
+from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
 from nodes.own_loss import OwnLoss
 from nodes.softmax import Softmax
 from nodes.sparse import SparseRows
@@ -57,6 +57,10 @@ def test_numbers_are_scored_by_how_far_off_they_are():
     assert score(Squared(), np.array([1.0]), features, labels) == Score(
         "numbers", 2, (0.5 + 8.0) / 2, rmse=np.sqrt((1.0 + 16.0) / 2)
     )
+    for loss, mean in ((Absolute(), (1.0 + 4.0) / 2), (Huber(2.0), (0.5 + 6.0) / 2)):
+        found = score(loss, np.array([1.0]), features, labels)
+        assert found == Score("numbers", 2, mean, rmse=np.sqrt((1.0 + 16.0) / 2))
+    assert score(Linear(), np.array([1.0]), features, labels) == Score("other", 2, 1.5)
 
 
 def test_what_has_no_measure_of_its_own_has_its_mean_loss():

@@ -1,0 +1,1 @@
+"""What a mesh has learnt, taken away: written, read again, predicted with."""

@@ -1,0 +1,36 @@
+"""The model of one node, by its journal: its running average over its whole run. Beside the running node."""
+
+from pathlib import Path
+
+from nodes.values import Consensus
+from streams.journal.file import JournalError
+from streams.journal.journal import JournalReader
+from streams.mesh_file import build
+from streams.mesh_file.file import MeshFile
+from streams.model.model import Model
+from streams.model.writing import model_of, promised_on_broker
+
+
+def journal_model(file: MeshFile, state: Path, node: str) -> Model:
+    """Return the node's model. Raises JournalError: no journal, another's, or no round stepped yet."""
+    path = state / f"{node}.journal"
+    with JournalReader(path) as journal:
+        life, records = journal.life, journal.records(1)
+    if (life.run, life.node, life.digest) != (file.mesh.run, node, file.digest()):
+        raise JournalError(f"{path} is of another node, run or settings than {node}'s in {file.mesh.run}")
+    record = records[-1] if records else None
+    if record is None or record.average is None:
+        raise JournalError(f"{path}: no round was stepped yet, so there is no model")
+    algorithm = build.algorithm(file.mesh)
+    newest = algorithm.decide(record.round, Consensus(algorithm.contain(record.release)))
+    return model_of(
+        file,
+        promised_on_broker(file),
+        newest,
+        record.average.mean,
+        round=record.round,
+        nodes=1,
+        rounds=record.average.rounds,
+        averaged=f"the running average of node {node}, over the whole run as its journal knows it",
+        node=node,
+    )
