@@ -98,6 +98,11 @@ def test_the_records_of_a_node(module, tmp_path):
         assert (how.dimension, features.tolist(), label) == (2, [0.5, 2.0], 0.98)
 
 
+def test_no_file_is_fed_in_its_place(module, tmp_path):
+    with pytest.raises(MeshFileError, match=r"nodes.a.source: must have the kind and schema of x.csv"):
+        opened(loaded(tmp_path, tree(f"{module}:Meter")), "a", Wanted("x.csv"))
+
+
 def test_take_and_shuffle_are_as_for_files(module, tmp_path):
     source = {"take": {"every": 10, "offset": 3}}
     values = [
