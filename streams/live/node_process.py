@@ -11,7 +11,6 @@ from nodes.events import SlotClosed
 from nodes.journal import DataPosition
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
-from streams.addresses import is_loopback
 from streams.commands.usage import UsageError
 from streams.data.stream import DataStream
 from streams.journal.journal import Journal
@@ -19,6 +18,7 @@ from streams.journal.timed import TimedJournal
 from streams.kafka.bus import KafkaBus
 from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
+from streams.live.endpoints import Endpoints
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
@@ -34,12 +34,8 @@ from streams.live.surroundings import surroundings
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.promise import promise
-from streams.metrics.endpoint import Endpoint
 from streams.metrics.node import NodeMetrics
 from streams.sources.opening import decoder
-
-Endpoints = tuple[Endpoint | None, Endpoint | None]
-"""For everyone, and for the owner."""
 
 
 class NodeProcess:
@@ -65,7 +61,8 @@ class NodeProcess:
         Raises Ended when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
-            endpoints = self._endpoints(closing)
+            private = self._options.private_metrics or self._file.own(self._name).private_endpoint
+            endpoints = Endpoints(self._options.metrics, private, self._log, closing)
             spend = RunSpend(self._file, self._name, self._options)
             journal = closing.enter_context(
                 open_journal(self._options.state, self._name, self._mesh, _new_id())
@@ -165,23 +162,8 @@ class NodeProcess:
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)
-        shared, own = endpoints
-        if shared is not None:
-            shared.show(metrics.shared, metrics.missing)
-        if own is not None:
-            own.show(metrics.private, metrics.missing)
+        endpoints.show(metrics)
         return live, data
-
-    def _endpoints(self, closing: ExitStack) -> Endpoints:
-        """Open the endpoints that are asked for: probes answer while the broker is waited for."""
-        private = self._options.private_metrics or self._file.own(self._name).private_endpoint
-        if private is not None and not is_loopback(private):
-            self._log.warning("private metrics tell about the data, and %s:%d is open to others", *private)
-        shared, own = (
-            None if address is None else closing.enter_context(Endpoint(*address))
-            for address in (self._options.metrics, private)
-        )
-        return shared, own
 
     def _position(self, start: MeshStart) -> DataPosition | None:
         if start.records:

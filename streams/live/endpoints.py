@@ -1,0 +1,32 @@
+"""Where a node's process serves its metrics and probes: for everyone, and for the data's owner."""
+
+import logging
+from contextlib import ExitStack
+
+from streams.addresses import Address, is_loopback
+from streams.metrics.endpoint import Endpoint
+from streams.metrics.node import NodeMetrics
+
+
+class Endpoints:
+    """Serve where an address is given, until `closing` closes; probes answer before there are metrics.
+
+    Raises NotServed.
+    """
+
+    def __init__(
+        self, shared: Address | None, private: Address | None, log: logging.Logger, closing: ExitStack
+    ) -> None:
+        if private is not None and not is_loopback(private):
+            log.warning("private metrics tell about the data, and %s:%d is open to others", *private)
+        self._shared, self._private = (
+            None if address is None else closing.enter_context(Endpoint(*address))
+            for address in (shared, private)
+        )
+
+    def show(self, metrics: NodeMetrics) -> None:
+        """Show a node's metrics, each kind at its own endpoint."""
+        if self._shared is not None:
+            self._shared.show(metrics.shared, metrics.missing)
+        if self._private is not None:
+            self._private.show(metrics.private, metrics.missing)
