@@ -18,8 +18,8 @@ from experiments.harness.study import Study
 from experiments.harness.texts import learned
 
 DEGREES = (2, 4, 8)
-RHOS = (0.0, 0.3, 1.0, 3.0)
-EPSILON, RUNS = 1.0, 5
+RHOS = (0.0, 0.1, 0.3, 1.0)
+EPSILON, RUNS = 1.0, 10
 STEP = {"rule": "inverse-sqrt", "a": 10.0}
 FORMS: dict[str, dict[str, Any]] = {
     "none": {"noise": NOTHING},
@@ -29,7 +29,7 @@ FORMS: dict[str, dict[str, Any]] = {
         "batch": 30,
     },
 }
-SCALES = {"none": 1.0, "printed": 200.0, "ours": 1.0}
+SCALES = {"none": 1.0, "printed": 100.0, "ours": 1.0}
 """rho is times this: thresholds must be as long as the noise to do anything."""
 
 
