@@ -38,6 +38,10 @@ class Prometheus:
         """Return the last value of every series."""
         return list(self._series(query, "query", {}))
 
+    def at(self, query: Query, time: float) -> list[Series]:
+        """Return the value of every series at a time."""
+        return list(self._series(query, "query", {"time": time}))
+
     def over(self, query: Query, start: float, end: float, step: float) -> list[Series]:
         """Return the values from start to end, one every `step` seconds."""
         return list(self._series(query, "query_range", {"start": start, "end": end, "step": step}))
@@ -49,6 +53,8 @@ class Prometheus:
             with urlopen(url, timeout=30) as answer:  # noqa: S310 # the address is the user's own
                 return json.loads(answer.read())["data"]
         except HTTPError as error:
+            if error.code >= 500:  # it is there, and not ready yet
+                raise
             raise ValueError(f"{path}: {error.read().decode(errors='replace')}") from None
 
     def _series(self, query: Query, path: str, words: dict[str, object]) -> Iterator[Series]:

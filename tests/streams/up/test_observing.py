@@ -114,7 +114,7 @@ def test_grafana_gets_our_data_source_and_dashboards_and_lets_anyone_look(
     assert found["PROMETHEUS_URL"] == f"http://127.0.0.1:{ports[0]}"
     provisioning = packed("grafana/provisioning", "grafana/provisioning")
     assert found["GF_PATHS_PROVISIONING"] == str(provisioning)
-    asked = "".join(path.read_text() for path in provisioning.rglob("*.yaml"))
+    asked = str([yaml.safe_load(path.read_text()) for path in provisioning.rglob("*.yaml")])
     for variable in ("PROMETHEUS_URL", "MIRRORMESH_DASHBOARDS", "SCRAPE_INTERVAL"):
         assert f"${{{variable}}}" in asked
         assert found[variable]
