@@ -74,7 +74,7 @@ def _lines(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
         axes.yaxis.set_major_formatter(EngFormatter("s" if panel.unit == "s" else "B", places=0))
     axes.grid(visible=True, alpha=0.25, linewidth=0.5)
     if len(series) <= MANY:
-        axes.legend(fontsize=6, frameon=False, ncols=2, loc="upper left", handlelength=1)
+        axes.legend(fontsize=6, frameon=False, ncols=2, loc="best", handlelength=1)
     axes.tick_params(labelsize=6.5)
 
 

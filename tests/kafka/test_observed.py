@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import yaml
 
 from grafana.ask import Prometheus
+from grafana.draw import draw
+from grafana.drawing import Span
 from grafana.generate import DASHBOARDS
 from grafana.panels import MESH, Query, metric, rate
 from grafana.privacy import EVENT, STREAM
@@ -124,6 +127,7 @@ def test_every_panel_has_data_and_a_node_that_dies_is_told_and_untold(observed):
     except AssertionError:
         pytest.fail(f"no data for {sorted(missing)}: {observed.process.log[-3000:]}")
     plausible(observed)
+    drawn(observed)
     assert "NodeSilent" not in observed.firing()
     last = list(observed.mesh.nodes)[-1]
 
@@ -139,6 +143,18 @@ def test_every_panel_has_data_and_a_node_that_dies_is_told_and_untold(observed):
     assert (
         observed.process_of("prometheus", f"--config.file={observed.state}/observe/prometheus.yaml") is None
     )
+
+
+def drawn(observed):
+    """The pictures: every panel is there, and has something in it."""
+    now = time.time()
+    for module in DASHBOARDS.values():
+        figure = draw(module, observed.prometheus, Span(now - 60, now, 2))
+        assert [axes.get_title(loc="left") for axes in figure.axes] == [
+            panel.title for row in module.ROWS for panel in row.panels
+        ]
+        assert all(axes.lines or axes.collections or axes.texts for axes in figure.axes)
+        assert not [text for axes in figure.axes for text in axes.texts if text.get_text() == "No data"]
 
 
 def plausible(observed):
