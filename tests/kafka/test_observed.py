@@ -158,13 +158,11 @@ def drawn(observed):
 
 def plausible(observed):
     """A few values against what they can be."""
-    rounds = observed.metric("round")
-    assert len(rounds) == 3
-    assert min(rounds) > 0
+    wait_until(lambda: len(rounds := observed.metric("round")) == 3 and min(rounds) >= 10)
     wait_until(lambda: 0 < min(observed.values(Query(rate("rounds_total"))), default=0.0) < 1_000)
     assert observed.values(Query(metric("release_epsilon", EVENT))) == [1, 1, 1]
     spent = observed.values(Query(metric("epsilon_spent", STREAM)))
     assert 0 < min(spent) <= max(spent) <= max(observed.metric("round")) + 1
-    assert all(0 < abs(regret) < 1e6 for regret in observed.metric("regret"))
+    assert all(0 < abs(regret) < 1e6 for regret in observed.metric("regret"))  # a lucky one is below 0
     assert observed.metric("simulated_noise") == [0, 0, 0]
     assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
