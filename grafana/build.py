@@ -52,7 +52,7 @@ def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashbo
     for row in rows:
         made = made.with_row(dashboard.Row(row.title).id(number).grid_pos(GridPos(1, WIDTH, 0, top)))
         number, top = number + 1, top + 1
-        for panel, left, at, bottom in _placed(row.panels, top):
+        for panel, left, at, bottom in placed(row.panels, top):
             made = made.with_panel(_panel(panel, number, GridPos(panel.height, panel.width, left, at)))
             number, top = number + 1, bottom
     return made
@@ -69,7 +69,7 @@ def _choice(name: str, query: str, *, several: bool = False) -> dashboard.QueryV
     return made.multi(True).include_all(True).all_value(".*") if several else made
 
 
-def _placed(panels: Sequence[Panel], top: int) -> Iterator[tuple[Panel, int, int, int]]:
+def placed(panels: Sequence[Panel], top: int) -> Iterator[tuple[Panel, int, int, int]]:
     """Yield (panel, left, top, the bottom of all so far): side by side while there is room."""
     left, bottom = 0, top
     for panel in panels:

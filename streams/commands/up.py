@@ -15,7 +15,7 @@ from streams.commands.usage import UsageError, writable_folder
 from streams.kafka.provision import Differs
 from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile, load
-from streams.up.programs import Options
+from streams.up.programs import Observing, Options
 from streams.up.up import run_up
 
 StateOption = Annotated[
@@ -42,7 +42,22 @@ MetricsOption = Annotated[
         "the next two.",
     ),
 ]
+ObserveOption = Annotated[
+    bool,
+    typer.Option(
+        "--observe",
+        help="Prometheus beside the mesh, with its alerts, and Grafana with the dashboards where it is "
+        "installed. The metrics are served from port 9100 on unless --metrics-from says otherwise.",
+    ),
+]
+PrometheusOption = Annotated[
+    int, typer.Option("--prometheus-port", metavar="PORT", help="Prometheus's port.")
+]
+GrafanaOption = Annotated[int, typer.Option("--grafana-port", metavar="PORT", help="Grafana's port.")]
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
+
+OBSERVED_FROM = 9100
+"""The first port of metrics where they are observed and none is given."""
 
 
 def up(
@@ -53,6 +68,9 @@ def up(
     no_feed: NoFeedOption = False,
     metrics_from: MetricsOption = None,
     plain: PlainOption = False,
+    observe: ObserveOption = False,
+    prometheus_port: PrometheusOption = 9090,
+    grafana_port: GrafanaOption = 3000,
 ) -> None:
     """Run everything of a mesh on this machine: a broker if none answers, topics, scheduler, nodes, feeders.
 
@@ -61,18 +79,25 @@ def up(
     Ctrl-C, and so does everything that it has started. Killed outright, it leaves its broker alone running:
     the next start takes it over, or: mirrormesh broker stop --folder DIR/broker
 
+    With --observe everything of the mesh is scraped, private endpoints too: one party runs it all. What was
+    seen is kept in DIR/observe. When the run is over, Prometheus and Grafana stay until Ctrl-C.
+
     With slots by time records are fed at their own times, unless --rate is given.
 
     \b
     Examples:
       mirrormesh up mesh.yaml
       mirrormesh up mesh.yaml --state state --rate 50 --metrics-from 9100
+      mirrormesh up mesh.yaml --rate 5 --observe
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     file = load(mesh)
     folder = writable_folder(state or _default_state(file))
-    options = Options(folder, rate, not no_feed, metrics_from)
+    observing = Observing(prometheus_port, grafana_port) if observe else None
+    if observing is not None and metrics_from is None:
+        metrics_from = OBSERVED_FROM
+    options = Options(folder, rate, not no_feed, metrics_from, observing)
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal is closed; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

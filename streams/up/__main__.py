@@ -1,11 +1,16 @@
-"""A child of `mirrormesh up`: the same command line, ended in order when `up` is gone, however it went."""
+"""A child of `mirrormesh up`: the same command line, or another program; ended in order when `up` is gone."""
 
 import os
 import signal
 import sys
 from threading import Thread
 
-from streams.cli import main
+from streams.up.become import WORD, become
+
+if sys.argv[1:2] == [WORD]:
+    become(sys.argv[2:])
+
+from streams.cli import main  # another program needs none of it
 
 
 def _end_with_parent() -> None:

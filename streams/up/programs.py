@@ -14,17 +14,26 @@ HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
+class Observing:
+    """The ports of Prometheus, and of Grafana where there is one."""
+
+    prometheus: int
+    grafana: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the user says beside the mesh file.
 
     `rate`: records a second of each feeder; None: as fast as it goes. `metrics_from`: the first of the ports
-    on which metrics are served.
+    on which metrics are served, which `observing` needs.
     """
 
     state: Path
     rate: float | None = None
     feed: bool = True
     metrics_from: int | None = None
+    observing: Observing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile
 from streams.terminal.report import say, say_promises
 from streams.terminal.wording import counted, listed
-from streams.up import programs
+from streams.up import observing, programs
 from streams.up.brokers import Fact, ensure_brokers
+from streams.up.children import Say
 from streams.up.mesh import UpMesh
+from streams.up.observers import Observers
 from streams.up.programs import Options, Ports
 from streams.up.view import shown, summary
 
@@ -34,8 +36,13 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     def fact(name: str, text: str) -> None:
         say(console, f"{name:<10} {text}")
 
+    def loud(text: str) -> None:
+        say(console, text, "bold red")
+
     programs.check(file, options)
     served = programs.ports(file, options.metrics_from)
+    if options.observing is not None and served is not None:
+        observing.check(options.observing, served)
     with ExitStack() as closing:
         closing.enter_context(_alone(options.state))
         fact("state", str(options.state))
@@ -44,10 +51,16 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         except Stopped:
             return
         _provision(file, fact)
-        mesh = UpMesh(file, options, served, lambda text: say(console, text, "bold red"))
+        observers = _observers(options, served, loud, closing)
+        mesh = UpMesh(file, options, served, loud)
         closing.callback(mesh.end)
+        if observers is not None:
+            observers.introduce(fact)
         _introduce(file, options, served, fact)
-        _watch(mesh, file, console, stop, plain=plain)
+        _watch(mesh, observers, file, console, stop, plain=plain)
+        if mesh.over and observers is not None and not stop.asked.is_set():
+            fact("over", "the run is; what was observed stays here to be looked at until Ctrl-C")
+            observers.stay(stop, PERIOD)
         fact("ending", "the run is over" if mesh.over else "as asked")
     say(console, summary(*mesh.course.whole), "bold")
     _conclude(file, options, fact, console)
@@ -89,11 +102,24 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
     fact("Ctrl-C", "ends everything in order; the same command goes on from there")
 
 
-def _watch(mesh: UpMesh, file: MeshFile, console: Console, stop: Stop, *, plain: bool) -> None:
+def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitStack) -> Observers | None:
+    """Return Prometheus and Grafana where they are asked for; `closing` ends them, after the mesh."""
+    if options.observing is None or served is None:
+        return None
+    observers = Observers(options.observing, served, options.state, loud)
+    closing.callback(observers.end)
+    return observers
+
+
+def _watch(
+    mesh: UpMesh, observers: Observers | None, file: MeshFile, console: Console, stop: Stop, *, plain: bool
+) -> None:
     title = f"{file.mesh.name}, run {file.mesh.run}"
     with shown(console, title, file.mesh.rounds, plain=plain) as view:
         while not (mesh.over or stop.asked.is_set()):
             view(mesh.look())
+            if observers is not None:
+                observers.look()
             stop.asked.wait(PERIOD)
 
 

@@ -13,7 +13,7 @@ from streams.data.counts import DataCounts
 from streams.metrics.node import NodeMetrics
 from tests.support.machines import learner
 
-LEFT_OUT = "no promtool here: install the Debian package prometheus"
+LEFT_OUT = "not here: install the Debian package prometheus"
 
 
 def metrics(
@@ -70,12 +70,17 @@ def scraped(address, port):
 
 def promtool_says(text):
     """What `promtool check metrics` finds wrong. No promtool: skip, or fail if CI is set."""
-    if shutil.which("promtool") is None:
-        if os.environ.get("CI"):
-            pytest.fail(LEFT_OUT, pytrace=False)
-        pytest.skip(LEFT_OUT)
+    need("promtool")
     command = ["promtool", "check", "metrics"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
     found = done.stdout + done.stderr
     assert bool(found) == bool(done.returncode)
     return found
+
+
+def need(program):
+    """Skip where there is no such program, or fail if CI is set."""
+    if shutil.which(program) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{program} is {LEFT_OUT}", pytrace=False)
+        pytest.skip(f"{program} is {LEFT_OUT}")

@@ -1,0 +1,27 @@
+"""The catalogue as a table in Markdown, for the README: `python -m streams.metrics.table`."""
+
+from collections.abc import Iterator
+
+from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
+
+
+def table() -> str:
+    """Return a line for each metric, and one for those that the client library makes."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield f"| `{PREFIX}_...` | kind | unit | labels | who | meaning |"
+    yield "|---|---|---|---|---|---|"
+    for metric in (*SharedMetric, *PrivateMetric):
+        what = metric.value
+        who = "all" if isinstance(metric, SharedMetric) else "owner"
+        labels = ", ".join(f"`{label}`" for label in what.labels)
+        meaning = what.help.replace("|", r"\|")
+        yield f"| `{what.name}` | {what.kind} | {what.unit} | {labels} | {who} | {meaning} |"
+    figures = "Memory, processor time, files and start of the process."
+    yield f"| `process_...` | | | | owner | {figures} |"
+
+
+if __name__ == "__main__":
+    print(table(), end="")  # noqa: T201 # what the command is for

@@ -1,0 +1,25 @@
+"""How many series a mesh makes, as the README says; none grows with the rounds."""
+
+from pathlib import Path
+
+from streams.metrics.scheduler import SchedulerMetrics
+from tests.support.machines import learner
+from tests.support.metrics import metrics, shown
+
+README = (Path(__file__).parents[3] / "README.md").read_text()
+
+
+def counts(edges):
+    """Series of a node with so many in-edges: shared, private."""
+    figures = metrics(learner(budget="5"), sources=[f"source-{k}" for k in range(edges)])
+    return len(shown(figures.shared)), len(shown(figures.private))
+
+
+def test_the_series_of_a_node_and_of_an_edge_are_as_the_readme_says():
+    (shared, private), (with_one, _) = counts(0), counts(1)
+    edge = with_one - shared
+    assert counts(8) == (shared + 8 * edge, private)
+    scheduler = len(shown(SchedulerMetrics("tracking", connected=lambda: True).shared))
+    said = f"{shared} series for a node and {edge} for each in-edge; {private} private ones for a node of"
+    assert said in " ".join(README.split())
+    assert f"{scheduler} for a scheduler" in " ".join(README.split())

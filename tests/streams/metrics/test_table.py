@@ -1,0 +1,18 @@
+from pathlib import Path
+
+from streams.metrics.catalogue import PrivateMetric, SharedMetric
+from streams.metrics.table import table
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+def test_the_readme_has_the_table_of_the_catalogue():
+    assert table() in README.read_text(), "python -m streams.metrics.table"
+
+
+def test_every_metric_has_a_line_which_says_who_may_see_it():
+    rows = [line.split(" | ") for line in table().splitlines()[2:-1]]
+    assert [row[0] for row in rows] == [
+        f"| `{metric.value.name}`" for metric in (*SharedMetric, *PrivateMetric)
+    ]
+    assert [row[4] for row in rows] == ["all"] * len(SharedMetric) + ["owner"] * len(PrivateMetric)
