@@ -22,6 +22,7 @@ from streams.commands.run import run
 from streams.commands.scheduler import scheduler
 from streams.commands.up import up
 from streams.commands.usage import UsageError
+from streams.commands.watch import watch
 from streams.journal.journal import JournalError
 from streams.mesh_file.settings.errors import MeshFileError
 
@@ -63,12 +64,13 @@ def _mirrormesh(
       mirrormesh budget mesh.yaml     what is spent, and what is left?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
       mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
+      mirrormesh watch mesh.yaml      see how it goes, wherever it runs
 
     Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget):
+for command in (demo, run, plan, check, init, provision, scheduler, node, feed, up, budget, watch):
     app.command()(command)
 app.add_typer(audit, name="audit")
 app.add_typer(experiment, name="experiment")
