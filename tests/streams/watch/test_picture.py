@@ -110,3 +110,8 @@ def test_edges_are_drawn_where_there_is_room_and_counted_elsewhere(size, drawn):
     lines = printed(picture("t", "", SIGHT._replace(rows=rows)))
     assert ("●○" in lines[-1]) == drawn
     assert ("1 of 2" in lines[-1]) != drawn
+
+
+def test_a_long_round_is_shown_whole_beside_what_is_longer():
+    long = ROWS[0]._replace(name="n" * 15, stepped=123_456_789, spent=1_899_401.0, budget=5.96e-8, seen=1e6)
+    assert "123,456,789" in printed(picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3))))[4]
