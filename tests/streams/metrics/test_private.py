@@ -92,6 +92,7 @@ def test_predictions_made_before_learning_are_counted_where_there_are_classes():
     assert outcomes(figures) == [0, 0]
     figures.report(scored(1.0, count=3))  # the decision (2, 0) says 1, and the label is 1
     figures.report(scored(1.0, present=False, count=5))
+    figures.report(scored(0.0, present=False, count=7))  # would be wrong
     figures.report(scored(-1.0, count=2))  # features and label are -1
     figures.report(scored(0.0, count=4))  # a score of 0 says -1, the label is 0
     figures.report(scored(nan, count=1))
