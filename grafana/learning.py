@@ -7,6 +7,7 @@ DESCRIPTION = (
     "Does it learn, and does the data come? For owners of data: it needs their nodes' private endpoints."
 )
 
+RIGHT = '{mesh="$mesh",node=~"$node",outcome="right"}'
 REGRET = Row(
     "Regret",
     (
@@ -38,6 +39,19 @@ REGRET = Row(
             least=0,
         ),
         Panel(
+            "Accuracy",
+            "Share of records whose class the decision before them said. Empty for losses without classes.",
+            "percentunit",
+            (
+                Query(
+                    f"{rate('predictions_total', RIGHT)} / ignoring(outcome) "
+                    f"(sum without(outcome) ({rate('predictions_total')}) > 0)"
+                ),
+            ),
+            width=8,
+            least=0,
+        ),
+        Panel(
             "Decision",
             "The coordinates of each node's last decision, where there are eight or fewer.",
             "none",
@@ -53,7 +67,7 @@ REGRET = Row(
                 Query(metric("decision", '{mesh="$mesh",node=~"$node",coordinate="1"}'), "{{node}} y"),
             ),
             "map",
-            width=8,
+            width=24,
         ),
     ),
 )

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from nodes.losses import Loss, RangeLoss, scores
+from nodes.losses import Hinge, Logistic, Loss, RangeLoss, scores
 from nodes.own_loss import OwnLoss
 from nodes.softmax import Softmax
 from nodes.sparse import Rows, dense
-from nodes.values import FloatArray
+from nodes.values import BoolArray, FloatArray
 from nodes.weighted import Weighted
 
 
@@ -37,3 +37,18 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
         sizes = f"{features.shape[-1]} features at dimension {decision.shape[-1]}"
         raise ValueError(f"{sizes}: the own loss must have a `predict`")
     return scores(decision, features)
+
+
+def right(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> BoolArray | None:
+    """Return which of the records (..., n, p) have the class (..., n) that the decision (..., d) says.
+
+    None for a loss without classes. A score of 0 says -1.
+    """
+    loss = unweighted(loss)
+    if isinstance(loss, Hinge | Logistic):
+        signs: BoolArray = np.where(predicted(loss, decision, features) > 0.0, 1.0, -1.0) == labels
+        return signs
+    if isinstance(loss, Softmax):
+        classes: BoolArray = predicted(loss, decision, features) == labels
+        return classes
+    return None

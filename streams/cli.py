@@ -25,6 +25,7 @@ from streams.commands.scheduler import scheduler
 from streams.commands.tune import tune
 from streams.commands.up import up
 from streams.commands.usage import UsageError
+from streams.commands.watch import watch
 from streams.journal.journal import JournalError
 from streams.mesh_file.settings.errors import MeshFileError
 
@@ -67,6 +68,7 @@ def _mirrormesh(
       mirrormesh run mesh.yaml        run it here, all nodes in one process
       mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
       mirrormesh model mesh.yaml      take away what it has learnt; predict: use it
+      mirrormesh watch mesh.yaml      see how it goes, wherever it runs
 
     Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
@@ -74,7 +76,7 @@ def _mirrormesh(
 
 _COMMANDS = (
     *(demo, run, plan, check, init, tune, model, predict),
-    *(provision, scheduler, node, feed, up, budget),
+    *(provision, scheduler, node, feed, up, budget, watch),
 )
 for command in _COMMANDS:
     app.command()(command)

@@ -17,10 +17,11 @@ SOON = 0.5
 
 
 class Stored(NamedTuple):
-    """A record and where it stands."""
+    """A record, where it stands, and when it was sent, by its sender's clock (seconds since 1970)."""
 
     offset: int
     value: bytes
+    timestamp: float
 
 
 class Logs:
@@ -104,7 +105,7 @@ class Logs:
             if topic not in unread or offset is None:
                 continue  # of the client, or of what was read before
             if not _is_end(message, topic) and offset < ends[topic]:
-                found[topic].append(Stored(offset, message.value() or b""))
+                found[topic].append(Stored(offset, message.value() or b"", message.timestamp()[1] / 1e3))
                 offset += 1
             if offset >= ends[topic]:
                 unread.discard(topic)

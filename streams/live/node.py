@@ -103,7 +103,7 @@ class LiveNode:
             self._loop.every(BEAT, self._beat)
             for topic, value in start.unsent:
                 self._send(topic, value)
-            self._shell.start(start.records, start.plans)
+            self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])
             self._loop.run()
         finally:
             reader.close()

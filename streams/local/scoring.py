@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nodes.losses import Absolute, Hinge, Huber, Logistic, Loss, Squared
-from nodes.predictions import predicted, unweighted
+from nodes.losses import Absolute, Huber, Loss, Squared
+from nodes.predictions import predicted, right, unweighted
 from nodes.softmax import Softmax
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 
-_SIGNED, _NUMBERS = (Hinge, Logistic), (Absolute, Huber, Squared)
+_NUMBERS = (Absolute, Huber, Squared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,14 @@ def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) 
     loss = unweighted(loss)
     records = Observations(features, labels, np.ones(labels.shape, dtype=np.bool_))
     mean = _finite(loss.value(decision, records).mean())
-    if isinstance(loss, _SIGNED):
-        margins = predicted(loss, decision, features)
-        right = np.where(margins > 0.0, 1.0, -1.0) == labels
-        return Score("two classes", labels.size, mean, float(right.mean()), auc(margins, labels))
-    if isinstance(loss, Softmax):
-        right = predicted(loss, decision, features) == labels
-        return Score("classes", labels.size, mean, float(right.mean()))
+    classes = right(loss, decision, features, labels)
+    if classes is not None:
+        accuracy = float(classes.mean())
+        if isinstance(loss, Softmax):
+            return Score("classes", labels.size, mean, accuracy)
+        return Score(
+            "two classes", labels.size, mean, accuracy, auc(predicted(loss, decision, features), labels)
+        )
     if isinstance(loss, _NUMBERS):
         errors = predicted(loss, decision, features) - labels
         return Score("numbers", labels.size, mean, rmse=_finite(np.sqrt((errors * errors).mean())))

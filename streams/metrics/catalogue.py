@@ -128,6 +128,13 @@ class PrivateMetric(Enum):
     MALFORMED = Metric(
         "malformed_records_total", "counter", "records", "Those of them that could not be decoded."
     )
+    PREDICTIONS = Metric(
+        "predictions_total",
+        "counter",
+        "records",
+        "Records whose class the decision before them said or not; for losses with classes.",
+        ("outcome",),
+    )
     CLIPPED = Metric(
         "clipped_gradients_total", "counter", "gradients", "Gradients that the clip made shorter."
     )

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from nodes.events import Scored
 from nodes.learner import Learner
+from nodes.predictions import right
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret
@@ -43,6 +44,8 @@ class PrivateFigures:
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
         self._broken = registry.counter(PrivateMetric.BROKEN)
         self._empty = registry.counter(PrivateMetric.EMPTY)
+        self._right = registry.counter(PrivateMetric.PREDICTIONS, "right")
+        self._wrong = registry.counter(PrivateMetric.PREDICTIONS, "wrong")
         registry.gauge(PrivateMetric.REGRET, self._value)
         registry.gauge(PrivateMetric.AVERAGE, lambda: self._value() / max(1, self._rounds))
         registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
@@ -59,6 +62,9 @@ class PrivateFigures:
         self._rounds += 1
         self._decision = report.decision
         self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, report.decision)))
+        good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, report.decision)))
+        self._right.inc(good)
+        self._wrong.inc(bad)
         present = disclosed_to_owner(report.observations).present
         if present.size:
             self._records.inc(present.size)
@@ -82,6 +88,14 @@ class PrivateFigures:
         except Exception:  # noqa: BLE001 # a user's own loss: whatever it raises must not end the node
             return 0.0
         return total / self._learner.batch_size if math.isfinite(total) else 0.0
+
+    def _outcomes(self, decision: Decision, observations: Observations) -> tuple[int, int]:
+        """Return how many of the slot's records were predicted right, and wrong."""
+        with np.errstate(all="ignore"):
+            found = right(self._learner.loss, decision, observations.features, observations.labels)
+        if found is None:
+            return 0, 0
+        return int((found & observations.present).sum()), int((~found & observations.present).sum())
 
 
 def _dropped(counts: DataCounts) -> dict[str, int]:

@@ -57,7 +57,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
     """Return the account of a node of the mesh."""
     ledger = build.ledger(file.mesh, node)
     promised = promise(file, node)
-    charged = _charged(ledger, standing)
+    charged = charged_by(ledger, standing)
     spent = ledger.spent(charged, standing.stepped)
     left = ledger.left(charged, standing.stepped)
     return Account(
@@ -81,7 +81,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
     )
 
 
-def _charged(ledger: Ledger, standing: Standing) -> int:
+def charged_by(ledger: Ledger, standing: Standing) -> int:
     """Return what was charged at most: a node that knows its account charges no round after the last."""
     last = ledger.last_learning_round
     return standing.charged if standing.exactly or last is None else min(standing.charged, last)

@@ -1,5 +1,6 @@
 """What a mesh would spend, in words: the facts of `plan` about epsilon and the last learning round."""
 
+import math
 from collections.abc import Iterator
 
 from nodes.decimals import as_text, up_to_digits
@@ -22,6 +23,11 @@ def spending(mesh: MeshSettings, name: str, rounds: int | None) -> Iterator[tupl
     if ledger.epsilon is not None:
         yield "epsilon", _epsilon(ledger, as_text(ledger.epsilon), rounds)
         yield "learning", _learning(ledger, privacy, rounds)
+
+
+def spent(epsilon: float) -> str:
+    """Return a stream-level epsilon in words."""
+    return "none" if math.isinf(epsilon) else f"{up_to_digits(epsilon):,.6g}"
 
 
 def at_delta(delta: float) -> str:

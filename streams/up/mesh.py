@@ -1,10 +1,9 @@
 """The processes of a mesh on this machine: kept going until the run is over, then ended."""
 
 import time
-from math import isinf
 
-from nodes.decimals import up_to_digits
 from streams.mesh_file.file import MeshFile
+from streams.terminal.spending import spent
 from streams.up import programs
 from streams.up.children import Child, Say, end_all
 from streams.up.programs import Options, Ports
@@ -63,8 +62,3 @@ class UpMesh:
         warnings = [one.log.warning for one in (child, feeder) if one is not None and one.log.warning]
         feed = "" if feeder is None else feeder.state
         return Row(name, child.state, found.round, spent(found.spent), feed, max(warnings, default=""))
-
-
-def spent(epsilon: float) -> str:
-    """Return a stream-level epsilon in words."""
-    return "none" if isinf(epsilon) else f"{up_to_digits(epsilon):,.6g}"

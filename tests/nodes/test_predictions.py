@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nodes.losses import Hinge, Logistic, RangeLoss, Squared
-from nodes.predictions import predicted, unweighted
+from nodes.predictions import predicted, right, unweighted
 from nodes.softmax import Softmax
 from nodes.weighted import Weighted
 
@@ -40,3 +40,16 @@ def test_weights_have_no_part_in_a_prediction():
     assert unweighted(weighted) == Softmax(2)
     x = np.array([1.0, 0.0, 0.0, 1.0])
     assert predicted(weighted, x, FEATURES).tolist() == predicted(Softmax(2), x, FEATURES).tolist()
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Weighted(Logistic(), np.array([-1.0, 1.0]), np.array([1.0, 9.0]))])
+def test_a_class_is_the_sign_of_the_score_and_zero_is_negative(loss):
+    features = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 2.0], [1.0, 2.0]])  # scores 2, -2, 0, 0
+    labels = np.array([1.0, 1.0, -1.0, 1.0])
+    assert right(loss, np.array([2.0, -1.0]), features, labels).tolist() == [True, False, True, False]
+
+
+def test_a_class_is_the_largest_score_s_and_numbers_have_none():
+    x = np.array([1.0, 0.0, 0.0, 1.0, -1.0, 0.0])  # classes 0, 1, 1
+    assert right(Softmax(3), x, FEATURES, np.array([0.0, 2.0, 1.0])).tolist() == [True, False, True]
+    assert right(Squared(), x[:2], FEATURES, np.zeros(3)) is None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.events import Scored
+from nodes.losses import Hinge
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.data.counts import DataCounts
@@ -84,3 +85,22 @@ def test_the_mean_loss_is_over_the_size_of_a_slot_and_what_is_no_number_counts_a
     assert once > 0
     figures.report(scored(1e308))
     assert private(figures, "loss_average") == pytest.approx(once * 2 / 3)
+
+
+def test_predictions_made_before_learning_are_counted_where_there_are_classes():
+    figures = metrics(learner(loss=Hinge()))
+    assert outcomes(figures) == [0, 0]
+    figures.report(scored(1.0, count=3))  # the decision (2, 0) says 1, and the label is 1
+    figures.report(scored(1.0, present=False, count=5))
+    figures.report(scored(0.0, present=False, count=7))  # would be wrong
+    figures.report(scored(-1.0, count=2))  # features and label are -1
+    figures.report(scored(0.0, count=4))  # a score of 0 says -1, the label is 0
+    figures.report(scored(nan, count=1))
+    assert outcomes(figures) == [5, 5]
+    numbers = metrics()
+    numbers.report(scored(1.0, count=3))
+    assert outcomes(numbers) == [0, 0]
+
+
+def outcomes(figures):
+    return [private(figures, "predictions_total", outcome) for outcome in ("right", "wrong")]

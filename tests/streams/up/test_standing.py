@@ -6,7 +6,7 @@ import pytest
 from nodes.journal import JournalRecord
 from nodes.values import Release
 from streams.journal.journal import Journal
-from streams.up.mesh import spent
+from streams.terminal.spending import spent
 from streams.up.standing import WINDOW, Course, Standing, standing
 
 

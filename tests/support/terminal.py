@@ -1,0 +1,75 @@
+"""A command in a real terminal: what stands on its screen, keys, and how it leaves the terminal."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+from contextlib import suppress
+from threading import Thread
+
+import pyte
+
+from tests.support.processes import LONG, PROGRAM
+
+
+class Terminal:
+    """`mirrormesh ARGUMENTS` in a terminal of 80 columns and 24 lines. A context manager."""
+
+    def __init__(self, folder, *arguments):
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(theirs)
+        self.drawn = b""
+        self._screen = pyte.Screen(80, 24)
+        self._theirs = theirs
+        unset = {"COLUMNS", "LINES", "NO_COLOR"}
+        self.process = subprocess.Popen(
+            [*PROGRAM, *map(str, arguments)],
+            cwd=folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 # so that Ctrl-C is a signal
+            env={name: value for name, value in os.environ.items() if name not in unset}
+            | {"TERM": "xterm-256color"},
+        )
+        self._thread = Thread(target=self._read)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self._theirs)  # the reader meets the end
+        self._thread.join()
+        os.close(self._ours)
+
+    @property
+    def lines(self):
+        """What stands on the screen, without the blanks at the ends."""
+        return [line.rstrip() for line in self._screen.display]
+
+    @property
+    def attributes(self):
+        """How the terminal treats keys."""
+        return termios.tcgetattr(self._theirs)
+
+    def press(self, keys):
+        """Type."""
+        os.write(self._ours, keys.encode())
+
+    def ends(self):
+        """Wait for the command's end and return its exit code."""
+        return self.process.wait(LONG)
+
+    def _read(self):
+        stream = pyte.ByteStream(self._screen)
+        with suppress(OSError):  # Linux's way to say that nobody writes any more
+            while chunk := os.read(self._ours, 65536):
+                stream.feed(chunk)
+                self.drawn += chunk
