@@ -74,11 +74,12 @@ def shared(file, change=lambda kept: None):
             said.append((topic, len(value), value[: len(value) - message.release.nbytes]))
     for name, node in mesh.nodes.items():
         for record in node.journal.records():
-            values[name, "journal", record.round] = record.release.tobytes()
+            mean = record.average.mean.tobytes() if record.average else b""
+            values[name, "journal", record.round] = record.release.tobytes() + mean
             by_count = file.mesh.slots.by == "count"  # else the position (private) moves
-            said.append(
-                (name, record._replace(release=None, data_position=by_count and record.data_position))
-            )
+            rounds = record.average and record.average.rounds
+            position = by_count and record.data_position
+            said.append((name, record._replace(release=None, average=rounds, data_position=position)))
     refused = {name: node.refused for name, node in mesh.nodes.items()}
     shows = {name: steady(shown(figure.shared)) for name, figure in figures.items()}
     return (events, [repr(item) for item in said], refused, shows), values
