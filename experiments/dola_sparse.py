@@ -4,8 +4,8 @@ The paper's sets, Real-sim and RCV1, are not at hand: Reuters-21578, topic money
 for both, so 5b's comparison of two sets is not reproduced. 64 nodes, one pass, steps 10/sqrt(t), thresholds
 alpha_t rho for several rho; each node's last decision on the 3,299 held-out texts. All but 5.4 % of them are
 of one class, so the AUC stands beside the accuracy. As printed: Laplace noise on the dual state, sensitivity
-2 alpha_t sqrt(d) L. Ours at the same epsilon (delta = 1e-6): `gaussian` on slots of 30 texts, four rounds. Three runs
-where there is noise (rounds of 64 x 8,315 numbers are slow), one where there is none.
+2 alpha_t sqrt(d) L. Ours at the same epsilon (delta = 1e-6): `gaussian` on slots of 30 texts, four rounds.
+Three runs where there is noise (rounds of 64 x 8,315 numbers are slow), and where there is none, one.
 """
 
 from typing import Any
