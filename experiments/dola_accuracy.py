@@ -8,7 +8,7 @@ The majority class alone would reach 0.752.
 """
 
 from experiments.harness.dola import learned, records
-from experiments.harness.dola_figures import RUNS, Case, label, printed, pure, tuned, words
+from experiments.harness.dola_figures import RUNS, STEPS, Case, label, printed, pure, tuned, words
 from experiments.harness.figures import table
 from experiments.harness.study import Study
 
@@ -43,11 +43,13 @@ def main(study: Study) -> None:
 
 
 def _ours(study: Study, nodes: int, epsilon: float) -> Case:
-    batches = (1, 10) if study.quick else (10, 100)
+    batches = (1, 10) if study.quick else (10, 100, 300)
     shared = _case(study, nodes, {})
     asked = {name: shared[name] for name in ("nodes", "weight", "checkpoints")}
     asked["checkpoints"] = [min(shared["checkpoints"][-1], 3_000) // batches[-1] * batches[-1]]
-    found = tuned(study, pure(epsilon), data=DATA, batches=batches, **asked)
+    found = tuned(
+        study, pure(epsilon), data=DATA, batches=batches, steps=(*STEPS[1:], 10.0, 30.0, 100.0), **asked
+    )
     return _case(study, nodes, found)
 
 

@@ -57,13 +57,15 @@ def tuned(
     *,
     data: str = "diabetes",
     batches: Sequence[int] = BATCHES,
+    steps: Sequence[float] = STEPS,
     **shared: Any,
 ) -> Case:
     """Return the mechanism, slot size and step that lost least on rows made up in the shape of `data`.
 
     One run each over the grid; no record of the set itself has a part in it.
     """
-    batches, steps = (batches[:2], STEPS[3:4]) if study.quick else (batches, STEPS)
+    if study.quick:
+        batches, steps = batches[:2], steps[3:4]
     grid: dict[str, Case] = {
         f"{noise['mechanism']} {batch} {a}": {
             "noise": dict(noise),
