@@ -84,7 +84,7 @@ class NodeProcess:
                 loss = self._learner.loss
                 predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
             live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
-            self._say(journal, start, patiently(stop, lambda: spend.begin(start, named)))
+            self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
             closing.callback(spend.end, journal)
             try:
                 asyncio.run(serve(live, data, self._position(start), start, stop))

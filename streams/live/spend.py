@@ -24,6 +24,7 @@ class RunSpend:
     node: str
     options: NodeOptions
     known: bool = False
+    named: bool = False
 
     def __post_init__(self) -> None:
         put_aside(self.options.state, self.node, self.file.mesh.run)
@@ -38,22 +39,25 @@ class RunSpend:
     def check(self, journal: Journal, is_named: Callable[[], bool]) -> None:
         """Raise UsageError where the records were read before, and nobody says at what price; BusError.
 
-        `is_named` tells whether a plan of this run names the node; asked only where it matters.
+        `is_named` tells whether a plan of this run names the node. To be called before this process says
+        hello: from then on plans may name it for what it does itself.
         """
-        if journal.records() or self.known:
+        if journal.records():
+            return
+        self.named = is_named()
+        if self.known:
             return
         read = read_before(self.file.brokers(self.node).data, self.node)
-        named = not read and is_named()
         word, spent = self.options.word, self.options.spent
-        check_word(self.node, known=self.known, named=named, read=read, word=word, spent=spent)
+        check_word(self.node, known=self.known, named=self.named, read=read, word=word, spent=spent)
 
-    def begin(self, start: MeshStart, is_named: Callable[[], bool]) -> str:
+    def begin(self, start: MeshStart) -> str:
         """Write down that the run goes on; return what to say after the guarantee. Raises BusError."""
         state, mesh = self.options.state, self.file.mesh
         record = start.records[-1] if start.records else None
         mark_read(self.file.brokers(self.node).data, self.node)
         said = (self.options.spent or 0, self.options.word) if record is None else (0, None)
-        by_plans = record is None and is_named()
+        by_plans = record is None and self.named
         own = begin_spend(state, mesh, self.node, record, self._position(), *said, by_plans=by_plans)
         return reuse(state, mesh, self.node, own).sentence()
 

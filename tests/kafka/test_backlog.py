@@ -36,6 +36,8 @@ class Gauges:
         except OSError:
             return float("nan")
         shown = samples(text_string_to_metric_families(text))
+        if not shown:  # served, and not begun
+            return float("nan")
         memory = shown["mirrormesh_process_resident_memory_bytes",]
         lag = shown["mirrormesh_data_lag_records",]
         self.seen.append((lag, memory))

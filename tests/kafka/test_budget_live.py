@@ -27,8 +27,8 @@ def told(mesh, label, *options):
 
 
 def known_to_all(account):
-    """What an account says, but where it is from."""
-    return {key: value for key, value in account.items() if key != "source"}
+    """What an account says, but where it is from, and what a state folder knows of other runs."""
+    return {key: value for key, value in account.items() if key not in {"source", "all_runs"}}
 
 
 def test_what_is_public_tells_what_the_journals_do_while_the_nodes_relay(tmp_path, broker):

@@ -158,7 +158,7 @@ def test_an_interrupted_start_leaves_nothing_behind(program, tmp_path):
         time.sleep(0.01)
     assert is_held(folder / "broker.lock")
     starting.send_signal(signal.SIGINT)
-    _, said = starting.communicate(timeout=30)
+    _, said = starting.communicate(timeout=120)
     assert b"KeyboardInterrupt" in said
     assert not is_held(folder / "broker.lock")
 
