@@ -154,7 +154,12 @@ def drawn(observed):
             panel.title for row in module.ROWS for panel in row.panels
         ]
         assert all(axes.lines or axes.collections or axes.texts for axes in figure.axes)
-        assert not [text for axes in figure.axes for text in axes.texts if text.get_text() == "No data"]
+        empty = {
+            axes.get_title(loc="left")
+            for axes in figure.axes
+            if any(text.get_text() == "No data" for text in axes.texts)
+        }
+        assert empty <= {"Accuracy"}  # of classes, which this mesh has none of
 
 
 def plausible(observed):
@@ -164,6 +169,7 @@ def plausible(observed):
     assert observed.values(Query(metric("release_epsilon", EVENT))) == [1, 1, 1]
     spent = observed.values(Query(metric("epsilon_spent", STREAM)))
     assert 0 < min(spent) <= max(spent) <= max(observed.metric("round")) + 1
-    assert all(0 < abs(regret) < 1e6 for regret in observed.metric("regret"))  # a lucky one is below 0
+    wait_until(lambda: len(found := observed.metric("regret")) == 3 and all(found))
+    assert all(abs(regret) < 1e6 for regret in observed.metric("regret"))  # a lucky one is below 0
     assert observed.metric("simulated_noise") == [0, 0, 0]
     assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
