@@ -1,7 +1,6 @@
 """A user's own loss, made safe: whatever it does, one record speaks in one gradient alone."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -11,13 +10,6 @@ from nodes.values import FloatArray, Observations
 
 ANOTHER_SHAPE = "an answer of another shape"
 """What is told of an answer that is no array of numbers of the right shape."""
-
-
-class Predicting(Protocol):
-    """What an own loss may have beside its values and gradients."""
-
-    def predict(self, decision: FloatArray, features: FloatArray) -> FloatArray:
-        """Return what the decision (d,) says of records with these features (n, p), shape (n,)."""
 
 
 class OwnLoss:

@@ -1,6 +1,6 @@
 """The shared part of a mesh, as in a mesh file, made into an engine; and the slots that it learns from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,3 @@ def dealt(
     rounds = len(labels) // (nodes * batch)
     chosen = order[: rounds * nodes * batch].reshape(rounds, nodes, batch)
     return features[chosen], labels[chosen]
-
-
-def shared_of(mesh: MeshSettings, **changes: Any) -> Mapping[str, Any]:
-    """Return the shared part as a mesh file has it, with other values."""
-    return mesh.model_dump(mode="json", exclude_none=True, by_alias=True) | changes

@@ -37,6 +37,12 @@ FilePath = Annotated[str | None, BeforeValidator(_resolved)]
 FromEnvironment = BeforeValidator(_from_environment)
 
 
+def check_shuffle(path: str | None, *, shuffle: bool) -> None:
+    """Refuse to shuffle what comes on standard input."""
+    if shuffle and path == "-":
+        raise refusal("standard input cannot be shuffled: must be false", "shuffle")
+
+
 class TakeSettings(Settings):
     """Every `every`-th record, from the one at `offset` on: splits one file over nodes."""
 

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_valida
 
 from streams.addresses import Address, address
 from streams.mesh_file.settings.base import Settings, refusal, tagged
-from streams.mesh_file.settings.files import FilePath, FromEnvironment, TakeSettings
+from streams.mesh_file.settings.files import FilePath, FromEnvironment, TakeSettings, check_shuffle
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings
 
@@ -34,8 +34,7 @@ class FileSettings(Settings):
         repeated = [name for k, name in enumerate(self.columns or ()) if name in (self.columns or ())[:k]]
         if repeated:
             raise refusal(f"{repeated[0]} is named twice", "columns")
-        if self.shuffle and self.path == "-":
-            raise refusal("standard input cannot be shuffled: must be false", "shuffle")
+        check_shuffle(self.path, shuffle=self.shuffle)
         return self
 
 

@@ -68,6 +68,17 @@ class ColumnSettings(Choice):
         return len(self.categories) if self.categories else self.hashed or 1
 
 
+def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | float, ...] | None) -> None:
+    """Refuse a label's `negative` values without `positive` ones, and a value that is both."""
+    if negative is not None and positive is None:
+        raise refusal("goes with positive", "negative")
+    both = [value for value in negative or () if value in (positive or ())]
+    if both:
+        first = min(both)
+        said = first if isinstance(first, str) else f"{first:g}"
+        raise refusal(f"{said} is both positive and negative", "negative")
+
+
 class LabelSettings(Settings):
     """The label: the number in `column`; or, with `positive`, +1 for those values and -1 for `negative`.
 
@@ -98,11 +109,7 @@ class LabelSettings(Settings):
 
     @model_validator(mode="after")
     def _negative_beside_positive(self) -> Self:
-        if self.negative is not None and self.positive is None:
-            raise refusal("goes with positive", "negative")
-        both = set(self.positive or ()) & set(self.negative or ())
-        if both:
-            raise refusal(f"{min(both)} is both positive and negative", "negative")
+        check_signs(self.positive, self.negative)
         return self
 
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.base import Positive, Settings, Vector, refusal
-from streams.mesh_file.settings.files import FilePath, TakeSettings
+from streams.mesh_file.settings.files import FilePath, TakeSettings, check_shuffle
+from streams.mesh_file.settings.schema import check_signs
 
 
 def _one_or_more(value: Any) -> Any:
@@ -29,11 +30,7 @@ class SparseLabelSettings(Settings):
 
     @model_validator(mode="after")
     def _negative_beside_positive(self) -> Self:
-        if self.negative is not None and self.positive is None:
-            raise refusal("goes with positive", "negative")
-        both = set(self.positive or ()) & set(self.negative or ())
-        if both:
-            raise refusal(f"{min(both):g} is both positive and negative", "negative")
+        check_signs(self.positive, self.negative)
         return self
 
 
@@ -55,8 +52,7 @@ class LibsvmSettings(_SparseSettings):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.shuffle and self.path == "-":
-            raise refusal("standard input cannot be shuffled: must be false", "shuffle")
+        check_shuffle(self.path, shuffle=self.shuffle)
         return self
 
 
