@@ -84,16 +84,16 @@ class NodeMachine:
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
         """Take one event and return what is to be done, in order. Raises Misused."""
-        if self.halted:
+        node = self._node
+        if node.halted:
             raise Misused("the machine has halted")
         if isinstance(event, Started) == self._started:
             raise Misused("Started comes first, and once")
-        effects: list[Effect] = []
-        self._node.effects = effects
+        node.effects = []
         self._handlers[type(event)](event)
         while self._advance():
             pass
-        return tuple(effects)
+        return tuple(node.effects)
 
     def _advance(self) -> bool:
         """Do what can be done next; return whether something was."""
