@@ -306,9 +306,8 @@ class NodeMachine:
             given_up=opened.given_up,
             corrected=opened.corrected,
         )
-        self._out.append(
-            Scored(opened.round, decision, slot.observations, lesson.gradient, lesson.clipped, lesson.broken)
-        )
+        found = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+        self._out.append(Scored(opened.round, decision, slot.observations, *found))
         self._open = None
         return True
 
