@@ -90,8 +90,8 @@ class SlotFeed:
 
 def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
     """Return the slot as the machine takes it: what its records say is private from here on."""
-    truth = Private(_truth(slot.values, decoder))
-    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), truth)
+    said = Private(truth(slot.values, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
 
 
 def has_truth(decoder: Decoder) -> bool:
@@ -99,8 +99,8 @@ def has_truth(decoder: Decoder) -> bool:
     return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
 
 
-def _truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
-    """Return the truth of the last record that says it, whether or not the rest of it can be decoded."""
+def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
+    """Return the truth (d,) of the last record that says it, whether or not the rest of it can be decoded."""
     if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
         return None
     return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
