@@ -36,6 +36,8 @@ class NodeMetrics:
         What became of the records (DataStream.counts).
     journal_bytes : callable
         How large the journal is.
+    truth : bool
+        Whether the data says where the decisions should be.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class NodeMetrics:
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
+        truth: bool = False,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
         self.timing = Timing(self.shared, self.private)
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected)
-        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes)
+        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
         """Take what the machine reports: its `Ports.report`, in its thread."""

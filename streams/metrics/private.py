@@ -25,7 +25,10 @@ FEW = 8
 
 
 class PrivateFigures:
-    """The private figures of one node. `lag` and `counts` are asked at each scrape."""
+    """The private figures of one node. `lag` and `counts` are asked at each scrape.
+
+    `truth`: whether the data says where the decisions should be.
+    """
 
     def __init__(
         self,
@@ -34,11 +37,14 @@ class PrivateFigures:
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
+        *,
+        truth: bool,
     ) -> None:
         self._learner = learner
         self._regret = LocalRegret(learner.algorithm.constraint)
         self._rounds, self._loss = 0, 0.0
         self._decision: FloatArray = learner.algorithm.start
+        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision, and where it should be
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
@@ -51,6 +57,10 @@ class PrivateFigures:
         registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
         for number in range(len(self._decision)) if len(self._decision) <= FEW else ():
             registry.gauge(PrivateMetric.DECISION, partial(self._coordinate, number), str(number))
+            if truth:
+                registry.gauge(PrivateMetric.TARGET, partial(self._target, number), str(number))
+        if truth:
+            registry.gauge(PrivateMetric.ERROR, self._tracking_error)
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
         registry.totals(PrivateMetric.DROPPED, lambda: _dropped(disclosed_to_owner(counts())))
@@ -61,6 +71,8 @@ class PrivateFigures:
         self._regret.add(report.gradient, report.decision)
         self._rounds += 1
         self._decision = report.decision
+        target = disclosed_to_owner(report.truth)
+        self._tracked = None if target is None else (report.decision, target)
         self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, report.decision)))
         good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, report.decision)))
         self._right.inc(good)
@@ -79,6 +91,14 @@ class PrivateFigures:
 
     def _coordinate(self, number: int) -> float:
         return float(self._decision[number])
+
+    def _target(self, number: int) -> float | None:
+        tracked = self._tracked
+        return None if tracked is None else float(tracked[1][number])
+
+    def _tracking_error(self) -> float | None:
+        tracked = self._tracked
+        return None if tracked is None else math.dist(*tracked)
 
     def _mean_loss(self, decision: Decision, observations: Observations) -> float:
         """Return the slot's loss over its fixed size; what is no number counts as 0."""

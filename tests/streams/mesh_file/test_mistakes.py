@@ -185,6 +185,14 @@ MISTAKES = [
     (f"{SCHEMA}.label", {"column": "pay", "classes": ["a", "a"]}, "a is named twice: every class once"),
     (f"{SCHEMA}.label", {"column": "pay", "classes": [1], "positive": 1}, "must not be given with positive"),
     (f"{SCHEMA}.label", {"column": "pay", "classes": [1, 2]}, "label.classes: goes with loss softmax, not"),
+    (f"{SCHEMA}.truth", ["u"], f'{SCHEMA}.truth: ["u"]: names 1 columns: must be 2, one for each coordinate'),
+    (f"{SCHEMA}.truth", [], f"{SCHEMA}.truth: []: must not be empty"),
+    (f"{SCHEMA}.truth", "u", f'{SCHEMA}.truth: "u": must be a list'),
+    (f"{SCHEMA}.truth", ["u", 3], f"{SCHEMA}.truth[1]: 3: must be text"),
+    (f"{SCHEMA}.truth", ["u", "u"], "u is named twice: a column for each coordinate"),
+    (f"{SCHEMA}.truth", ["u", "age"], 'truth: ["u", "age"]: age is a feature, and the truth is never learnt'),
+    (f"{SCHEMA}.truth", ["pay", "u"], "pay is the label, and the truth is never learnt from"),
+    ("nodes.b", {"source": {"kind": "localisation", "truth": 1}}, "source.truth: 1: must be true or false"),
     ("mesh.loss", "hinge", f"{SCHEMA}.label: must say which labels are positive, for loss hinge"),
     ("nodes.b", {"source": {"kind": "localisation"}}, 'mesh.loss: "squared": localisation measures distance'),
     ("nodes.b", {"source": {"kind": "localisation", "position": [1]}}, "position[1]: missing: must be given"),
@@ -237,6 +245,12 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
         'mesh.yaml: mesh.seed: "x": must be a whole number',
         f'mesh.yaml: nodes.a.source.kind: "tsv": {KINDS}',
     ]
+
+
+def test_the_truth_is_no_timestamp(tmp_path):
+    schema = BASE["nodes"]["a"]["source"]["schema"] | {"timestamp": "at", "truth": ["u", "at"]}
+    (line,) = mistakes(tmp_path, yaml.safe_dump(changed(SCHEMA, schema)))
+    assert "at is the timestamp, and the truth is never learnt from" in line
 
 
 def test_two_nodes_cannot_read_standard_input(tmp_path):

@@ -20,7 +20,7 @@ EVERY = [*SharedMetric, *PrivateMetric]
 
 
 def node():
-    return metrics(learner(budget="5"))
+    return metrics(learner(budget="5"), truth=True)
 
 
 def scheduler():

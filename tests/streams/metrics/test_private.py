@@ -14,7 +14,7 @@ from tests.support.machines import learner
 from tests.support.metrics import metrics, private, shown
 
 
-def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1):
+def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1, truth=None):
     observations = Observations(np.full((count, 2), values), np.full(count, values), np.full(count, present))
     return Scored(
         1,
@@ -23,6 +23,7 @@ def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, co
         Private(np.array(gradient)),
         Private(clipped),
         Private(broken),
+        Private(None if truth is None else np.array(truth)),
     )
 
 
@@ -34,12 +35,13 @@ def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, co
         scored(0.0, present=False, count=100),
         scored(0.0, count=0),
         scored(-1.0, gradient=(1e300, 1e300)),
+        scored(0.0, gradient=(0.0, 0.0), truth=(5.0, 4.0)),
     ],
-    ids=["large", "broken", "malformed", "empty", "immense"],
+    ids=["large", "broken", "malformed", "empty", "immense", "tracked"],
 )
 def test_nothing_of_the_data_moves_a_shared_sample(report):
     counts = DataCounts()
-    figures = metrics(learner(private=True), counts=lambda: Private(counts))
+    figures = metrics(learner(private=True), counts=lambda: Private(counts), truth=True)
     before, private_before = shown(figures.shared), shown(figures.private)
     figures.report(report)
     counts.late = counts.overfull = counts.lost = 7
@@ -63,6 +65,34 @@ def test_what_a_slot_says_is_counted_for_its_owner():
     assert [private(figures, f"{name}_total") for name in counted] == [7, 4, 2, 1, 1]
     assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
     assert private(figures, "regret_average") == 34
+
+
+def test_the_target_is_the_last_slots_and_its_distance_from_the_decision_the_error():
+    figures = metrics(truth=True)
+    assert all(map(isnan, tracked(figures)))
+    figures.report(scored(1.0, truth=(5.0, 4.0)))  # the decision is (2, 0)
+    assert tracked(figures) == [5, 4, 5]
+    figures.report(scored(1.0, truth=(1e308, -1e308)))
+    assert tracked(figures) == [1e308, -1e308, pytest.approx(2**0.5 * 1e308)]
+    figures.report(scored(1.0))
+    assert all(map(isnan, tracked(figures)))
+
+
+def tracked(figures):
+    coordinates = [private(figures, "target", str(number)) for number in (0, 1)]
+    return [*coordinates, private(figures, "tracking_error")]
+
+
+def test_data_that_says_nothing_of_a_target_has_no_such_series():
+    names = {name for name, *_ in shown(metrics().private)}
+    assert not names & {"mirrormesh_target", "mirrormesh_tracking_error"}
+
+
+def test_of_many_coordinates_the_error_alone_is_shown():
+    wide = learner(dimension=9)
+    names = {name for name, *_ in shown(metrics(wide, truth=True).private)}
+    assert "mirrormesh_tracking_error" in names
+    assert not names & {"mirrormesh_target", "mirrormesh_decision"}
 
 
 def test_what_the_data_stream_knows_is_asked_at_each_scrape():
