@@ -54,6 +54,7 @@ def shared(file, change=lambda kept: None):
 
     def report(name, report):
         figures[name].report(report)
+        figures[name].idle()
         match report:
             case Noticed(notice, source, round):
                 events.append((name, notice, source, round))
