@@ -64,9 +64,8 @@ def step(node: NodeState, opened: OpenRound, consensus: Consensus, decision: Dec
         given_up=opened.given_up,
         corrected=opened.corrected,
     )
-    node.effects.append(
-        Scored(opened.round, decision, slot.observations, lesson.gradient, lesson.clipped, lesson.broken)
-    )
+    found = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+    node.effects.append(Scored(opened.round, decision, slot.observations, *found))
     node.open = None
     return True
 
