@@ -62,7 +62,7 @@ class NodeMetrics:
         self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
-        """Take what the machine reports: its `Ports.report`, in its thread."""
+        """Take what the machine reports: its `Ports.report`, in its thread, as is all else but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)
@@ -75,12 +75,16 @@ class NodeMetrics:
             case Noticed():  # a second value, too: `Evidence` is the same once more
                 self._shared.noticed(report)
 
+    def idle(self) -> None:
+        """Do what a report has left for later: nobody waits now."""
+        self._private.catch_up()
+
     def missing(self) -> str | None:
         """Return what keeps the node from its rounds, or None."""
         return self._shared.missing()
 
     def sent(self, count: int = 1) -> None:
-        """Count releases that the broker has acknowledged, one for each edge. From any thread."""
+        """Count releases that the broker has acknowledged, one for each edge. From one thread at a time."""
         self._shared.sent(count)
 
     def received(self, source: str) -> None:

@@ -104,6 +104,7 @@ class Watched:
 
     def report(self, name, report):
         self.figures[name].report(report)
+        self.figures[name].idle()
         self.said["reports"] += f"{report!r} {report}\n".encode()
         if isinstance(report, Scored):  # what the record has become, before the noise
             for number in opened(report.gradient).tolist():

@@ -33,10 +33,11 @@ def metrics(
 
 
 def told(figures, effects):
-    """Let the metrics hear the reports among the effects, as a shell does."""
+    """Let the metrics hear the reports among the effects, as a shell does, and then be idle."""
     for effect in effects:
         if isinstance(effect, Noticed | Decided | Stepped | Scored):
             figures.report(effect)
+    figures.idle()
     return figures
 
 

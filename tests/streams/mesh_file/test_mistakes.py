@@ -1,7 +1,6 @@
 """Every mistake in a mesh file is one line: file, key path, value, what is allowed."""
 
 from contextlib import suppress
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.mesh_file.file import MeshFileError, load
+from tests.support.meshes import REMOVED, with_value
 
 BASE = {
     "mesh": {
@@ -40,7 +40,6 @@ BASE = {
         },
     },
 }
-REMOVED = object()
 EYE = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 SCHEMA = "nodes.a.source.schema"
 MESH_KEYS = "must be a mapping with keys among"
@@ -203,19 +202,6 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def changed(path, value):
-    tree = deepcopy(BASE)
-    *above, last = path.split(".")
-    at = tree
-    for key in above:
-        at = at[key]
-    if value is REMOVED:
-        del at[last]
-    else:
-        at[last] = value
-    return tree
-
-
 def mistakes(folder, text):
     file = folder / "mesh.yaml"
     file.write_text(text)
@@ -231,13 +217,13 @@ def test_the_base_of_all_mistakes_is_right(tmp_path):
 
 @pytest.mark.parametrize(("path", "value", "expected"), MISTAKES)
 def test_a_mistake_is_one_line_that_says_what_is_allowed(tmp_path, path, value, expected):
-    lines = mistakes(tmp_path, yaml.safe_dump(changed(path, value)))
+    lines = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, path, value)))
     assert any(expected in line for line in lines), lines
     assert all(line.count("\n") == 0 and line.startswith(("mesh.yaml: ", "none.yaml: ")) for line in lines)
 
 
 def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
-    tree = changed("mesh.horizon", 1)
+    tree = with_value(BASE, "mesh.horizon", 1)
     tree["mesh"]["seed"] = "x"
     tree["nodes"]["a"]["source"]["kind"] = "tsv"
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
@@ -254,7 +240,7 @@ def test_the_truth_is_no_timestamp(tmp_path):
 
 
 def test_two_nodes_cannot_read_standard_input(tmp_path):
-    tree = changed("nodes.a.source.path", "-")
+    tree = with_value(BASE, "nodes.a.source.path", "-")
     tree["nodes"]["b"] = tree["nodes"]["a"]
     (line,) = mistakes(tmp_path, yaml.safe_dump(tree))
     assert line == 'mesh.yaml: nodes.b.source.path: "-": node a reads standard input already: must be a file'
@@ -297,7 +283,7 @@ def test_nothing_under_brokers_is_shown(tmp_path):
     secret = {"servers": "one:9092", "username": "u", "password": ["s3cret"], "pasword": "s3cret"}
     for broker in (secret, {**secret, "pasword": REMOVED}, {"password": "s3cret"}, ["s3cret"]):
         kept = broker if isinstance(broker, list) else {k: v for k, v in broker.items() if v is not REMOVED}
-        tree = changed("nodes.a.brokers", {"data": kept, "mesh": {"servers": "two:9092"}})
+        tree = with_value(BASE, "nodes.a.brokers", {"data": kept, "mesh": {"servers": "two:9092"}})
         text = "\n".join(mistakes(tmp_path, yaml.safe_dump(tree)))
         assert "nodes.a.brokers.data" in text
         assert "s3cret" not in text
@@ -315,6 +301,6 @@ PATHS = sorted({path for path, _, _ in MISTAKES})
 @given(path=st.sampled_from(PATHS), value=TREES)
 def test_whatever_stands_in_a_file_is_taken_or_told(tmp_path_factory, path, value):
     file: Path = tmp_path_factory.getbasetemp() / "mesh.yaml"
-    file.write_text(yaml.safe_dump(changed(path, value)), encoding="utf-8")
+    file.write_text(yaml.safe_dump(with_value(BASE, path, value)), encoding="utf-8")
     with suppress(MeshFileError):
         load(file, {})

@@ -24,6 +24,7 @@ def test_a_whole_mesh_shows_what_it_did(tmp_path):
     def report(name, said):
         recorder(name, said)
         figures[name].report(said)
+        figures[name].idle()
 
     mesh = MemoryMesh(parts, report)
     mesh.run()
