@@ -235,7 +235,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
 
 def test_the_truth_is_no_timestamp(tmp_path):
     schema = BASE["nodes"]["a"]["source"]["schema"] | {"timestamp": "at", "truth": ["u", "at"]}
-    (line,) = mistakes(tmp_path, yaml.safe_dump(changed(SCHEMA, schema)))
+    (line,) = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, SCHEMA, schema)))
     assert "at is the timestamp, and the truth is never learnt from" in line
 
 
