@@ -48,6 +48,7 @@ def run(
         raise UsageError(f"{name}: must be all or one of {', '.join(known)}")
     writable_folder(output)
     study = _module("experiments.harness.study").Study(output, quick, workers or os.cpu_count() or 1)
+    writable_folder(study.kept)
     for chosen in known if name == "all" else (name,):
         typer.echo(f"{chosen}: {known[chosen].shows} ({known[chosen].source})")
         _module(known[chosen].module).main(study)
