@@ -49,7 +49,11 @@ def run(
     writable_folder(output)
     study = _module("experiments.harness.study").Study(output, quick, workers or os.cpu_count() or 1)
     writable_folder(study.kept)
-    for chosen in known if name == "all" else (name,):
+    wanted = list(known) if name == "all" else [name]
+    if not quick:
+        needed = dict.fromkeys(data for chosen in wanted for data in known[chosen].data)
+        _module("experiments.harness.available").check_data(needed)
+    for chosen in wanted:
         typer.echo(f"{chosen}: {known[chosen].shows} ({known[chosen].source})")
         _module(known[chosen].module).main(study)
 

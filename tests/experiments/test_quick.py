@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.harness import study
+from experiments.harness import data, dola, study, texts
 from tests.support.commands import Commands
 
 
@@ -15,12 +15,28 @@ def call(capsys):
     return Commands(capsys)
 
 
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the sets that are read."""
+    names, load, read_texts = set(), dola.load, texts.texts
+    dola.records.cache_clear()
+
+    def spied(name, *, quick):
+        names.add(name)
+        return load(name, quick=quick)
+
+    monkeypatch.setattr(dola, "load", spied)
+    monkeypatch.setattr(texts, "texts", lambda *, quick: names.add("reuters") or read_texts(quick=quick))
+    return names
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_writes_figures_and_numbers(name, tmp_path, monkeypatch, call):
+def test_an_experiment_writes_figures_and_numbers_of_its_data(name, tmp_path, monkeypatch, call, read):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(study, "KEPT", tmp_path / "kept")
     done = call("experiment", "run", name, "--quick", "--workers", "1", "--output", "figures")
     assert done.code == 0, done.err
+    assert read == set(EXPERIMENTS[name].data)
     tables = list((tmp_path / "figures").glob("*.csv"))
     assert tables
     for table in tables:
@@ -36,6 +52,16 @@ def test_a_name_that_is_not_known_is_refused(tmp_path, call):
     done = call("experiment", "run", "nothing", "--output", tmp_path)
     assert done.code == 2
     assert done.err.startswith("nothing: must be all or one of tracking-regret")
+
+
+@pytest.mark.parametrize(("name", "missing"), [("dola-sparse", "reuters"), ("all", "diabetes")])
+def test_data_that_is_missing_is_told_before_anything_is_measured(tmp_path, monkeypatch, call, name, missing):
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    monkeypatch.setattr(study, "KEPT", tmp_path / "kept")
+    done = call("experiment", "run", name, "--output", tmp_path / "figures")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"{missing}: set MIRRORMESH_DATA to a folder that holds ")
+    assert not list((tmp_path / "kept").iterdir())
 
 
 def test_a_place_for_what_is_kept_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, call):
