@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Experiment(NamedTuple):
-    """A module with `main(study)`, what it shows, which paper's figure or table it is, and what sets it reads."""
+    """A module with `main(study)`, what it shows, whose figure or table it is, and what sets it reads."""
 
     module: str
     shows: str
