@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 
 class Experiment(NamedTuple):
-    """A module with `main(study)`, what it shows, and the figure or table of which paper."""
+    """A module with `main(study)`, what it shows, whose figure or table it is, and what sets it reads."""
 
     module: str
     shows: str
     source: str
+    data: tuple[str, ...] = ()
 
 
 EXPERIMENTS = {
@@ -24,24 +25,40 @@ EXPERIMENTS = {
     "utility": Experiment("experiments.utility", "what each mechanism leaves at epsilon = 1", "ours"),
     "growth": Experiment("experiments.growth", "the engine's time and memory against N, d, T", "ours"),
     "dola-privacy": Experiment(
-        "experiments.dola_privacy", "regret against the privacy level", "Li et al. 2018, figures 3a, 3b"
+        "experiments.dola_privacy",
+        "regret against the privacy level",
+        "Li et al. 2018, figures 3a, 3b",
+        ("diabetes",),
     ),
     "dola-topology": Experiment(
-        "experiments.dola_topology", "regret against the graph", "Li et al. 2018, figures 3c, 3d"
+        "experiments.dola_topology",
+        "regret against the graph",
+        "Li et al. 2018, figures 3c, 3d",
+        ("diabetes",),
     ),
     "dola-data": Experiment(
-        "experiments.dola_data", "regret against the data set", "Li et al. 2018, figure 4"
+        "experiments.dola_data",
+        "regret against the data set",
+        "Li et al. 2018, figure 4",
+        ("diabetes", "covertype", "adult"),
     ),
     "dola-average": Experiment(
-        "experiments.dola_average", "the running average as a model", "Li et al. 2018, figure 6a"
+        "experiments.dola_average",
+        "the running average as a model",
+        "Li et al. 2018, figure 6a",
+        ("diabetes",),
     ),
     "dola-batches": Experiment(
         "experiments.dola_batches",
         "mini-batches: regret, and nodes' distance",
         "Li et al. 2018, figures 6b, 6c",
+        ("diabetes",),
     ),
     "dola-accuracy": Experiment(
-        "experiments.dola_accuracy", "accuracy of the SVM", "Li et al. 2018, table 3"
+        "experiments.dola_accuracy",
+        "accuracy of the SVM",
+        "Li et al. 2018, table 3",
+        ("adult-binary",),
     ),
     "dola-synthetic": Experiment(
         "experiments.dola_synthetic", "regret against privacy and nodes", "Li, Zhou 2015, figure 1"
@@ -50,6 +67,9 @@ EXPERIMENTS = {
         "experiments.dola_variance", "what mini-batches do to the variance", "Li, Zhou 2015, figure 2"
     ),
     "dola-sparse": Experiment(
-        "experiments.dola_sparse", "accuracy against sparsity, Sparse DOLA", "Li et al. 2018, figures 5a, 5b"
+        "experiments.dola_sparse",
+        "accuracy against sparsity, Sparse DOLA",
+        "Li et al. 2018, figures 5a, 5b",
+        ("reuters",),
     ),
 }

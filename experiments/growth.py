@@ -55,12 +55,17 @@ def main(study: Study) -> None:
 def measured(nodes: int, dimension: int, rounds: int) -> tuple[float, float]:
     """Return milliseconds of processor time a round, and the peak of traced memory in MB."""
     fastest = min(timed(built(nodes, dimension), nodes, dimension, rounds) for _ in range(3))
+    return 1e3 * fastest / rounds, peak(nodes, dimension, rounds)
+
+
+def peak(nodes: int, dimension: int, rounds: int) -> float:
+    """Return the peak of traced memory in MB, of all the rounds."""
     one = built(nodes, dimension)
     tracemalloc.start()
-    timed(one, nodes, dimension, min(rounds, 1000))
-    peak = tracemalloc.get_traced_memory()[1]
+    timed(one, nodes, dimension, rounds)
+    most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return 1e3 * fastest / rounds, peak / 1e6
+    return most / 1e6
 
 
 def built(nodes: int, dimension: int) -> Engine:

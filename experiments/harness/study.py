@@ -4,18 +4,26 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import Memory, Parallel, delayed
+from rich.console import Console
 from rich.progress import track
 
 from nodes.values import FloatArray
 
 ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "out" / "experiments"
+"""Where what was measured is kept."""
+RUN_THROUGH = (
+    *("topology", "nodes", "experiments/harness", "deploy/meshes"),
+    *("streams/mesh_file", "streams/sources", "streams/local", "streams/tuning"),
+)
+"""Folders of the code that makes the numbers, and of the data that the clone itself has."""
 FEW = 3
 """Runs where it shall be quick."""
 
@@ -32,7 +40,7 @@ class Study:
     output: Path
     quick: bool = False
     workers: int = os.cpu_count() or 1
-    kept: Path = Path("out/experiments")
+    kept: Path = field(default_factory=lambda: KEPT)
 
     def repeated(
         self, measure: Measure, cases: Mapping[str, Mapping[str, Any]], runs: int
@@ -50,7 +58,17 @@ class Study:
             for seed in range(runs)
         ]
         pool = Parallel(n_jobs=self.workers, return_as="generator")
-        found = list(track(pool(jobs), total=len(jobs), description=measure.__module__, transient=True))
+        console = Console(stderr=True)
+        found = list(
+            track(
+                pool(jobs),
+                total=len(jobs),
+                description=measure.__module__,
+                transient=True,
+                console=console,
+                disable=not console.is_terminal,
+            )
+        )
         return {
             label: _stacked(found[number * runs : (number + 1) * runs]) for number, label in enumerate(cases)
         }
@@ -66,11 +84,9 @@ def _stacked(found: list[Measured]) -> Measured:
 
 @cache
 def _version(file: str) -> str:
-    """Return a digest of all code that a run goes through."""
-    names = ("topology", "nodes", "streams/tuning", "experiments/harness")
-    folders = [ROOT / name for name in names]
-    files = [Path(file), *sorted(path for folder in folders for path in folder.rglob("*.py"))]
+    """Return a digest of all code and data of the clone that a run goes through, and of numpy's version."""
+    parts = [path for name in RUN_THROUGH for path in (ROOT / name).rglob("*") if path.is_file()]
     digest = hashlib.sha256(np.__version__.encode())
-    for path in files:
+    for path in [Path(file), *sorted(path for path in parts if "__pycache__" not in path.parts)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -48,7 +48,12 @@ def run(
         raise UsageError(f"{name}: must be all or one of {', '.join(known)}")
     writable_folder(output)
     study = _module("experiments.harness.study").Study(output, quick, workers or os.cpu_count() or 1)
-    for chosen in known if name == "all" else (name,):
+    writable_folder(study.kept)
+    wanted = list(known) if name == "all" else [name]
+    if not quick:
+        needed = dict.fromkeys(data for chosen in wanted for data in known[chosen].data)
+        _module("experiments.harness.available").check_data(needed)
+    for chosen in wanted:
         typer.echo(f"{chosen}: {known[chosen].shows} ({known[chosen].source})")
         _module(known[chosen].module).main(study)
 

@@ -7,12 +7,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from nodes.losses import Hinge, Logistic, RangeLoss, Squared
 from nodes.sparse import dense
 from nodes.values import FloatArray
 from streams.commands.arguments import MeshArgument
 from streams.commands.usage import UsageError
-from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.node import FileSettings
 from streams.sources.opening import decoded
@@ -75,7 +73,11 @@ def tune(
     source = made_up_like(file, seed) if pilot is None else from_file(file, pilot)
     settings = file.mesh
     total = records or (settings.rounds or 1000) * settings.slots.size
-    trials = Trials(settings, source, total, runs, seed, labelled(source) if by_auc else None)
+    if total < settings.slots.size:
+        raise UsageError(
+            f"--records is {total}: must be at least {settings.slots.size}, a slot's size in {file.path}"
+        )
+    trials = Trials(settings, source, total, runs, seed, labelled(file, source) if by_auc else None)
     say(console, PUBLIC, "bold red")
     with progress_bar(MOST) as advance:
         tried = walk(Setting.of(settings), trials.loss, sizes=slot_size, report=advance)
@@ -84,34 +86,41 @@ def tune(
 
 def made_up_like(file: MeshFile, seed: int) -> Pilot:
     """Return a made-up pilot for the mesh's loss. Raises UsageError for a loss that has none."""
-    loss, dimension = build.loss(file.mesh), file.mesh.dimension
-    if isinstance(loss, RangeLoss) and dimension == 2:
+    loss, dimension = file.mesh.loss, file.mesh.dimension
+    if loss.name == "range" and dimension == 2:
         return MovingTargets()
-    if isinstance(loss, Hinge | Logistic):
+    if loss.signed:
         return made_up(dimension, "signs", seed)
-    if isinstance(loss, Squared):
+    if loss.name in {"squared", "absolute", "huber"}:
         return made_up(dimension, "numbers", seed)
-    raise UsageError(
-        f"--synthetic: there are no made-up records for loss {file.mesh.loss} in {dimension} dimensions"
-    )
+    raise UsageError(f"--synthetic: there are no made-up records for loss {loss} in {dimension} dimensions")
 
 
 def from_file(file: MeshFile, pilot: Path) -> Pilot:
-    """Return the records of a file, read as the first node here that has a file reads its own."""
+    """Return the records of a file, read as the first node here that has a file reads its own.
+
+    Raises UsageError for a node's own file: nothing may be tuned on the stream that is to be learnt from.
+    """
     if not pilot.is_file():
         raise UsageError(f"{pilot}: no such file: must be a file of public records")
+    for name, own in file.nodes.items():
+        path = Path(getattr(own.source, "path", None) or "-")
+        if path.exists() and pilot.samefile(path):
+            raise UsageError(f"{pilot}: is node {name}'s own source: must be another file, of public records")
     for name, own in file.nodes.items():
         if isinstance(own.source, FileSettings):
             settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
             rows, labels = decoded(file, settings, ("nodes", name, "source"))
             return Resampled(dense(rows), labels)
     raise UsageError(
-        f"{file.path}: no node here reads a file, whose schema would be the pilot's: use --synthetic"
+        f"{file.path}: no node here reads CSV or JSON lines, so the pilot has no schema: use --synthetic"
     )
 
 
-def labelled(pilot: Pilot) -> tuple[FloatArray, FloatArray]:
+def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
     """Return the pilot's rows and labels. Raises UsageError unless these are of two signs."""
+    if file.mesh.loss.decisions_per_feature > 1:
+        raise UsageError(f"--auc: is for losses of one score, not for {file.mesh.loss}")
     if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
         raise UsageError("--auc: the pilot must have labels of both signs")
     return pilot.features, pilot.labels

@@ -12,6 +12,9 @@ from nodes.values import FloatArray, Observations
 from streams.sources.localisation import NOISE, START, sensor, target_path
 from topology.keyed import generator
 
+MOST_NUMBERS = 10_000_000
+"""That made-up records hold, about: 80 MB."""
+
 
 class Pilot(Protocol):
     """Where the records of trials come from."""
@@ -38,8 +41,9 @@ class Resampled:
 def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Resampled:
     """Return records on the unit sphere, labelled by a hidden direction; `labels`: signs or numbers.
 
-    One label in ten is wrong (signs), or off by a tenth (numbers).
+    One label in ten is wrong (signs), or off by a tenth (numbers). Fewer records where they are long.
     """
+    records = min(records, max(1_000, MOST_NUMBERS // dimension))
     random = generator("made-up", seed)
     features = random.standard_normal((records, dimension))
     features /= np.sqrt((features * features).sum(-1, keepdims=True))

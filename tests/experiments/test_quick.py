@@ -1,12 +1,11 @@
-"""Every experiment runs, short, and writes its figures and their numbers; what was measured is kept."""
+"""Every experiment runs, short, and writes its figures and their numbers."""
 
 import csv
 
-import numpy as np
 import pytest
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.harness.study import Study
+from experiments.harness import data, dola, study, texts
 from tests.support.commands import Commands
 
 
@@ -16,11 +15,28 @@ def call(capsys):
     return Commands(capsys)
 
 
+@pytest.fixture
+def read(monkeypatch):
+    """The names of the sets that are read."""
+    names, load, read_texts = set(), dola.load, texts.texts
+    dola.records.cache_clear()
+
+    def spied(name, *, quick):
+        names.add(name)
+        return load(name, quick=quick)
+
+    monkeypatch.setattr(dola, "load", spied)
+    monkeypatch.setattr(texts, "texts", lambda *, quick: names.add("reuters") or read_texts(quick=quick))
+    return names
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_writes_figures_and_numbers(name, tmp_path, monkeypatch, call):
+def test_an_experiment_writes_figures_and_numbers_of_its_data(name, tmp_path, monkeypatch, call, read):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(study, "KEPT", tmp_path / "kept")
     done = call("experiment", "run", name, "--quick", "--workers", "1", "--output", "figures")
     assert done.code == 0, done.err
+    assert read == set(EXPERIMENTS[name].data)
     tables = list((tmp_path / "figures").glob("*.csv"))
     assert tables
     for table in tables:
@@ -32,34 +48,28 @@ def test_an_experiment_writes_figures_and_numbers(name, tmp_path, monkeypatch, c
         assert figure.with_suffix(".svg").stat().st_size > 1_000
 
 
-CALLS = []
-
-
-def shifted(seed, by):
-    """A measure that keeps count of its calls."""
-    CALLS.append(seed)
-    return {"value": np.array([seed + by], np.float64)}
-
-
-def test_runs_are_stacked_by_case_and_measured_once(tmp_path):
-    study = Study(tmp_path, workers=1, kept=tmp_path / "kept")
-    CALLS.clear()
-    for _ in range(2):
-        found = study.repeated(shifted, {"one": {"by": 1}, "ten": {"by": 10}}, 4)
-        values = {label: one["value"][:, 0].tolist() for label, one in found.items()}
-        assert values == {"one": [1, 2, 3, 4], "ten": [10, 11, 12, 13]}
-    assert CALLS == [0, 1, 2, 3] * 2
-
-
-def test_what_is_quick_is_few_runs(tmp_path):
-    study = Study(tmp_path, quick=True, workers=1, kept=tmp_path / "kept")
-    assert len(study.repeated(shifted, {"one": {"by": 1}}, 50)["one"]["value"]) == 3
-
-
 def test_a_name_that_is_not_known_is_refused(tmp_path, call):
     done = call("experiment", "run", "nothing", "--output", tmp_path)
     assert done.code == 2
     assert done.err.startswith("nothing: must be all or one of tracking-regret")
+
+
+@pytest.mark.parametrize(("name", "missing"), [("dola-sparse", "reuters"), ("all", "diabetes")])
+def test_data_that_is_missing_is_told_before_anything_is_measured(tmp_path, monkeypatch, call, name, missing):
+    monkeypatch.delenv(data.VARIABLE, raising=False)
+    monkeypatch.setattr(study, "KEPT", tmp_path / "kept")
+    done = call("experiment", "run", name, "--output", tmp_path / "figures")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"{missing}: set MIRRORMESH_DATA to a folder that holds ")
+    assert not list((tmp_path / "kept").iterdir())
+
+
+def test_a_place_for_what_is_kept_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, call):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(study, "KEPT", tmp_path / "file")
+    done = call("experiment", "run", "growth", "--quick", "--output", tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"{tmp_path}/file: is a file: must be a folder, or not there yet\n"
 
 
 def test_the_list_names_every_experiment_and_its_source(call):

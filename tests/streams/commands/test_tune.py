@@ -74,6 +74,49 @@ def test_a_pilot_that_is_not_there_or_not_like_the_nodes_is_refused(tmp_path, ca
     assert (made_up.code, "--synthetic" in made_up.err) == (2, True)
 
 
+def test_a_nodes_own_file_is_no_pilot(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    for own in (pilot.rename(tmp_path / "secret.csv"), tmp_path / "link.csv"):
+        if not own.exists():
+            own.symlink_to(tmp_path / "secret.csv")
+        done = call("tune", path, "--pilot", own, *TRIED)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"{own}: is node a's own source: must be another file, of public records\n"
+
+
+def test_records_that_fill_no_slot_are_refused(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    done = call("tune", path, "--pilot", pilot, "--records", 3)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"--records is 3: must be at least 4, a slot's size in {path}\n"
+
+
+@pytest.mark.parametrize(
+    ("loss", "more"),
+    [
+        *[(loss, {}) for loss in ("hinge", "logistic", "squared", "absolute", {"huber": 0.5})],
+        ("hinge", {"class_weights": [1, 3]}),
+    ],
+    ids=str,
+)
+def test_made_up_records_are_for_every_loss_of_signs_or_numbers(tmp_path, call, loss, more):
+    path = written(tmp_path, changed(loss=loss, **more) | {"nodes": {}})
+    done = call("tune", path, "--synthetic", "--records", 4, "--runs", 1)
+    assert done.code == 0, done.err
+    assert "For the mesh file:" in done.out
+
+
+def test_auc_is_of_one_score(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    tree = yaml.safe_load(path.read_text())
+    tree["mesh"] |= {"loss": {"softmax": 2}, "dimension": 4}
+    for own in tree["nodes"].values():
+        own["source"]["schema"]["label"] = {"column": "label", "classes": ["no", "yes"]}
+    done = call("tune", written(tmp_path, tree), "--pilot", pilot, "--auc", *TRIED)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "--auc: is for losses of one score, not for softmax (2 classes)\n"
+
+
 def test_a_loss_without_made_up_records_says_so(tmp_path, call):
     tree = changed(dimension=3) | {"nodes": {}}
     done = call("tune", written(tmp_path, tree), "--synthetic")

@@ -20,6 +20,8 @@ def test_made_up_rows_are_of_length_one_with_labels_of_the_kind():
     assert (signs.features**2).sum(-1) == pytest.approx(np.ones(2_000))
     assert set(np.unique(signs.labels)) == {-1.0, 1.0}
     assert np.unique(numbers.labels).size > 1_000
+    assert made_up(5, "signs", 1).features.shape == (20_000, 5)
+    assert made_up(12_000, "signs", 1, 1_500).features.shape == (1_000, 12_000)
     assert signs.features.tobytes() != made_up(5, "signs", 2, 2_000).features.tobytes()
 
 
