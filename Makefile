@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := topology nodes streams tests experiments grafana
 WORKERS ?= auto
 
-.PHONY: help demo test lint format bench bench-kafka bench-utility lock clean
+.PHONY: help demo test lint format bench bench-kafka bench-peers bench-utility lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -39,6 +39,17 @@ bench: .venv/installed  ## speed, as ratios in one run
 
 bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about four minutes
 	@$(BIN)/python -m tests.benchmarks.kafka
+
+out/peers/installed: tests/benchmarks/peers.txt | .venv/installed
+	@$(BIN)/python -m venv --clear out/peers
+	@echo "installing DISROPT and Open MPI into out/peers (once)"
+	@out/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --requirement tests/benchmarks/peers.txt \
+	  || { echo "bench-peers needs the packages of tests/benchmarks/peers.txt as wheels: see above"; exit 1; }
+	@touch $@
+
+bench-peers: out/peers/installed   ## the engine beside DISROPT, in an environment of its own; about two minutes
+	@$(BIN)/python -m tests.benchmarks.peers
 
 bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
 	@$(BIN)/mirrormesh experiment run utility --output experiments

@@ -15,7 +15,7 @@ from nodes.slots import Arrival, ClosedSlot, Slots
 from streams.data.counts import DataCounts
 from streams.data.replay import ReplaySlots
 from streams.sources.record import Decoder
-from streams.sources.slot_feed import observed
+from streams.sources.slot_feed import observed, slot_closed
 
 AHEAD = 256
 """Records that may wait while no slot is open: with more the loop is busy when the machine needs the time."""
@@ -147,9 +147,7 @@ class SlotCollector:
         if found is not None:
             observations = observed(found.values, self._decoder)
             self._counts.close(found, observations)
-            self._closed(
-                SlotClosed(found.round, Private(observations), found.position, Private(found.places))
-            )
+            self._closed(slot_closed(found, observations, self._decoder))
         with self._lock:
             woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken

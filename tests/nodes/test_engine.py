@@ -1,6 +1,7 @@
-"""The engine gives the releases of the mesh, bit for bit: every algorithm, mechanism, schedule, budget."""
+"""The engine gives the releases of the mesh, bit for bit: all that a mesh file offers."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,15 @@ from nodes.mixing import Mixing
 from nodes.privacy.simulated import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh_file import build
+from streams.mesh_file.settings.algorithm import (
+    AlgorithmSettings,
+    ConstraintSettings,
+    MirrorMapSettings,
+    StepSizeSettings,
+)
+from streams.mesh_file.settings.loss import LossSettings
+from streams.mesh_file.settings.privacy import PrivacySettings
+from streams.mesh_file.settings.topology import GraphSettings
 from tests.support.meshes import changed, loaded
 from topology.graphs import erdos_renyi, from_edges, star
 from topology.keyed import generator
@@ -42,13 +52,138 @@ CASES = {
     "directed": {"topology": {"graph": {"directed-edges": [["a", "b"], ["b", "c"], ["c", "d"], ["d", "a"]]}}},
     "switching": {"topology": {"graph": "complete", "switching": 0.5}},
     "cycle": {"topology": {"graph": None, "cycle": ["ring", {"matrix": MATRIX}, "star"]}},
+    "hinge": {"loss": "hinge", "slots": {"size": 2}, "topology": {"graph": {"grid": [2, 2]}}},
+    "logistic": {
+        "loss": "logistic",
+        "class_weights": [1, 5],
+        "algorithm": {"step_size": {"rule": "shifted-inverse", "a": 2, "b": 1}},
+    },
+    "squared": {
+        "loss": "squared",
+        "algorithm": {"constraint": {"linf-ball": 0.2}, "step_size": {"rule": "constant", "a": 0.5}},
+        "privacy": {"on": "parameters"},
+    },
+    "absolute": {"loss": "absolute", "algorithm": {"step_size": {"rule": "inverse", "a": 1}}},
+    "huber": {"loss": {"huber": 0.3}, "topology": {"graph": {"erdos-renyi": {"p": 0.5}}}},
+    "linear": {
+        "loss": "linear",
+        "algorithm": {"mirror_map": "entropy", "constraint": "simplex"},
+        "privacy": {"on": "parameters", "norm": "linf"},
+        "topology": {"graph": {"edges": [["a", "b"], ["b", "c"], ["c", "d"]]}},
+    },
+    "softmax": {"loss": {"softmax": 3}, "dimension": 6, "slots": {"size": 2}},
+    "own": {"loss": {"own": "tests.nodes.test_engine:Pinball"}},
+    "sparse-dola": {
+        "loss": "hinge",
+        "algorithm": {"name": "sparse-dola", "constraint": {"l2-ball": 1}, "lasso": 0.1},
+        "slots": {"size": 2},
+    },
+    "sparse-records": {
+        "loss": "logistic",
+        "records": "libsvm",
+        "algorithm": {"name": "sparse-dola", "constraint": {"l2-ball": 1}, "lasso": 0.1},
+        "slots": {"size": 2},
+    },
 }
 
 
+class Pinball:
+    """A loss of a user's own."""
+
+    def value(self, decision, observations):
+        rest = observations.labels - (decision[..., None, :] * observations.features).sum(-1)
+        return np.where(observations.present, np.maximum(0.9 * rest, -0.1 * rest), 0.0)
+
+    def gradients(self, decision, observations):
+        rest = observations.labels - (decision[..., None, :] * observations.features).sum(-1)
+        return (np.where(rest > 0, -0.9, 0.1) * observations.present)[..., None] * observations.features
+
+
+def names(settings):
+    """What may be chosen of a kind: maps, sets, losses, graphs."""
+    return {field.alias or name for name, field in settings.model_fields.items()}
+
+
+def words(annotation):
+    """The words of a `Literal`, wherever it stands in the annotation."""
+    return {annotation} if isinstance(annotation, str) else set().union(*map(words, get_args(annotation)))
+
+
+OFFERED = {
+    "algorithm": words(AlgorithmSettings.model_fields["name"].annotation),
+    "step size": words(StepSizeSettings.model_fields["rule"].annotation),
+    "mechanism": words(PrivacySettings.model_fields["mechanism"].annotation),
+    "on": words(PrivacySettings.model_fields["on"].annotation),
+    "norm": words(PrivacySettings.model_fields["norm"].annotation),
+    "calibration": words(PrivacySettings.model_fields["calibration"].annotation),
+    "map": names(MirrorMapSettings),
+    "set": names(ConstraintSettings),
+    "loss": names(LossSettings),
+    "graph": names(GraphSettings),
+}
+
+
+def chosen(mesh):
+    """What a mesh has of everything that is offered."""
+    algorithm, privacy, topology = mesh.algorithm, mesh.privacy, mesh.topology
+    graphs = topology.cycle or [topology.graph]
+    return {
+        "algorithm": {algorithm.name},
+        "step size": {algorithm.step_size.rule},
+        "mechanism": {privacy.mechanism},
+        "on": {privacy.on},
+        "norm": {privacy.norm},
+        "calibration": {privacy.calibration} - {None},
+        "map": {algorithm.mirror_map.name},
+        "set": {algorithm.constraint.name},
+        "loss": {mesh.loss.name},
+        "graph": {graph.name for graph in graphs},
+    }
+
+
+def test_everything_that_a_mesh_file_offers_is_in_some_case(tmp_path):
+    meshes = [meshed(tmp_path, changes).mesh for changes in CASES.values()]
+    for kind, offered in OFFERED.items():
+        assert offered, kind
+        assert set().union(*(chosen(mesh)[kind] for mesh in meshes)) == offered, kind
+
+
+def source(folder, name, kind, loss):
+    """A file of records for a node, one of which cannot be read, and how they are read."""
+    random, path = generator("records", name), folder / f"{name}.{kind}"
+    rows, labels = random.uniform(-1, 1, (30, 2)).round(3), random.integers(0, 3, 30)
+    rows[random.random((30, 2)) < 0.3] = 0.0
+    if kind == "libsvm":
+        lines = [
+            " ".join([str(label), *(f"{k + 1}:{v}" for k, v in enumerate(row) if v)])
+            for label, row in zip(labels, rows.tolist(), strict=True)
+        ]
+        lines[1] = "1 2:1 2:1"
+        path.write_text("\n".join(lines) + "\n")
+        return {"kind": kind, "path": path.name, "label": {"positive": [1, 2]}}
+    lines = [f"{row[0]},{row[1]},{label}" for label, row in zip(labels, rows.tolist(), strict=True)]
+    lines[1] = "0.5,none,1"
+    path.write_text("\n".join(["one,two,y", *lines]) + "\n")
+    label = {
+        "hinge": {"positive": [1, 2]},
+        "logistic": {"positive": [1, 2]},
+        "softmax": {"classes": [0, 1, 2]},
+    }
+    schema = {
+        "features": {column: {"bounds": [-1, 1]} for column in ("one", "two")},
+        "label": {"column": "y"} | label.get(loss, {}),
+    }
+    return {"kind": kind, "path": path.name, "schema": schema}
+
+
 def meshed(folder, changes):
-    """The mesh file of a case."""
+    """The mesh file of a case; `records`: the kind of file that is read where the loss is not of ranges."""
     algorithm = changes.get("algorithm", {})
-    tree = changed(**{key: value for key, value in changes.items() if key != "algorithm"})
+    tree = changed(**{key: value for key, value in changes.items() if key not in {"algorithm", "records"}})
+    loss = changes.get("loss", "range")
+    if loss != "range":
+        kind, word = changes.get("records", "csv"), loss if isinstance(loss, str) else next(iter(loss))
+        tree["nodes"] = {name: {"source": source(folder, name, kind, word)} for name in "abcd"}
     tree["mesh"]["algorithm"] |= algorithm
     tree["mesh"]["topology"] = {key: value for key, value in tree["mesh"]["topology"].items() if value}
     return loaded(folder, tree)

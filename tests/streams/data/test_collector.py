@@ -12,6 +12,8 @@ from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from nodes.slots import Arrival, CountSlots, TimeSlots
 from streams.data.collector import AHEAD, REFILL, SlotCollector
+from streams.mesh_file.settings.schema import SchemaSettings
+from streams.sources.decoder import SchemaDecoder, csv_fields
 from streams.sources.record import RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 
@@ -27,6 +29,17 @@ class Digits:
 
 def arrival(offset, timestamp=0.0, value=None, partition=0):
     return Arrival(partition, offset, timestamp, str(offset).encode() if value is None else value)
+
+
+def test_a_slot_says_the_truth_of_its_last_record():
+    closed = []
+    columns = {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u"]}
+    decoder = SchemaDecoder(SchemaSettings.model_validate(columns), csv_fields(("x", "y", "u")))
+    collector = SlotCollector(lambda: CountSlots(2), decoder, None, closed.append, lambda: None)
+    for offset, value in enumerate((b"1,2,3", b"1,2,4")):
+        collector.add(arrival(offset, value=value))
+    collector.open(OpenSlot(1, ()))
+    assert opened(closed[0].truth).tolist() == [4]
 
 
 def seen(slot):
