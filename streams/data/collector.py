@@ -39,8 +39,9 @@ class SlotCollector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots = ReplaySlots(slots)
+        self.by_count = self._slots.by_count
         self._decoder, self._closed, self._room, self._clock = decoder, closed, room, clock
-        self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
+        self._timeout = math.inf if timeout is None or not self.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
         self._deadline = math.inf
@@ -64,6 +65,12 @@ class SlotCollector:
     def unplaced(self) -> bool:
         """Whether the open slot waits to be told where the topic ends."""
         return self._unplaced
+
+    @property
+    def left(self) -> float:
+        """Seconds in which no slot closes empty: until `expire` is called next there is nothing for it."""
+        with self._lock:
+            return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
         """Take no record below these offsets; `lost` records should have been there, and are not."""

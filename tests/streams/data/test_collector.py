@@ -1,5 +1,6 @@
 """Records from one side, slots from the other: the slots of one process, however the two interleave."""
 
+import math
 import threading
 from queue import SimpleQueue
 
@@ -183,6 +184,20 @@ def test_a_slot_by_count_closes_empty_when_its_time_is_over_and_its_records_wait
     side.fill(1, 2)
     assert side.slots[1:] == [(2, [0.0, 1.0], ((0, 2),))]
     assert side.counts.empty_slots == 1
+
+
+def test_it_says_how_long_no_slot_closes_empty():
+    side = Side(timeout=5.0)
+    assert side.collector.left == 5  # none is open: one that is opened now has as long
+    side.collector.open(OpenSlot(1, ()))
+    side.now += 4
+    assert side.collector.left == 1
+    side.now += 4
+    assert side.collector.left == 0
+    side.collector.expire()
+    assert side.slots == [(1, [], ())]
+    assert side.collector.left == 5
+    assert Side(by_time(), timeout=5.0).collector.left == math.inf
 
 
 def test_without_a_timeout_a_slot_waits_for_ever_and_so_do_slots_by_time():
