@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from streams.auditing.releases import Source, Told
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
 from streams.kafka.logs import Logs
+from streams.kafka.reach import reached
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.topics import MeshTopics
@@ -33,7 +34,7 @@ def read_mesh(file: MeshFile) -> Read:
     topics, graph = MeshTopics(mesh.name, mesh.run), build.schedule(mesh, mesh.seed).graph
     sources: dict[str, Source] = {}
     told: list[Told] = []
-    with closing(Logs(file.mesh_broker)) as logs:
+    with closing(reached(file.mesh_broker)) as logs:
         reader = _Reader(logs)
         for name in graph.nodes:
             made = build.learner(mesh, name, build.sampler(mesh, name, mesh.seed))

@@ -6,6 +6,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from streams.kafka.connection import PATIENCE, consumer_settings
 from streams.kafka.errors import Denied, Unreachable, bus_error
+from streams.kafka.logs import Logs
 from streams.kafka.quiet import LOGGER
 from streams.mesh_file.settings.node import BrokerSettings
 
@@ -27,6 +28,12 @@ def reach(broker: BrokerSettings) -> str:
         raise Unreachable(f"{broker.servers}: the broker does not answer") from None
     finally:
         consumer.close()
+
+
+def reached(broker: BrokerSettings) -> Logs:
+    """Return the logs of a broker that answers. Raises Denied, Unreachable, as `reach`."""
+    reach(broker)
+    return Logs(broker)
 
 
 class Stopped(Protocol):

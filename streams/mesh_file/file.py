@@ -52,7 +52,10 @@ class MeshFile:
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
     def own(self, node: str) -> NodeSettings:
-        """Return the own part of a node. Raises MeshFileError where it is not here."""
+        """Return the own part of a node. Raises MeshFileError where it is not here, or is no node's."""
+        if node not in self.mesh.nodes:
+            allowed = f"is no node of the mesh: must be one of {', '.join(self.mesh.nodes)}"
+            raise self.refuse(("mesh", "nodes"), allowed, node)
         if node in self.elsewhere:
             raise self.refuse(
                 ("nodes", node), "no such file: must be here to run the node", self.elsewhere[node]

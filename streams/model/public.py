@@ -13,6 +13,7 @@ from nodes.values import Consensus, Decision, FloatArray
 from streams.bus import BusError
 from streams.codec import Expected, Refused, decode_plan, decode_release
 from streams.kafka.logs import Logs
+from streams.kafka.reach import reached
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.model.model import Model
@@ -40,7 +41,7 @@ def public_model(file: MeshFile) -> Model:
     algorithm = build.algorithm(mesh)
     nothing = _Sum(0, np.zeros(mesh.dimension))
     newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
-    with closing(Logs(file.mesh_broker)) as logs:
+    with closing(reached(file.mesh_broker)) as logs:
         plans = _plans(file, logs)
         members = next((plan.members for plan in reversed(plans.values()) if plan.members), ())
         for name in sorted(mesh.nodes):

@@ -9,6 +9,7 @@ from streams.codec import Refused, decode_heartbeat, decode_plan
 from streams.journal.file import JournalError
 from streams.journal.journal import JournalReader
 from streams.kafka.logs import Logs
+from streams.kafka.reach import reached
 from streams.mesh_file.file import MeshFile
 from streams.spending.account import Standing
 from streams.topics import MeshTopics
@@ -45,7 +46,7 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
     """
     mesh, digest = file.mesh, file.digest()
     topics = MeshTopics(mesh.name, mesh.run)
-    with closing(Logs(file.mesh_broker)) as logs:
+    with closing(reached(file.mesh_broker)) as logs:
         plans = []
         for stored in logs.read({topics.topology: logs.span(topics.topology)[0]})[topics.topology]:
             with suppress(Refused):

@@ -9,6 +9,7 @@ from rich.live import Live
 
 from streams.bus import BusError
 from streams.kafka.errors import Unreachable
+from streams.kafka.reach import reach
 from streams.live.stopping import Asked
 from streams.mesh_file.file import MeshFile
 from streams.terminal.report import say
@@ -25,6 +26,7 @@ LINES = 10.0
 
 def once(file: MeshFile, console: Console) -> None:
     """Print the mesh as it stands. Raises BusError, MeshFileError."""
+    reach(file.mesh_broker)
     with closing(News(file)) as news:
         watched = Watched(file.mesh)
         watched.take(news.ask())

@@ -126,6 +126,14 @@ def test_a_mistake_in_an_own_file_is_told_there(tmp_path):
     )
 
 
+def test_a_name_that_is_no_nodes_is_told_with_those_that_are(tmp_path):
+    file = load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"))
+    with pytest.raises(
+        MeshFileError, match=r'mesh\.nodes: "z": is no node of the mesh: must be one of a, b$'
+    ):
+        file.own("z")
+
+
 def test_brokers_come_from_the_environment_and_a_password_is_never_shown(tmp_path):
     write(tmp_path, b=OWN, schema=SCHEMA)
     file = load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {"HERE": "localhost", "SECRET": "s3cret"})
