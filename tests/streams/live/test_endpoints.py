@@ -1,0 +1,50 @@
+"""Where a node's owner is told that others can read what is private, and that nothing is served unasked."""
+
+import logging
+from contextlib import ExitStack
+from urllib.error import URLError
+
+import pytest
+
+from streams.live.endpoints import Endpoints
+from tests.support.brokers import free_port, free_ports
+from tests.support.metrics import metrics, scraped
+
+
+def served(shared, private):
+    """The text of each that was asked for."""
+    figures = metrics()
+    with ExitStack() as closing:
+        Endpoints(shared, private, logging.getLogger("mirrormesh.node.a"), closing).show(figures)
+        return [at and scraped("127.0.0.1", at[1]) for at in (shared, private)]
+
+
+def test_private_metrics_are_served_where_they_are_asked_for_and_nowhere_else(monkeypatch):
+    everyone, owner = served(*[("127.0.0.1", port) for port in free_ports(2)])
+    assert "mirrormesh_regret" in owner
+    assert "mirrormesh_regret" not in everyone
+    opened = []
+    monkeypatch.setattr("streams.live.endpoints.Endpoint", lambda *address: opened.append(address))
+    with ExitStack() as closing:
+        Endpoints(None, None, logging.getLogger("mirrormesh.node.a"), closing)
+    assert not opened
+
+
+def test_nothing_is_served_once_it_is_closed():
+    at = ("127.0.0.1", free_port())
+    served(None, at)
+    with pytest.raises(URLError):
+        scraped(*at)
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"),
+    [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True), ("", True)],  # noqa: S104 # it is the point
+)
+def test_private_metrics_that_others_reach_are_warned_of(caplog, host, warned):
+    port, other = free_ports(2)
+    with caplog.at_level(logging.INFO):
+        served(None, (host, port))
+        served((host, other), None)  # the shared ones are for all
+    said = [f"private metrics tell about the data, and {host}:{port} is open to others"]
+    assert [record.getMessage() for record in caplog.records] == said * warned
