@@ -7,10 +7,12 @@ are made up in the same shape. What is made up says nothing about the real set.
 import csv
 import gzip
 import os
+import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -21,6 +23,10 @@ from streams.commands.usage import UsageError
 VARIABLE = "MIRRORMESH_DATA"
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "meshes" / "adult"
 QUICK_ROWS = 4_000
+
+
+BROKEN = (ValueError, KeyError, EOFError, BadZipFile, zlib.error)
+"""What reading another file, or half of one, may raise beside OSError."""
 
 
 class Unavailable(UsageError):
@@ -69,6 +75,10 @@ def _load(name: str, root: str) -> Rows:
     except OSError as error:
         missing = error.filename or known.folder
         raise Unavailable(f"{name}: cannot read {missing}; it is from {known.source}") from None
+    except BROKEN:
+        raise Unavailable(
+            f"{name}: {Path(root) / known.folder} holds other files than those from {known.source}"
+        ) from None
     if (count, positive) != (known.rows, known.positive):
         raise Unavailable(
             f"{name}: {count} rows, {positive} of them positive: must be {known.rows} and {known.positive}, "
@@ -128,7 +138,7 @@ def _diabetes(folder: Path) -> tuple[Rows, int, int]:
 
 
 def _covertype(folder: Path) -> tuple[Rows, int, int]:
-    with np.load(folder / "covtype.npz") as file:
+    with (folder / "covtype.npz").open("rb") as opened, np.load(opened) as file:
         features, kinds = file["X"].astype(np.float64), file["y"]
     labels = np.where(kinds == 2, 1.0, -1.0)
     return Rows(scaled(features), labels), len(labels), int((labels > 0).sum())
