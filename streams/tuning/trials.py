@@ -71,7 +71,7 @@ class Trials:
     def loss(self, setting: Setting) -> float:
         """Return the mean loss over runs, rounds and nodes; infinite where the records fill no slot.
 
-        Infinite too for a setting that no mesh file may have: a round that costs more than the budget. In each
+        Infinite too for what no mesh file may say: a round that costs more than the budget. In each
         round decisions are scored before they are learnt from, as on a live mesh. With `labelled`: 1 - AUC of
         the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
         """
