@@ -5,10 +5,12 @@
 """
 
 import os
+import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -20,6 +22,10 @@ from streams.commands.usage import UsageError
 VARIABLE = "MIRRORMESH_DATA"
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"
 QUICK_ROWS = 4_000
+
+
+BROKEN = (ValueError, KeyError, EOFError, BadZipFile, zlib.error)
+"""What reading another file, or half of one, may raise beside OSError."""
 
 
 class Unavailable(UsageError):
@@ -63,6 +69,10 @@ def _load(name: str, root: str) -> Rows:
     except OSError as error:
         missing = error.filename or known.folder
         raise Unavailable(f"{name}: cannot read {missing}; it is from {known.source}") from None
+    except BROKEN:
+        raise Unavailable(
+            f"{name}: {Path(root) / known.folder} holds other files than those from {known.source}"
+        ) from None
     if (count, positive) != (known.rows, known.positive):
         raise Unavailable(
             f"{name}: {count} rows, {positive} of them positive: must be {known.rows} and {known.positive}, "

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.harness.data import VARIABLE, Unavailable
+from experiments.harness.data import BROKEN, VARIABLE, Unavailable
 from experiments.harness.dola import NOTHING, printed
 from experiments.harness.meshes import engine, settings
 from nodes.sparse import SparseRows
@@ -40,11 +40,13 @@ def _read(root: str) -> Texts:
     if not root:
         raise Unavailable(f"reuters: set {VARIABLE} to a folder that holds {FILE}, from {source}")
     try:
-        with np.load(Path(root) / FILE) as file:
+        with (Path(root) / FILE).open("rb") as opened, np.load(opened) as file:
             rows = SparseRows(file["indptr"], file["indices"], file["data"], int(file["shape"][1]))
             labels, split = file["y"].astype(np.float64), file["split"]
     except OSError as error:
         raise Unavailable(f"reuters: cannot read {error.filename or FILE}; it is from {source}") from None
+    except BROKEN:
+        raise Unavailable(f"reuters: {Path(root) / FILE} is another file than {source}") from None
     found = (int((split == 0).sum()), int((split == 1).sum()), int((labels > 0).sum()))
     if found != (TRAIN, TEST, POSITIVE):
         raise Unavailable(

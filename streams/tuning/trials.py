@@ -37,11 +37,15 @@ class Setting:
         return cls(mesh.privacy.gradient_bound, mesh.algorithm.step_size.a, mesh.slots.size)
 
     def applied(self, mesh: MeshSettings) -> MeshSettings:
-        """Return the mesh with this setting, its nodes alike, under simulated noise."""
+        """Return the mesh with this setting, its nodes alike, under simulated noise.
+
+        Raises ValueError where no mesh file may say so: a slot for noise on parameters is of one record.
+        """
         privacy = {"gradient_bound": self.gradient_bound, "noise": "simulated"}
         step_size = mesh.algorithm.step_size.model_copy(update={"a": self.step})
-        return mesh.model_copy(
-            update={
+        return MeshSettings.model_validate(
+            dict(mesh)
+            | {
                 "nodes": {name: PrivacyOverrides() for name in mesh.nodes},
                 "privacy": mesh.privacy.model_copy(update=privacy),
                 "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size}),
@@ -67,16 +71,19 @@ class Trials:
     def loss(self, setting: Setting) -> float:
         """Return the mean loss over runs, rounds and nodes; infinite where the records fill no slot.
 
-        In each round decisions are scored before they are learnt from, as on a live mesh. With `labelled`:
-        1 - AUC of the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
+        Infinite too for what no mesh file may say: a round that costs more than the budget. In each
+        round decisions are scored before they are learnt from, as on a live mesh. With `labelled`: 1 - AUC of
+        the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
         """
-        mesh = setting.applied(self.mesh)
-        rounds, nodes = self.records // setting.size, len(mesh.nodes)
+        rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
         if not rounds:
             return math.inf
-        schedule = Copies(build.schedule(mesh, self.seed), self.runs)
-        sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
-        engine = Engine(build.learner(mesh, min(mesh.nodes), sampler), schedule)
+        try:
+            engine = self._engine(setting)
+        except ValueError:
+            if setting == Setting.of(self.mesh):
+                raise
+            return math.inf
         slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
         if self.labelled is not None:
             (last,) = deque(engine.steps(slots), maxlen=1)
@@ -87,6 +94,12 @@ class Trials:
             for step, slot in zip(engine.steps(learnt), scored, strict=True)
         )
         return total / rounds if math.isfinite(total) else math.inf
+
+    def _engine(self, setting: Setting) -> Engine:
+        mesh = setting.applied(self.mesh)
+        schedule = Copies(build.schedule(mesh, self.seed), self.runs)
+        sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
+        return Engine(build.learner(mesh, min(mesh.nodes), sampler), schedule)
 
 
 @np.errstate(all="ignore")  # a step that is far too large

@@ -10,7 +10,7 @@ import pytest
 from experiments.harness import data, features
 from experiments.harness.data import SETS, Unavailable, load
 from experiments.harness.made_up import made_up, unit_ball
-from experiments.harness.texts import texts
+from experiments.harness.texts import FILE, texts
 
 REAL = os.environ.get(data.VARIABLE)
 
@@ -134,3 +134,20 @@ def test_the_unit_ball_is_filled_evenly():
     assert norms.max() <= 1.0
     # P(norm <= 0.9) = 0.9^10 = 0.3487, standard deviation 0.0075 over 4,000: five of them
     assert (norms <= 0.9).mean() == pytest.approx(0.9**10, abs=0.038)
+
+
+@pytest.mark.parametrize("name", [*SETS, "reuters"])
+@pytest.mark.parametrize("held", ["nothing", "text", "another", "half"])
+def test_a_file_that_is_another_or_broken_is_named(name, held, tmp_path, monkeypatch):
+    files = {"diabetes": "diabetes130/diabetic_data.csv.gz", "covertype": "covertype/covtype.npz"}
+    path = tmp_path / (FILE if name == "reuters" else files.get(name, "adult/adult_train.csv.gz"))
+    path.parent.mkdir()
+    if path.suffix == ".npz":
+        np.savez(path, a=np.arange(100.0))
+    else:
+        path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 1_000))
+    content = {"nothing": b"", "text": b"not it", "another": path.read_bytes()}
+    path.write_bytes(content.get(held, path.read_bytes()[:-20]))
+    monkeypatch.setenv(data.VARIABLE, str(tmp_path))
+    with pytest.raises(Unavailable, match=f"^{name}: .*{path.parent.name}.* (UCI|Reuters)"):
+        texts() if name == "reuters" else load(name)

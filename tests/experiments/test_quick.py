@@ -1,6 +1,7 @@
 """Every experiment runs, short, and writes its figures and their numbers."""
 
 import csv
+import sys
 
 import pytest
 
@@ -62,6 +63,17 @@ def test_data_that_is_missing_is_told_before_anything_is_measured(tmp_path, monk
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"{missing}: set MIRRORMESH_DATA to a folder that holds ")
     assert not list((tmp_path / "kept").iterdir())
+
+
+def test_without_a_clone_it_says_so(tmp_path, monkeypatch, call):
+    monkeypatch.setitem(sys.modules, "experiments.catalogue", None)
+    for arguments in (("list",), ("run", "growth", "--output", tmp_path / "figures")):
+        done = call("experiment", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(
+            "no experiments.catalogue here: experiments need a clone of the repository"
+        )
+    assert not (tmp_path / "figures").exists()
 
 
 def test_a_place_for_what_is_kept_that_cannot_be_written_to_is_named(tmp_path, monkeypatch, call):

@@ -106,6 +106,25 @@ def test_made_up_records_are_for_every_loss_of_signs_or_numbers(tmp_path, call, 
     assert "For the mesh file:" in done.out
 
 
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        {"privacy": {"budget": 3}},
+        {"privacy": {"on": "parameters", "norm": "l2"}},
+        {"algorithm": {"step_size": {"rule": "constant", "a": 1e308}}},
+    ],
+    ids=["a round above the budget", "slots for parameters", "a step above all"],
+)
+def test_what_no_mesh_file_may_say_is_not_proposed(tmp_path, call, mesh):
+    done = call("tune", written(tmp_path, changed(**mesh)), "--synthetic", "--slot-size", *TRIED)
+    assert done.code == 0, done.err
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    proposed = changed(**mesh)
+    for part, one in lines.items():
+        proposed["mesh"][part] |= one
+    load(written(tmp_path, proposed), {})
+
+
 def test_auc_is_of_one_score(tmp_path, call):
     path, pilot = adult(tmp_path)
     tree = yaml.safe_load(path.read_text())
