@@ -1,4 +1,4 @@
-"""Where records become slots: Faust's loop adds them, the machine's thread opens slots, a lock is between.
+"""Where records become slots: Faust's loop adds them, other threads open slots, a lock is between.
 
 A slot closes where its last condition comes true: in `open` if enough records wait, else in the loop.
 """

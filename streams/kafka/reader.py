@@ -26,7 +26,7 @@ RecordHandler = Callable[[str, int, bytes], None]
 class Reader:
     """Reads every topic of `offsets` from its offset on, until it is closed.
 
-    `record` and `failed` are called in the reader's thread: let them put what they get on a queue. `failed`
+    `record` and `failed` are called in the reader's thread: nothing is read while they work. `failed`
     takes (topic, error: OffsetOutOfRange, Denied or UnknownTopic), once: the topic yields nothing more until
     `move`; any other BusError ends the thread. An unreachable broker is no failure: reading goes on when it
     is back. `between` is done after each record, and at least every `POLL` seconds.

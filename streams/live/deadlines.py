@@ -19,7 +19,7 @@ AGAIN = 0.1
 
 
 class Deadlines:
-    """The deadline of the round at hand: one at a time. `passed` is done in the loop's thread."""
+    """The deadline of the round at hand: one at a time. `passed` is done in the loop's turn."""
 
     def __init__(
         self,

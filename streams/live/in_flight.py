@@ -1,8 +1,8 @@
-"""What was sent and is not acknowledged: counted without a lock, for one thread writes each number."""
+"""What was sent and is not acknowledged: counted without a lock: each number has one writer at a time."""
 
 
 class InFlight:
-    """One thread counts what it sends, another what the broker has."""
+    """The machine counts, in its turn, what it sends, the reader's thread what the broker has."""
 
     def __init__(self) -> None:
         self._sent = self._acknowledged = 0

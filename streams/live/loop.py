@@ -1,10 +1,16 @@
-"""One queue and its timers, worked off by one thread: what a machine's process does, it does here."""
+"""One queue and its timers, one action at a time: what a machine's process does, it does here.
+
+Two threads take turns: the one that runs the loop, and the broker's reader, which does itself what it has
+read. A hand-over would wake a thread for each record.
+"""
 
 import heapq
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from threading import Event, Lock, get_ident
 
 Action = Callable[[], None]
 
@@ -16,24 +22,39 @@ def _nothing() -> None:
 class Loop:
     """Does what was put, in order, one at a time, and `before` before each; `idle` when nothing waits.
 
-    `put` from any thread; all else from the one that runs.
+    `put`, `fail` and `stop` from any thread, `do` from one other than the one that runs; all else before
+    `run`, or as part of what is being done.
     """
 
     def __init__(self, before: Action = _nothing, idle: Action = _nothing) -> None:
         self._before, self._idle = before, idle
         self._queue: SimpleQueue[Action] = SimpleQueue()
+        self._following: deque[Action] = deque()  # put by what is being done
         self._timers: list[tuple[float, int, Action]] = []
         self._order = itertools.count()
-        self._running = True
+        self._turn = Lock()
+        self._working = self._runner = 0  # threads: whose turn it is, and the one that runs
+        self._begun, self._running = Event(), True
+        self._error: Exception | None = None
 
     def put(self, action: Action) -> None:
-        """Do `action` when those before it are done."""
-        self._queue.put(action)
+        """Do `action` when those before it are done; what is put by an action follows that one at once."""
+        if self._working == get_ident():
+            self._following.append(action)
+        else:
+            self._queue.put(action)
 
-    @property
-    def waiting(self) -> int:
-        """How many actions were put, and are not begun. From any thread."""
-        return self._queue.qsize()
+    def do(self, action: Action) -> None:
+        """Do `action` here and now: when `run` has begun, and what is being done is. Not after the end.
+
+        What it raises comes out of `run`.
+        """
+        self._begun.wait()
+        try:
+            self._take_turn(action)
+        except Exception as error:  # noqa: BLE001 # it is raised where it is awaited
+            self._error = error
+            self.stop()
 
     def fail(self, error: Exception) -> None:
         """Let `run` raise it, when what was put before is done. From any thread."""
@@ -45,7 +66,10 @@ class Loop:
 
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
-        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), action))
+        timer = (time.monotonic() + seconds, next(self._order), action)
+        heapq.heappush(self._timers, timer)
+        if self._timers[0] is timer and self._working != self._runner:
+            self._queue.put(_nothing)  # the one that runs sleeps until the timer that was first
 
     def every(self, seconds: float, action: Action) -> None:
         """Do `action` again and again, `seconds` apart; the first time after as many."""
@@ -59,24 +83,46 @@ class Loop:
     def stop(self) -> None:
         """Do nothing more after what is being done. From any thread."""
         self._running = False
-        self._queue.put(lambda: None)  # wakes it
+        self._begun.set()
+        self._queue.put(_nothing)  # wakes it
 
     def run(self) -> None:
         """Work until `stop`. What an action raises comes out here."""
+        self._runner = get_ident()
+        self._begun.set()
         while self._running:
-            if self._queue.empty():
-                self._idle()
             action = self._next()
-            if action is not None and self._running:
-                self._before()
-                action()
+            if action is not None:
+                self._take_turn(action)
+        if self._error is not None:
+            raise self._error
+
+    def _take_turn(self, action: Action) -> None:
+        with self._turn:
+            if not self._running:
+                return
+            self._working = get_ident()
+            try:
+                self._work(action)
+            except BaseException:
+                self._running = False
+                raise
+            finally:
+                self._working = 0
+
+    def _work(self, action: Action) -> None:
+        self._following.append(action)
+        while self._following and self._running:
+            self._before()
+            self._following.popleft()()
+        if self._running and self._queue.empty():
+            self._idle()
 
     def _next(self) -> Action | None:
-        if not self._timers:
-            return self._queue.get()
-        left = self._timers[0][0] - time.monotonic()
-        if left <= 0:
-            return heapq.heappop(self._timers)[2]
+        with self._turn:  # timers are set by what is done
+            left = self._timers[0][0] - time.monotonic() if self._timers else None
+            if left is not None and left <= 0:
+                return heapq.heappop(self._timers)[2]
         try:
             return self._queue.get(timeout=left)
         except Empty:

@@ -1,4 +1,4 @@
-"""One node on a broker: the machine's thread, and everything that it hears of the mesh."""
+"""One node on a broker: its machine, and everything that it hears of the mesh."""
 
 import time
 from collections.abc import Callable
@@ -20,18 +20,15 @@ from streams.live.start import MeshStart
 from streams.node_shell import Appended, NodeShell, Ports
 from streams.surroundings import Surroundings
 
-MOST_WAITING = 10_000
-"""Records that may wait for the machine."""
-
 
 class Watcher(Protocol):
-    """Who is told what the node does and hears, in the machine's thread: metrics, decisions, the log."""
+    """Who is told what the node does and hears, one thing at a time: metrics, decisions, the log."""
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""
 
     def began(self) -> None:
-        """Take note that something is taken from the queue."""
+        """Take note that something is begun."""
 
     def idle(self) -> None:
         """Take note that nothing waits in the queue."""
@@ -109,6 +106,7 @@ class LiveNode:
             self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])
             self._loop.run()
         finally:
+            self._loop.stop()  # the reader may wait for it to begin
             reader.close()
 
     @property
@@ -121,13 +119,11 @@ class LiveNode:
     def _read(self, topic: str, offset: int, value: bytes) -> None:
         source = self._sources.get(topic)
         if source is not None:
-            while self._loop.waiting > MOST_WAITING:  # a flood waits at the broker
-                time.sleep(0.01)
-            self._loop.put(partial(self._release_read, source, offset, value))
+            self._loop.do(partial(self._release_read, source, offset, value))
         elif topic == self._progress:
             self._own_beat_read(value)
         else:
-            self._loop.put(partial(self._shell.plan_read, offset, value))
+            self._loop.do(partial(self._shell.plan_read, offset, value))
 
     def _own_beat_read(self, value: bytes) -> None:
         """Keep the clock going; give way to a process of this node that has said hello after this one."""
@@ -146,7 +142,7 @@ class LiveNode:
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
 
-    # ------------------------------------------------------------------------ in the machine's thread
+    # ------------------------------------------------------------------- one at a time, as the loop's
 
     def _release_read(self, source: str, offset: int, value: bytes) -> None:
         self._watcher.received(source)

@@ -70,18 +70,19 @@ class LiveScheduler:
             self._leave_when_over()
             self._loop.run()
         finally:
+            self._loop.stop()  # the reader may wait for it to begin
             reader.close()
 
     def _read(self, topic: str, _: int, value: bytes) -> None:
-        """Put on the queue what was read; in the reader's thread."""
+        """Do what was read; in the reader's thread."""
         node = self._progress.get(topic)
         if node is not None:
-            self._loop.put(partial(self._shell.heartbeat_read, node, value))
+            self._loop.do(partial(self._shell.heartbeat_read, node, value))
         elif topic == self._topics.topology:
-            self._loop.put(partial(self._plan_read, value))
+            self._loop.do(partial(self._plan_read, value))
         elif value == self._boot:
             self._clock.beat()
-            self._loop.put(self._tick)
+            self._loop.do(self._tick)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))

@@ -1,4 +1,4 @@
-"""A node's two halves at work: the data stream in the main thread's loop, the machine in its own thread."""
+"""A node's two halves at work: the data stream in the main thread's loop, the machine's loop in a thread."""
 
 import asyncio
 from contextlib import suppress

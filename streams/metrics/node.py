@@ -62,7 +62,7 @@ class NodeMetrics:
         self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
-        """Take what the machine reports: its `Ports.report`, in its thread, as is all else but `sent`."""
+        """Take what the machine reports: its `Ports.report`, in its turn, as is all else but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)

@@ -32,7 +32,7 @@ class PrivateFigures:
     """The private figures of one node. `lag` and `counts` are asked at each scrape.
 
     A report comes between a round's journal and its release, and its loss and regret are arithmetic on
-    records: it is put aside until the machine's thread has nothing to do.
+    records: it is put aside until the machine has nothing to do.
     `truth`: whether the data says where the decisions should be.
     """
 

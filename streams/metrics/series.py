@@ -1,7 +1,7 @@
 """What a metric's series hold: plain numbers, which become samples at a scrape alone.
 
-No locks: each number is written by one thread, and a scrape, in a thread of its own, only reads. It finds a
-number as it was before a write or after it, and of two numbers one may be newer than the other.
+No locks: each number is written by one thread at a time, and a scrape, in a thread of its own, only reads. It
+finds a number as it was before a write or after it, and of two numbers one may be newer than the other.
 """
 
 from bisect import bisect_left

@@ -8,7 +8,7 @@ from streams.metrics.registry import PrivateRegistry, SharedRegistry
 
 
 class Timing:
-    """Told of each moment as it comes, in the machine's thread. Waiting for records tells about the data."""
+    """Told of each moment as it comes, in the machine's turn. Waiting for records tells about the data."""
 
     def __init__(
         self, shared: SharedRegistry, private: PrivateRegistry, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""One queue, its timers, one thread."""
+"""One queue, its timers, and the reader that takes its turn."""
 
 import threading
 
@@ -72,3 +72,106 @@ def test_it_is_idle_when_nothing_waits_and_only_then():
     loop.after(0.01, loop.stop)
     loop.run()
     assert done[:5] == ["before", "first", "before", "second", "idle"]
+
+
+# --------------------------------------------------------------------------- what another thread does itself
+
+
+def beside(work):
+    """A thread that does `work`."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_what_a_reader_does_is_done_in_its_own_thread_and_so_is_what_follows_from_it():
+    loop, done = Loop(), []
+
+    def read():
+        loop.put(follow)
+        done.append(("read", threading.current_thread()))
+
+    def follow():
+        done.append(("follow", threading.current_thread()))
+        loop.put(loop.stop)
+
+    reader = beside(lambda: loop.do(read))
+    loop.run()
+    reader.join()
+    assert done == [("read", reader), ("follow", reader)]
+
+
+def test_it_is_done_only_when_the_loop_has_begun_and_not_after_its_end():
+    loop, done = Loop(), []
+    reader = beside(lambda: [loop.do(lambda k=k: done.append(k)) for k in range(3)])
+    loop.stop()  # it never begins
+    reader.join(10.0)
+    assert not reader.is_alive()
+    assert done == []
+    loop = Loop()
+    loop.put(loop.stop)
+    loop.run()
+    loop.do(lambda: done.append("too late"))
+    assert done == []
+
+
+def test_what_it_raises_comes_out_of_run_and_nothing_more_is_done():
+    loop, done = Loop(), []
+
+    def fail():
+        loop.put(lambda: done.append("follows"))
+        raise ZeroDivisionError
+
+    def read():
+        loop.do(fail)
+        loop.do(lambda: done.append("read"))
+        loop.put(lambda: done.append("put"))
+
+    reader = beside(read)
+    with pytest.raises(ZeroDivisionError):
+        loop.run()
+    reader.join()
+    assert done == []
+
+
+def test_nothing_is_read_after_an_error_of_the_loop_itself():
+    loop, done = Loop(), []
+
+    def fail():
+        raise ZeroDivisionError
+
+    loop.put(fail)
+    with pytest.raises(ZeroDivisionError):
+        loop.run()
+    loop.do(lambda: done.append("read"))
+    assert done == []
+
+
+def test_one_thing_is_done_at_a_time():
+    loop, busy, done = Loop(), threading.Lock(), []
+
+    def work():
+        assert busy.acquire(blocking=False)
+        done.append(sum(range(200)))  # long enough to be interrupted now and then
+        busy.release()
+
+    readers = [beside(lambda: [loop.do(work) for _ in range(500)]) for _ in range(3)]
+    putter = beside(lambda: [loop.put(work) for _ in range(500)])
+
+    def end():
+        for thread in (*readers, putter):
+            thread.join()
+        loop.put(loop.stop)
+
+    waiting = beside(end)
+    loop.run()
+    waiting.join()
+    assert len(done) == 2_000
+
+
+def test_a_timer_that_a_reader_sets_wakes_the_loop():
+    loop = Loop()
+    loop.after(60.0, lambda: pytest.fail("the loop slept on"))
+    reader = beside(lambda: loop.do(lambda: loop.after(0.0, loop.stop)))
+    loop.run()
+    reader.join()
