@@ -27,11 +27,14 @@ from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
+from topology.keyed import generator
 
 ORDER = 0
 """The seed of the records' order."""
 HELD_OUT = 4
 """Every fourth record, in that order, where some are held out: three quarters train."""
+PUBLIC = 20
+"""Every twentieth of those is declared public: for tuning alone."""
 NOTHING = {"mechanism": "none", "norm": "l2", "gradient_bound": 1.0}
 TURNS = 300
 
@@ -40,20 +43,27 @@ TURNS = 300
 def records(data: str, *, quick: bool, held_out: bool = False) -> tuple[Rows, Rows]:
     """Return the records to learn from, in the order of all runs, and those held out (none unless asked).
 
-    `data`: a set of `experiments.harness.data`, `unit-ball`, or `like NAME`: made up in the shape of it.
+    `data`: a set of `experiments.harness.data`, `unit-ball`, `like NAME`: made up in the shape of it, or,
+    where some are held out, `public NAME`: of those that train every twentieth is declared public, and is
+    never among those of NAME; this pilot is drawn from them, as many, and scored on them.
     """
-    name, most = data.removeprefix("like "), QUICK_ROWS if quick else 100_000
+    name, most = data.rsplit(maxsplit=1)[-1], QUICK_ROWS if quick else 100_000
     if name == "unit-ball":
         rows = unit_ball(most, 10, 0 if name == data else 1)
-    elif name != data:
+    elif data.startswith("like "):
         rows = made_up(most, SETS[name].columns, SETS[name].share)
     else:
-        rows = load(data, quick=quick)
+        rows = load(name, quick=quick)
     features, labels = dealt(rows.features, rows.labels, 1, 1, ORDER)
-    ordered = Rows(features[:, 0, 0], labels[:, 0, 0])
-    out = np.arange(len(ordered.labels)) % HELD_OUT == 0
-    out &= held_out
-    return Rows(*(part[~out] for part in ordered)), Rows(*(part[out] for part in ordered))
+    places = np.arange(len(labels))
+    out, public = places[:0], places[:0]
+    if held_out:
+        out, train = places[::HELD_OUT], np.delete(places, slice(None, None, HELD_OUT))
+        public, places = train[::PUBLIC], np.delete(train, slice(None, None, PUBLIC))
+        if data.startswith("public "):
+            out, places = public, generator("public", 0).choice(public, len(places))
+    learnt, other = (Rows(features[part, 0, 0], labels[part, 0, 0]) for part in (places, out))
+    return learnt, other
 
 
 def learned(
@@ -76,8 +86,9 @@ def learned(
     `loss`: the mean of F's terms over all records so far, each at the decision of node 0 in its round (the
     paper's regret, of any one node, is that less the best). `apart`: sum_i ||w_i - mean||^2. With
     `whole`: `last`, `average`: F over all records at node 0's last decision, and at its decisions' average.
-    `accuracy`, `accuracy_average`: over the records held out, mean over nodes. `noise`: as `privacy` in a
-    mesh file, or {"as": "printed-laplace" or "printed-gaussian", "epsilon", "delta"}. Shapes (K,).
+    `accuracy`, `auc`: over the records held out, mean over nodes; `_average` of their averages.
+    `noise`: as `privacy` in a mesh file, or {"as": "printed-laplace" or "printed-gaussian", "epsilon",
+    "delta"}. Shapes (K,).
     """
     rows, other = records(data, quick=quick, held_out=held_out)
     rounds = checkpoints[-1] // batch

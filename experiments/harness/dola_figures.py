@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.harness.dola import NOTHING, best, learned
 from experiments.harness.figures import Curve, draw
-from experiments.harness.study import Measured, Study
+from experiments.harness.study import Measure, Measured, Study
 from nodes.values import FloatArray
 
 RUNS = 10
@@ -51,22 +51,11 @@ def printed(form: str, epsilon: float | None) -> Case:
     return {"noise": NOTHING if epsilon is None else own, "step": PRINTED_STEP}
 
 
-def tuned(
-    study: Study,
-    mechanisms: Sequence[Mapping[str, Any]],
-    *,
-    data: str = "diabetes",
-    batches: Sequence[int] = BATCHES,
-    steps: Sequence[float] = STEPS,
-    **shared: Any,
-) -> Case:
-    """Return the mechanism, slot size and step that lost least on rows made up in the shape of `data`.
-
-    One run each over the grid; no record of the set itself has a part in it.
-    """
-    if study.quick:
-        batches, steps = batches[:2], steps[3:4]
-    grid: dict[str, Case] = {
+def grid(
+    mechanisms: Sequence[Mapping[str, Any]], batches: Sequence[int], steps: Sequence[float]
+) -> dict[str, Case]:
+    """Return a case for each mechanism, slot size and a of the step a/sqrt(t)."""
+    return {
         f"{noise['mechanism']} {batch} {a}": {
             "noise": dict(noise),
             "step": {"rule": "inverse-sqrt", "a": a},
@@ -76,10 +65,32 @@ def tuned(
         for batch in batches
         for a in steps
     }
-    asked = {"checkpoints": [checkpoints(study)[-1]], "quick": study.quick} | shared
-    cases = {name: asked | case | {"data": f"like {data}"} for name, case in grid.items()}
-    found = study.repeated(learned, cases, 1)
-    return grid[min(found, key=lambda name: float(found[name]["loss"][0, -1]))]
+
+
+def chosen(
+    study: Study, measure: Measure, cases: Mapping[str, Case], shared: Case, *, by: str, runs: int = 1
+) -> Case:
+    """Return the case that ends best on a pilot: the least `loss`, or the most of another measure `by`."""
+    found = study.repeated(measure, {name: shared | case for name, case in cases.items()}, runs)
+    ends = {name: float(one[by][:, -1].mean()) for name, one in found.items()}
+    return cases[min(ends, key=ends.__getitem__) if by == "loss" else max(ends, key=ends.__getitem__)]
+
+
+def tuned(
+    study: Study,
+    mechanisms: Sequence[Mapping[str, Any]],
+    *,
+    data: str = "diabetes",
+    batches: Sequence[int] = BATCHES,
+    **shared: Any,
+) -> Case:
+    """Return the mechanism, slot size and step that lost least on rows made up in the shape of `data`.
+
+    One run each over the grid; no record of the set itself has a part in it.
+    """
+    cases = grid(mechanisms, batches[:2], STEPS[3:4]) if study.quick else grid(mechanisms, batches, STEPS)
+    asked = {"checkpoints": [checkpoints(study)[-1]], "quick": study.quick, "data": f"like {data}"}
+    return chosen(study, learned, cases, asked | shared, by="loss")
 
 
 def measured(
@@ -121,6 +132,11 @@ def sketch(
 
 
 def words(case: Case) -> list[object]:
-    """Return a tuned case as cells of a table: mechanism, bound, slot size, a of the step a/sqrt(t)."""
+    """Return a case as cells of a table: mechanism, bound (as printed: L), slot size, a of the step."""
     noise = case["noise"]
-    return [noise["mechanism"], noise["gradient_bound"], case.get("batch", 1), case["step"]["a"]]
+    return [
+        noise.get("as") or noise["mechanism"],
+        noise.get("gradient_bound", 1.0),
+        case.get("batch", 1),
+        case["step"]["a"],
+    ]

@@ -8,6 +8,7 @@ from experiments.harness.made_up import Rows
 from nodes.losses import Hinge
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
+from streams.local.scoring import auc
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Tally:
             scores["last"] = float(self._loss.value(decisions[0], self._all).mean())
             scores["average"] = float(self._loss.value(average[0], self._all).mean())
         if len(self._held_out.labels):
-            scores["accuracy"] = _accuracy(decisions, self._held_out)
-            scores["accuracy_average"] = _accuracy(average, self._held_out)
+            scores |= _classified(decisions, self._held_out, "")
+            scores |= _classified(average, self._held_out, "_average")
         return scores
 
 
@@ -66,6 +67,9 @@ def seen(rows: Rows, first: int, count: int) -> Observations:
     return Observations(rows.features[part], rows.labels[part], np.ones(count, np.bool_))
 
 
-def _accuracy(decisions: FloatArray, rows: Rows) -> float:
-    scores = rows.features @ decisions.T
-    return float((np.where(scores > 0.0, 1.0, -1.0) == rows.labels[:, None]).mean())
+def _classified(decisions: FloatArray, rows: Rows, suffix: str) -> dict[str, float]:
+    """Return accuracy and AUC, means over the decisions (N, d)."""
+    margins = decisions @ rows.features.T
+    accuracy = (np.where(margins > 0.0, 1.0, -1.0) == rows.labels).mean()
+    ranked = np.array([auc(one, rows.labels) for one in margins], np.float64).mean()
+    return {f"accuracy{suffix}": float(accuracy), f"auc{suffix}": float(ranked)}

@@ -1,41 +1,67 @@
-"""Long sparse rows: Reuters-21578, money-fx, and Sparse DOLA on them (Li et al. 2018, section 5)."""
+"""Long sparse rows: Reuters-21578, money-fx, or made up in its shape; Adult's rows beside it, d = 104."""
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.harness.data import BROKEN, VARIABLE, Unavailable
-from experiments.harness.dola import NOTHING, printed
-from experiments.harness.meshes import engine, settings
+from experiments.harness.dola import records
 from nodes.sparse import SparseRows
-from nodes.values import FloatArray, Observations
+from nodes.values import FloatArray
 from topology.keyed import generator
 
 FILE = "reuters21578/reuters_moneyfx.npz"
-TRAIN, TEST, POSITIVE = 7_770, 3_299, 717
-WORDS = 8_315
+TRAIN, TEST, POSITIVE, WORDS = 7_770, 3_299, 717, 8_315
+LENGTH, TOPIC = 43, 200
+"""Words of a text, and those that are the topic's own, where texts are made up."""
+COMMON = 1_000
 
 
 class Texts(NamedTuple):
-    """Rows of unit length, labels of +1 and -1, and how many of the rows are to learn from: the first."""
+    """Rows at most 1 long, labels of +1 and -1; which to learn from, in order, and which are held out."""
 
     rows: SparseRows
     labels: FloatArray
-    train: int
-
-
-def texts(*, quick: bool = False) -> Texts:
-    """Return the texts; `quick`: made up. Unavailable where the file is missing or another one."""
-    return _made_up(640, 256, 200) if quick else _read(os.environ.get(VARIABLE, ""))
+    order: NDArray[np.int64]
+    held_out: NDArray[np.int64]
 
 
 @cache
-def _read(root: str) -> Texts:
+def texts(data: str, *, quick: bool = False) -> Texts:
+    """Return reuters (`quick`: made up), `like reuters` (made up), or a set of `harness.dola.records`.
+
+    `reuters-common`: only the 1,000 words that are in most texts, taken from the texts as the papers take
+    what they scale by, outside every guarantee. Unavailable where the file is missing or another one. All
+    runs see one order.
+    """
+    seed = int(data.startswith("like "))
+    match data.removeprefix("like "):
+        case "reuters":
+            if quick:
+                rows, labels, train = _made_up(640, 256, 200, 10, 50, seed)
+            elif seed:
+                rows, labels, train = _made_up(TRAIN, TEST, WORDS, LENGTH, TOPIC, seed)
+            else:
+                rows, labels, train = _read(os.environ.get(VARIABLE, ""))
+            order = generator("order", 0).permutation(train)
+            return Texts(rows, labels, order, np.arange(train, len(labels)))
+        case "reuters-common":
+            found = texts(data.removesuffix("-common"), quick=quick)
+            return found._replace(rows=_common(found.rows))
+    learnt, held_out = records(data, quick=quick, held_out=True)
+    count = len(learnt.labels)
+    return Texts(
+        _stored(np.concatenate([learnt.features, held_out.features])),
+        np.concatenate([learnt.labels, held_out.labels]),
+        *np.split(np.arange(count + len(held_out.labels)), [count]),
+    )
+
+
+def _read(root: str) -> tuple[SparseRows, FloatArray, int]:
     source = "LASVM's data (Bottou): Reuters-21578, topic money-fx, for research use"
     if not root:
         raise Unavailable(f"reuters: set {VARIABLE} to a folder that holds {FILE}, from {source}")
@@ -52,95 +78,43 @@ def _read(root: str) -> Texts:
         raise Unavailable(
             f"reuters: {found} rows to learn from, held out, positive: another file than {source}"
         )
-    return Texts(rows, labels, TRAIN)
+    return rows, labels, TRAIN
 
 
-@cache
-def _made_up(train: int, test: int, words: int) -> Texts:
-    random = generator("texts", 0)
-    labels = np.where(random.random(train + test) < 0.1, 1.0, -1.0)
+def _made_up(
+    train: int, test: int, words: int, length: int, topic: int, seed: int
+) -> tuple[SparseRows, FloatArray, int]:
+    """Return texts of words drawn by Zipf's law, in one of 14 a third of them from the topic's own."""
+    random = generator("texts", seed)
+    labels = np.where(random.random(train + test) < 1 / 14, 1.0, -1.0)
+    shares = 1.0 / np.arange(1, words + 1)
+    among = np.cumsum(shares / shares.sum())
+    own = random.permutation(words)[:topic]
     rows = []
     for label in labels:
-        among = words // 4 if label > 0 else words
-        chosen = np.sort(random.choice(among, 10, replace=False))
-        rows.append((chosen, np.full(10, 10**-0.5)))
-    return Texts(SparseRows.of(rows, words), labels, train)
+        drawn = np.searchsorted(among, random.random(length)).astype(np.int64)
+        if label > 0:
+            drawn[: length // 3] = random.choice(own, length // 3)
+        chosen, counts = np.unique(np.minimum(drawn, words - 1), return_counts=True)
+        weights = (1.0 + np.log(counts)) * np.log1p(chosen)
+        rows.append((chosen, weights / max(float(np.sqrt((weights * weights).sum())), 1e-12)))
+    return SparseRows.of(rows, words), labels, train
 
 
-def learned(
-    seed: int,
-    *,
-    noise: Mapping[str, Any],
-    lasso: float,
-    step: Mapping[str, Any],
-    degree: float = 4.0,
-    nodes: int = 64,
-    batch: int = 1,
-    quick: bool = False,
-) -> dict[str, FloatArray]:
-    """Return `accuracy`, `auc` on the held-out texts and `zeros`, the share of zeros: nodes' means, (1,).
-
-    One pass of Sparse DOLA (Algorithm 3), each node's last decision. `noise` as for DOLA. The engine takes
-    dense rows of many nodes: those of one round at a time are laid out.
-    """
-    found = texts(quick=quick)
-    dimension = found.rows.dimension
-    mesh = settings(
-        nodes,
-        dimension,
-        algorithm={
-            "name": "sparse-dola",
-            "constraint": {"l2-ball": 1000},
-            "step_size": dict(step),
-            "lasso": lasso,
-        },
-        loss="hinge",
-        slots={"by": "count", "size": batch},
-        privacy=(NOTHING if "as" in noise else dict(noise)) | {"noise": "simulated"},
-        topology={"graph": {"erdos-renyi": {"mean_degree": degree}}},
-    )
-    rounds = found.train // (nodes * batch)
-    made = engine(mesh, seed)
-    if "as" in noise:
-        made = replace(made, learner=replace(made.learner, mechanism=printed(mesh, noise, rounds, seed)))
-    decision = np.zeros((nodes, dimension))
-    for taught in made.steps(_rounds(found, rounds, nodes, batch)):
-        decision = taught.decision
-    scores = _scores(found, decision)
-    labels = found.labels[found.train :]
-    right = np.where(scores > 0.0, 1.0, -1.0) == labels
-    return {
-        "accuracy": np.array([right.mean()]),
-        "auc": np.array([np.mean([_auc(row, labels) for row in scores])]),
-        "zeros": np.array([(decision == 0.0).mean()]),
-    }
+def _common(rows: SparseRows) -> SparseRows:
+    """Return the columns that are stored most often, at most COMMON of them."""
+    counts = np.bincount(rows.indices, minlength=rows.dimension)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:COMMON])
+    place = np.full(rows.dimension, -1)
+    place[kept] = np.arange(len(kept))
+    stays = place[rows.indices] >= 0
+    lengths = np.bincount(rows.rows[stays], minlength=rows.shape[0])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    return SparseRows(indptr, place[rows.indices[stays]], rows.values[stays], len(kept))
 
 
-def _rounds(found: Texts, rounds: int, nodes: int, batch: int) -> Iterator[Observations]:
-    """Yield a pass over the shuffled texts; all runs see one order."""
-    order = generator("order", 0).permutation(found.train)[: rounds * nodes * batch]
-    for chosen in order.reshape(rounds, nodes, batch):
-        features = np.zeros((nodes, batch, found.rows.dimension))
-        for place in np.ndindex(nodes, batch):
-            part = slice(*found.rows.indptr[chosen[place] : chosen[place] + 2])
-            features[place][found.rows.indices[part]] = found.rows.values[part]
-        yield Observations(features, found.labels[chosen], np.ones((nodes, batch), np.bool_))
-
-
-def _scores(found: Texts, decision: FloatArray) -> FloatArray:
-    """Return each node's scores of the held-out texts, shape (N, texts)."""
-    rows, first = found.rows, found.rows.indptr[found.train]
-    places = rows.rows[first:] - found.train
-    count = rows.shape[0] - found.train
-    return np.stack(
-        [np.bincount(places, one[rows.indices[first:]] * rows.values[first:], count) for one in decision]
-    )
-
-
-def _auc(scores: FloatArray, labels: FloatArray) -> float:
-    """Return the chance that a positive text scores above another; equal scores count half."""
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    below = np.cumsum(counts) - counts / 2
-    positive = labels > 0
-    count = int(positive.sum())
-    return float((below[places[positive]].sum() - count * count / 2) / (count * (len(labels) - count)))
+def _stored(features: FloatArray) -> SparseRows:
+    """Return dense rows (n, d) as sparse ones."""
+    rows, places = np.nonzero(features)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(features)))])
+    return SparseRows(indptr, places, features[rows, places], features.shape[1])

@@ -66,7 +66,7 @@ def test_a_set_that_is_missing_is_named_with_where_to_get_it(name, tmp_path, mon
 def test_texts_that_are_missing_are_named_with_where_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv(data.VARIABLE, str(tmp_path))
     with pytest.raises(Unavailable, match=r"reuters: cannot read .* LASVM"):
-        texts()
+        texts("reuters")
 
 
 def test_another_file_of_that_name_is_refused_with_its_counts(tmp_path, monkeypatch):

@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 
-from experiments.harness import dola, texts
+from experiments.harness import dola, sparse
+from experiments.harness import texts as texts_module
 from experiments.harness.dola import NOTHING, best, learned, records
-from experiments.harness.dola_figures import printed, pure, tuned
+from experiments.harness.dola_figures import chosen, printed, pure, tuned
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
 from experiments.harness.svm import RegularisedHinge, seen
+from experiments.harness.texts import COMMON, texts
 from nodes.constraints import L2Ball
 from nodes.hindsight import best_fixed_decision
 from nodes.values import Observations
-from topology.keyed import generator
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
 SHARED = {"data": "unit-ball", "quick": True, "nodes": 4, "noise": NOTHING, "step": STEP}
+
+
+def ends(seed, *, size, of):
+    """A measure whose last number is `size`, and whose first is the other way round."""
+    return {of: np.array([10.0 - size, size + 0.1 * seed])}
 
 
 def steps(nodes, rounds, batch):
@@ -71,15 +77,42 @@ def test_the_gradient_of_the_loss_is_its_slope():
     np.testing.assert_allclose(slope, (loss.gradients(w, seen) * move).sum(-1), atol=1e-12)
 
 
-def test_what_is_held_out_is_not_learnt_from():
-    rows, out = records("adult", quick=True, held_out=True)
-    assert len(out.labels) * 3 == len(rows.labels)
+def test_what_is_held_out_or_public_is_not_learnt_from():
     everything, nothing = records("adult", quick=True)
     assert len(nothing.labels) == 0
-    kept = np.ones(len(everything.labels), np.bool_)
-    kept[::4] = False
-    np.testing.assert_array_equal(rows.features, everything.features[kept])
-    np.testing.assert_array_equal(out.features, everything.features[~kept])
+    rows, out = records("adult", quick=True, held_out=True)
+    held_out = np.arange(len(everything.labels)) % 4 == 0
+    train = everything.features[~held_out]
+    public = np.arange(len(train)) % 20 == 0
+    np.testing.assert_array_equal(rows.features, train[~public])
+    np.testing.assert_array_equal(out.features, everything.features[held_out])
+    drawn, scored = records("public adult", quick=True, held_out=True)
+    np.testing.assert_array_equal(scored.features, train[public])
+    assert drawn.features.shape == rows.features.shape
+    assert {row.tobytes() for row in drawn.features} <= {row.tobytes() for row in train[public]}
+
+
+def test_accuracy_and_auc_are_those_of_the_last_decisions_on_what_is_held_out():
+    steep = {"rule": "inverse-sqrt", "a": 20.0}
+    shared = SHARED | {"data": "adult-binary", "held_out": True, "step": steep}
+    found = learned(0, checkpoints=[80], **shared)
+    rows, out = records("adult-binary", quick=True, held_out=True)
+    features, labels = rows.features[:320].reshape(80, 4, 1, -1), rows.labels[:320].reshape(80, 4, 1)
+    mesh = dola._mesh(4, features.shape[-1], 4.0, 1, 0.01, NOTHING, steep)
+    *_, last = [step.decision for step in engine(mesh, 0).steps(slots(features, labels))]
+    scores = [(out.features * decision).sum(-1) for decision in last]
+    right = [((one > 0) == (out.labels > 0)).mean() for one in scores]
+    assert (np.array(scores) > 0).any()  # else the accuracy says nothing
+    assert found["accuracy"][0] == pytest.approx(np.mean(right))
+    above = [one[out.labels > 0][:, None] > one[out.labels < 0] for one in scores]
+    assert found["auc"][0] == pytest.approx(np.mean(above), abs=1e-3)  # but for equal scores
+
+
+def test_the_pilot_chooses_the_least_loss_or_the_most_of_another_measure(tmp_path):
+    study = Study(tmp_path, workers=1, kept=tmp_path / "kept")
+    cases = {"a": {"size": 1.0}, "b": {"size": 3.0}, "c": {"size": 2.0}}
+    assert chosen(study, ends, cases, {"of": "loss"}, by="loss") == {"size": 1.0}
+    assert chosen(study, ends, cases, {"of": "auc"}, by="auc", runs=3) == {"size": 3.0}
 
 
 def test_too_few_records_are_said():
@@ -116,26 +149,46 @@ def test_the_pilot_of_made_up_data_is_on_other_records():
     assert (here.features != there.features).any()
 
 
-def test_the_auc_is_the_chance_of_the_right_order():
-    labels = np.array([1.0, -1, 1, -1])
-    assert texts._auc(np.array([0.9, 0.1, 0.4, 0.4]), labels) == 0.875
-    assert texts._auc(np.zeros(4), labels) == 0.5
-
-
 def test_sparse_texts_are_learnt_and_a_large_lasso_leaves_nothing():
-    shared = {"noise": NOTHING, "step": {"rule": "inverse-sqrt", "a": 10.0}, "nodes": 8, "quick": True}
-    found = texts.learned(0, lasso=0.0, **shared)
-    assert found["auc"] > 0.95
-    none = texts.learned(0, lasso=1e6, **shared)
+    step = {"rule": "inverse-sqrt", "a": 10.0}
+    shared = {"data": "reuters", "noise": NOTHING, "step": step, "nodes": 8, "quick": True}
+    found = sparse.learned(0, lasso=0.0, **shared)
+    assert found["auc"] > 0.8
+    none = sparse.learned(0, lasso=1e6, **shared)
     assert none["zeros"] == 1.0
     assert none["auc"] == 0.5
 
 
 def test_the_rounds_of_texts_hold_their_rows_and_labels():
-    found = texts.texts(quick=True)
-    rounds = list(texts._rounds(found, 5, 8, 4))
+    found = texts("reuters", quick=True)
+    rounds = list(sparse._rounds(found, 5, 8, 4))
     features = np.concatenate([one.features.reshape(32, -1) for one in rounds])
     labels = np.concatenate([one.labels.reshape(32) for one in rounds])
-    chosen = generator("order", 0).permutation(found.train)[:160]
-    np.testing.assert_array_equal(features, found.rows.dense()[chosen])
-    np.testing.assert_array_equal(labels, found.labels[chosen])
+    first = found.order[:160]
+    np.testing.assert_array_equal(features, found.rows.dense()[first])
+    np.testing.assert_array_equal(labels, found.labels[first])
+
+
+def test_texts_to_learn_from_and_held_out_are_all_and_the_pilot_is_others():
+    found, pilot = texts("reuters", quick=True), texts("like reuters", quick=True)
+    assert sorted([*found.order, *found.held_out]) == list(range(len(found.labels)))
+    assert found.rows.shape == pilot.rows.shape
+    assert (found.rows.dense() != pilot.rows.dense()).any()
+
+
+def test_the_commonest_words_are_kept(monkeypatch):
+    rows = texts("reuters", quick=True).rows
+    assert texts("reuters-common", quick=True).rows.dimension == min(rows.dimension, COMMON)
+    monkeypatch.setattr(texts_module, "COMMON", 20)
+    counts = np.array([(rows.indices == word).sum() for word in range(rows.dimension)])
+    kept = np.sort(np.argsort(-counts, kind="stable")[:20])
+    np.testing.assert_array_equal(texts_module._common(rows).dense(), rows.dense()[:, kept])
+
+
+def test_rows_of_a_set_are_the_same_stored_as_sparse_ones():
+    found = texts("adult-binary", quick=True)
+    rows, out = records("adult-binary", quick=True, held_out=True)
+    dense = found.rows.dense()
+    np.testing.assert_array_equal(dense[found.order], rows.features)
+    np.testing.assert_array_equal(dense[found.held_out], out.features)
+    np.testing.assert_array_equal(found.labels[found.held_out], out.labels)

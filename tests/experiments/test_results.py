@@ -1,0 +1,175 @@
+"""What the texts say of results is what the tables beside them hold, to the digits that are said."""
+
+import csv
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAID = (ROOT / "experiments" / "README.md").read_text() + (ROOT / "README.md").read_text()
+NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?")
+
+
+class Claim(NamedTuple):
+    """Words of a text, and the cells that their numbers are, in order."""
+
+    said: str
+    table: str
+    cells: list[tuple[dict[str, str], str]]
+
+
+def curves(said: str, table: str, *names: str, column: str = "mean") -> Claim:
+    """The last points of curves."""
+    return Claim(said, table, [({"curve": name}, column) for name in names])
+
+
+def rows(said: str, table: str, key: str, names: Iterable[str], *columns: str) -> Claim:
+    """Columns of the rows whose `key` is each of the names."""
+    return Claim(said, table, [({key: name}, column) for name in names for column in columns])
+
+
+def sparse(said: str, data: str, forms: Iterable[str], degree: str = "4") -> Claim:
+    """The AUC of 64 nodes without a lasso."""
+    where = {"data": data, "mean_degree": degree, "nodes": "64", "rho": "0"}
+    return Claim(said, "dola-sparse", [(where | {"form": form}, "auc") for form in forms])
+
+
+TEXTS = "reuters-common"
+EPSILONS = ("epsilon = 1", "epsilon = 0.1", "epsilon = 0.01")
+TARGETS = ("epsilon = 5", "epsilon = 1", "epsilon = 0.5")
+DEGREES = ("mean degree 2", "mean degree 4", "mean degree 8")
+BATCHES = ("h = 1", "h = 10", "h = 100")
+SETS = ("Diabetes", "Covertype", "Adult")
+MAPS = ("||x||^2", "x'Qx")
+
+
+def banded(name: str) -> list[str]:
+    return [f"{name}{suffix}" for suffix in ("", "_p10", "_p90")]
+
+
+CLAIMS = [
+    curves("0.78 without noise, 1.3, 7.1 and 10", "tracking-regret", "no privacy", *TARGETS),
+    curves("the curves are nearly the same (1.3, 7.2, 10)", "tracking-regret-made", *TARGETS),
+    curves("whole stream: 0.11, 0.22, 0.92", "tracking-regret-ours", *TARGETS),
+    curves("without privacy, 0.72", "tracking-regret-ours", "no privacy"),
+    curves("2.3 against 3.9", "tracking-maps", *MAPS),
+    curves("0.29 against 0.74", "tracking-maps-ours", *MAPS),
+    curves("no privacy 0.017", "dola-privacy-laplace", "no privacy"),
+    curves("0.026, 0.19, 0.66", "dola-privacy-laplace-ours", *EPSILONS),
+    curves("0.028, 0.11, 0.33", "dola-privacy-gaussian-ours", *EPSILONS),
+    curves("as printed 1.50, 1.52, 1.56 for", "dola-batches", *BATCHES),
+    curves("nodes 5,978, 5,919, 5,972 apart", "dola-apart", *BATCHES),
+    curves("Ours 0.88, 0.66, 0.83", "dola-batches-ours", *BATCHES),
+    curves("apart 1,728, 93, 1,238", "dola-apart-ours", *BATCHES),
+    curves("ours 0.44 and 0.48", "dola-variance-ours", "h = 1", "h = 5"),
+    curves("no privacy 0.025, 0.017, 0.013", "dola-topology-none", *DEGREES),
+    curves("1.35, 1.13, 0.98", "dola-topology-laplace", *DEGREES),
+    curves("1.04, 0.89, 0.83", "dola-topology-gaussian", *DEGREES),
+    curves("0.030, 0.026, 0.024", "dola-topology-laplace-ours", *DEGREES),
+    curves("0.040, 0.028, 0.023", "dola-topology-gaussian-ours", *DEGREES),
+    curves("no privacy 0.033, 0.031, 0.045", "dola-data-none", *SETS),
+    curves("1.41, 0.82, 1.04", "dola-data-laplace", *SETS),
+    curves("0.89, 0.25, 0.70", "dola-data-gaussian", *SETS),
+    curves("0.030, 0.166, 0.073", "dola-data-laplace-ours", *SETS),
+    curves("0.045, 0.130, 0.108", "dola-data-gaussian-ours", *SETS),
+    curves("0.0086 (0.0012)", "dola-average", "no privacy, average", "no privacy, last"),
+    curves("0.44 (0.49)", "dola-average", "as printed, average", "as printed, last"),
+    curves("0.0200 (0.0216)", "dola-average", "ours, average", "ours, last"),
+    curves("as printed 0.005, 0.81, 1.84, 1.88", "dola-synthetic-privacy", "no privacy", *EPSILONS),
+    curves("0.046, 0.31, 0.60", "dola-synthetic-privacy-ours", *EPSILONS),
+    curves("1.68, 1.67, 1.84", "dola-synthetic-nodes", "1 nodes", "4 nodes", "64 nodes"),
+    curves("0.71, 0.56, 0.31", "dola-synthetic-nodes-ours", "1 nodes", "4 nodes", "64 nodes"),
+    *(
+        Claim(
+            said,
+            "dola-accuracy",
+            [
+                ({"privacy": privacy, "nodes": nodes}, f"{form}_{measure}")
+                for nodes in ("1", "4", "64")
+                for measure in ("accuracy", "auc")
+            ],
+        )
+        for privacy, form, said in (
+            ("no privacy", "printed", "0.825 (0.866), 0.826 (0.866), 0.806 (0.866)"),
+            ("epsilon = 1", "printed", "0.549 (0.483), 0.498 (0.489), 0.493 (0.501)"),
+            ("epsilon = 1", "ours", "0.812 (0.843), 0.808 (0.837), 0.762 (0.766)"),
+            ("epsilon = 0.1", "ours", "0.767 (0.785), 0.755 (0.806), 0.714 (0.523)"),
+            ("epsilon = 0.01", "ours", "0.749 (0.589), 0.743 (0.567), 0.518 (0.508)"),
+        )
+    ),
+    sparse("0.856, as printed 0.495, ours 0.567", TEXTS, ("none", "printed", "ours")),
+    sparse("0.589 with", TEXTS, ("ours-delta",)),
+    sparse("0.859, 0.593, 0.775, 0.785", "adult-binary", ("none", "printed", "ours", "ours-delta")),
+    *(
+        sparse(said, TEXTS, ("ours",), degree)
+        for degree, said in (("2", "ours 0.539"), ("4", "ours 0.567"), ("8", "0.585"))
+    ),
+    rows("the larger class alone: 0.7495", "dola-accuracy", "nodes", ["1"], "majority"),
+    rows(
+        "epsilon 0.011, one of the first 0.000, a node's whole stream 0.30",
+        *("dola-privacy-true", "stated", ["1"]),
+        *("record_of_round_T", "record_of_round_1", "whole_stream_of_a_node"),
+    ),
+    *(
+        rows(said, "utility-income", "mechanism", [name], *banded("auc"), "accuracy")
+        for name, said in {
+            "none": "0.892 (0.891 to 0.894) | 0.844",
+            "laplace on parameters": "0.423 (0.297 to 0.530) | 0.478",
+            "laplace": "**0.867** (0.861 to 0.871) | 0.795",
+            "gaussian": "0.865 (0.857 to 0.872) | 0.825",
+            "l2-sphere": "0.752 (0.728 to 0.781) | 0.763",
+            "gaussian-bisr": "**0.878** (0.875 to 0.880) | 0.828",
+        }.items()
+    ),
+    *(
+        rows(said, "utility-tracking", "mechanism", [name], *banded("regret_500"), *banded("regret_5000"))
+        for name, said in {
+            "as printed": "6.0 (3.1 to 11) | 2.2 (1.2 to 3.9)",
+            "laplace on parameters": "0.71 (0.17 to 1.6) | 0.077 (0.023 to 0.14)",
+            "laplace": "0.61 (0.16 to 1.2) | 0.063 (0.019 to 0.13)",
+            "gaussian": "2.3 (0.47 to 4.8) | 0.28 (0.065 to 0.53)",
+            "l2-sphere": "0.25 (0.10 to 0.46) | **0.027** (0.012 to 0.047)",
+            "gaussian-bisr": "0.65 (0.43 to 0.89) | 0.074 (0.051 to 0.10)",
+        }.items()
+    ),
+    *(
+        rows(said, "income", "epsilon", [name], "auc_mean", "auc_lowest", "accuracy_mean")
+        for name, said in {
+            "none": "0.884 (0.882) | 0.835",
+            "10": "0.884 (0.881) | 0.836",
+            "1": "0.862 (0.856) | 0.824",
+            "0.3": "0.776 (0.749) | 0.767",
+        }.items()
+    ),
+]
+
+
+def cell(table: str, where: dict[str, str], column: str) -> float:
+    """The last cell of that column in the rows that are so."""
+    with (ROOT / "experiments" / f"{table}.csv").open() as file:
+        found = [row for row in csv.DictReader(file) if where.items() <= row.items()]
+    return float(found[-1][column])
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.table} {claim.said}")
+def test_a_text_says_what_the_table_holds(claim):
+    assert claim.said in SAID
+    said = NUMBER.findall(claim.said)
+    held = [cell(claim.table, where, column) for where, column in claim.cells]
+    assert len(said) == len(held)
+    for number, value in zip(said, held, strict=True):
+        digits = len(number.partition(".")[2])
+        assert abs(value - float(number.replace(",", ""))) <= 0.5 * 10**-digits + 1e-9, (number, value)
+
+
+def test_every_table_is_named_and_every_figure_is_there_twice():
+    """A name, or what it begins with: `dola-batches-ours` stands under `dola-batches`."""
+    named = set(re.findall(r"[`/(]([\w-]+)(?:\.png|\.csv)?[`)]", SAID))
+    for table in (ROOT / "experiments").glob("*.csv"):
+        name = table.stem
+        assert any(name == one or name.startswith(f"{one}-") for one in named), name
+        if table.read_text().startswith("curve,"):
+            assert all(table.with_suffix(kind).exists() for kind in (".png", ".svg")), name
