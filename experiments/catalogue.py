@@ -70,6 +70,6 @@ EXPERIMENTS = {
         "experiments.dola_sparse",
         "accuracy against sparsity, Sparse DOLA",
         "Li et al. 2018, figures 5a, 5b",
-        ("reuters",),
+        ("reuters", "adult-binary"),
     ),
 }

@@ -109,7 +109,14 @@ def test_every_file_that_is_linked_is_there():
             assert (ROOT / name).parent.joinpath(link).exists(), f"{name}: {link}"
 
 
-def test_every_folder_of_the_table_is_there():
-    folders = re.findall(r"^\| `([a-z/]+/)` \|", README, re.MULTILINE)
-    assert len(folders) >= 7
-    assert all((ROOT / folder).is_dir() for folder in folders)
+def test_every_folder_and_file_that_is_named_is_there():
+    tops = "topology|nodes|streams|deploy|grafana|experiments|tests"
+    named = set(re.findall(rf"(?<![\w/.-])(?:{tops})/[\w./-]*(?:/|\.\w+)", README))
+    assert len(named) > 40
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_section_is_in_the_contents_and_there():
+    sections = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    anchors = [re.sub(r"[^a-z -]", "", section.lower()).replace(" ", "-") for section in sections]
+    assert re.findall(r"\]\(#([a-z-]+)\)", README) == anchors[:-1]  # all but the licence

@@ -10,6 +10,6 @@ def check_data(names: Iterable[str]) -> None:
     """Read each set once; Unavailable, which names it and where it is from, where one is missing."""
     for name in names:
         if name == "reuters":
-            texts()
+            texts(name)
         else:
             load(name)

@@ -150,4 +150,4 @@ def test_a_file_that_is_another_or_broken_is_named(name, held, tmp_path, monkeyp
     path.write_bytes(content.get(held, path.read_bytes()[:-20]))
     monkeypatch.setenv(data.VARIABLE, str(tmp_path))
     with pytest.raises(Unavailable, match=f"^{name}: .*{path.parent.name}.* (UCI|Reuters)"):
-        texts() if name == "reuters" else load(name)
+        texts(name) if name == "reuters" else load(name)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from experiments.catalogue import EXPERIMENTS
-from experiments.harness import data, dola, study, texts
+from experiments.harness import data, dola, sparse, study
+from experiments.harness.texts import texts
 from tests.support.commands import Commands
 
 
@@ -19,15 +20,21 @@ def call(capsys):
 @pytest.fixture
 def read(monkeypatch):
     """The names of the sets that are read."""
-    names, load, read_texts = set(), dola.load, texts.texts
+    names, load, read = set(), dola.load, sparse.texts
     dola.records.cache_clear()
 
     def spied(name, *, quick):
         names.add(name)
         return load(name, quick=quick)
 
+    def spied_texts(name, *, quick):
+        if name.startswith("reuters"):
+            names.add("reuters")
+        return read(name, quick=quick)
+
+    texts.cache_clear()
     monkeypatch.setattr(dola, "load", spied)
-    monkeypatch.setattr(texts, "texts", lambda *, quick: names.add("reuters") or read_texts(quick=quick))
+    monkeypatch.setattr(sparse, "texts", spied_texts)
     return names
 
 
