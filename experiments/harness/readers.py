@@ -65,7 +65,7 @@ def diabetes_excerpt(folder: Path) -> Read:
 
 def covertype(folder: Path) -> Read:
     """Read all of Covertype."""
-    with np.load(folder / "covtype.npz") as file:
+    with (folder / "covtype.npz").open("rb") as opened, np.load(opened) as file:
         return _forest(file["X"].astype(np.float64), file["y"] == LODGEPOLE)
 
 
