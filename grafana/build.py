@@ -16,6 +16,8 @@ from grafana_foundation_sdk.models import common as models
 from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
     DataSourceRef,
+    DataTransformerConfig,
+    DynamicConfigValue,
     FieldColorModeId,
     GridPos,
     Threshold,
@@ -25,8 +27,9 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
     VariableSort,
 )
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from grafana.panels import Panel, Row
+from grafana.panels import TARGET, Panel, Row
 from streams.metrics.catalogue import PREFIX
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -93,6 +96,8 @@ def _panel(panel: Panel, number: int, place: GridPos) -> Any:
         made = made.min(panel.least)
     for letter, query in zip("ABCDEFG", panel.queries, strict=False):
         target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(letter)
+        if panel.kind == "map":
+            target = target.format(PromQueryFormat.TABLE)
         made = made.with_target(target.instant() if panel.kind == "stat" else target.range())
     return made
 
@@ -124,7 +129,18 @@ def _states(_: Panel) -> statetimeline.Panel:
 
 
 def _map(_: Panel) -> xychart.Panel:
-    return xychart.Panel().legend(_legend())
+    """Return a chart of tables: of a table for each node the first number is x, the second y."""
+    marked = [
+        DynamicConfigValue("color", {"mode": FieldColorModeId.FIXED, "fixedColor": "text"}),
+        DynamicConfigValue("custom.pointSize.fixed", 9),
+    ]
+    return (
+        xychart.Panel()
+        .legend(_legend())
+        .with_transformation(DataTransformerConfig("merge", options={}))
+        .with_transformation(DataTransformerConfig("partitionByValues", options={"fields": ["node"]}))
+        .override_by_regexp(f"/{TARGET}/", marked)
+    )
 
 
 def _legend() -> common.VizLegendOptions:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from grafana.ask import Prometheus, Series
-from grafana.panels import Panel
+from grafana.panels import TARGET, Panel
 
 GREY = "#5f6672"
 COLOURS = {"green": "#4f9d58", "orange": "#e08e2b", "red": "#c8453b", "blue": "#4a7fbf", "text": GREY}
@@ -113,7 +113,7 @@ def _states(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
 
 
 def _map(axes: Axes, _: Panel, found: list[list[Series]]) -> None:
-    """Draw each node's way in the plane; its last place is a dot."""
+    """Draw each node's way in the plane; its last place is a dot, and that of the target a cross."""
     across, up = (
         {one.labels["node"]: dict(zip(one.times, one.values, strict=True)) for one in series}
         for series in found
@@ -121,8 +121,11 @@ def _map(axes: Axes, _: Panel, found: list[list[Series]]) -> None:
     for node, places in across.items():
         both = [(x, up[node][time]) for time, x in places.items() if time in up.get(node, {})]
         if both:
-            (line,) = axes.plot(*zip(*both, strict=True), linewidth=0.5, alpha=0.6)
-            axes.plot(*both[-1], "o", markersize=4, color=line.get_color(), label=node)
+            is_target = node == TARGET
+            colour = "black" if is_target else None
+            (line,) = axes.plot(*zip(*both, strict=True), linewidth=0.5, alpha=0.6, color=colour)
+            mark, size = ("x", 7) if is_target else ("o", 4)
+            axes.plot(*both[-1], mark, markersize=size, color=line.get_color(), label=node, zorder=3)
     axes.legend(fontsize=6, frameon=False, ncols=2, handlelength=1)
     axes.grid(visible=True, alpha=0.25, linewidth=0.5)
     axes.tick_params(labelsize=6.5)

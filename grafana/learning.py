@@ -1,6 +1,6 @@
 """Dashboard `learning`: does it learn? Of private metrics, so for owners, on their own Prometheus."""
 
-from grafana.panels import BLUE, GREEN, GREY, ORANGE, RED, Panel, Query, Row, metric, quantile, rate
+from grafana.panels import BLUE, GREEN, GREY, ORANGE, RED, TARGET, Panel, Query, Row, metric, quantile, rate
 
 TITLE = "mirrormesh: learning"
 DESCRIPTION = (
@@ -8,6 +8,17 @@ DESCRIPTION = (
 )
 
 RIGHT = '{mesh="$mesh",node=~"$node",outcome="right"}'
+
+
+def _places(coordinate: int) -> Query:
+    """Return one coordinate of every place on the map; `> -Inf` leaves out what is not known (NaN)."""
+    chosen = f'{{mesh="$mesh",node=~"$node",coordinate="{coordinate}"}}'
+    decisions = f"sum by (node) ({metric('decision', chosen)})"
+    return Query(
+        f'{decisions} or label_replace(avg({metric("target", chosen)} > -Inf), "node", "{TARGET}", "", "")'
+    )
+
+
 REGRET = Row(
     "Regret",
     (
@@ -60,14 +71,23 @@ REGRET = Row(
         ),
         Panel(
             "Map",
-            "Where the nodes' decisions are in the plane of the first two coordinates.",
+            "Where the nodes' decisions are in the plane of the first two coordinates, and where the target "
+            "is, if the records say it.",
             "none",
-            (
-                Query(metric("decision", '{mesh="$mesh",node=~"$node",coordinate="0"}'), "{{node}} x"),
-                Query(metric("decision", '{mesh="$mesh",node=~"$node",coordinate="1"}'), "{{node}} y"),
-            ),
+            (_places(0), _places(1)),
             "map",
-            width=24,
+            width=12,
+            height=10,
+        ),
+        Panel(
+            "Tracking error",
+            "Distance from each node's decision to the target. Empty where the records do not say where "
+            "that is.",
+            "none",
+            (Query(metric("tracking_error")),),
+            width=12,
+            height=10,
+            least=0,
         ),
     ),
 )

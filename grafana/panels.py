@@ -15,6 +15,8 @@ GREEN, ORANGE, RED, BLUE, GREY = "green", "orange", "red", "blue", "text"
 Steps = tuple[tuple[float | None, str], ...]
 """(from, colour): the first from is None."""
 Kind = Literal["timeseries", "stat", "states", "map"]
+TARGET = "the target"
+"""What is on a map beside the nodes: no node can be called so."""
 
 
 @dataclass(frozen=True)

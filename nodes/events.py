@@ -47,13 +47,15 @@ class ReleaseArrived(NamedTuple):
 class SlotClosed(NamedTuple):
     """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start.
 
-    `places`: where each observation stands in the data topic.
+    `places`: where each observation stands in the data topic. `truth` (d,): what the decision should have
+    been, where the records say it; nothing is learnt from it.
     """
 
     round: int
     observations: Private[Observations]
     position: DataPosition
     places: Private[tuple[Place, ...]] = Private(())
+    truth: Private[FloatArray | None] = Private(None)
 
 
 class DeadlinePassed(NamedTuple):
@@ -181,7 +183,7 @@ class Scored(NamedTuple):
     """What the slot said of the decision (private): for the owner's own eyes.
 
     `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count
-    observations.
+    observations; `truth` is the slot's.
     """
 
     round: int
@@ -190,6 +192,7 @@ class Scored(NamedTuple):
     gradient: Private[FloatArray]
     clipped: Private[int]
     broken: Private[int]
+    truth: Private[FloatArray | None] = Private(None)
 
 
 Report = Noticed | Evidence | Decided | Foreseen | Stepped | Scored

@@ -49,7 +49,8 @@ class JournalRecord(NamedTuple):
     distrusted : tuple of (source, instance)
         Those who have sent two values for a round.
     average : Average or None
-        Of the decisions that this journal's node has stepped from; None: of none yet.
+        Of the decisions that this journal's node has stepped from; None: of none yet. A journal keeps only
+        its newest record's.
     """
 
     round: int

@@ -33,11 +33,6 @@ class PlanBook:
         """Whether the newest plan ends the run."""
         return bool(self._plans) and self._plans[self.last_round][0].ended
 
-    def get(self, round: int) -> Plan | None:
-        """Return the plan of that round, if it is known."""
-        found = self._plans.get(round)
-        return found[0] if found else None
-
     def offset(self, round: int) -> int:
         """Return the offset of that round's plan on the topology."""
         return self._plans[round][1]

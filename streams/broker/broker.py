@@ -11,13 +11,14 @@ from streams.broker.errors import BrokerError, Misused
 from streams.broker.folder import Folder, Identity
 from streams.broker.jars import Say, find_jars
 from streams.broker.java import find_java
-from streams.broker.launch import last_lines, launch
+from streams.broker.launch import last_lines, launch, prepare
 from streams.broker.lock import is_held, take
 
 DEFAULT_PORT = 19_092
 _READY = b"Kafka Server started"
 _READY_WITHIN = 120.0
 _STOPPED_WITHIN = 30.0
+_NAMED_WITHIN = 5.0
 _PAUSE = 0.05
 
 
@@ -69,20 +70,24 @@ def start(folder: Path, port: int | None = None, *, secure: bool = False, say: S
     lock = take(place.lock)
     if lock is None:
         return _refuse_other(_until_ready(place), port, secure=secure)
+    launched = False
     try:
-        place.forget_pid()
-        known = place.identity()
-        if known is not None and secure and not known.secure:
-            raise Misused(f"{place.path}: was made without security: --secure needs a new folder")
-        wanted = Identity(known.secure if known else secure, port or (known.port if known else DEFAULT_PORT))
-        java = find_java()
-        launch(place, wanted, java, find_jars(say), lock)
-    finally:
-        os.close(lock)
-    try:
+        try:
+            place.forget_pid()
+            known = place.identity()
+            if known is not None and secure and not known.secure:
+                raise Misused(f"{place.path}: was made without security: --secure needs a new folder")
+            last = known or Identity(secure, DEFAULT_PORT)
+            java, jars = find_java(), find_jars(say)
+            prepare(place, Identity(last.secure, port or last.port), java, jars)
+            launched = True
+            launch(place, java, jars, lock)
+        finally:
+            os.close(lock)
         return _until_ready(place)
     except BaseException:
-        _end(place)
+        if launched:
+            _end(place)
         raise
 
 
@@ -128,13 +133,23 @@ def _refuse_other(found: Broker, port: int | None, *, secure: bool) -> Broker:
     return found
 
 
+def _pid_soon(place: Folder) -> int | None:
+    """Return the process id of the broker that holds the lock: just launched, it is about to write it."""
+    end = time.monotonic() + _NAMED_WITHIN
+    while (pid := place.pid()) is None and is_held(place.lock) and time.monotonic() < end:
+        time.sleep(_PAUSE)
+    return pid
+
+
 def _end(place: Folder) -> bool:
     """Ask the broker to end, insist if it does not, and wait until it has."""
     if not is_held(place.lock):
         return False
     for asking in (signal.SIGTERM, signal.SIGKILL):
-        pid = place.pid()
+        pid = _pid_soon(place)
         if pid is None:
+            if not is_held(place.lock):
+                return True
             raise BrokerError(f"{place.path}: the broker is just being started: try again")
         with suppress(ProcessLookupError):
             os.kill(pid, asking)

@@ -87,18 +87,14 @@ class Folder:
         new.replace(self._identity)
 
     def pid(self) -> int | None:
-        """Return the process id last written, the running broker's if its lock is held."""
+        """Return the process id that a broker has written last, the running one's if its lock is held."""
         try:
             return int(self._pid.read_text("ascii"))
         except (FileNotFoundError, ValueError):  # being started, or being written
             return None
 
-    def write_pid(self, pid: int) -> None:
-        """Write the process id."""
-        self._pid.write_text(f"{pid}\n", "ascii")
-
     def forget_pid(self) -> None:
-        """Forget the process of the start before: until `write_pid` no broker of this folder is ready."""
+        """Forget the process of the start before: until the next one writes its own, none is ready."""
         self._pid.unlink(missing_ok=True)
 
     def put_log_away(self) -> None:

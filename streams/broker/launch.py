@@ -13,32 +13,33 @@ from streams.broker.folder import ADMIN, Folder, Identity, write_secret
 from streams.broker.java import kafka_command
 
 CONTROLLER = 1_000
-_SHELL = (
-    '"$@" >>broker.log 2>&1 & echo $!'  # sh ends at once: Java is nobody's child, and nobody waits for it
-)
+# the outer sh ends at once: Java is nobody's child, and nobody waits for it. It says itself who it is: who
+# starts it may be interrupted just then
+_SHELL = """/bin/sh -c 'echo $$ >broker.pid; exec "$@" >>broker.log 2>&1' sh "$@" &"""
 
 
-def launch(folder: Folder, identity: Identity, java: str, jars: Path, lock: int) -> None:
-    """Start Java in its own session; it inherits `lock`. Raises Misused (ports), BrokerError (formatting).
-
-    The broker is not ready yet when this returns.
-    """
+def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
+    """Make the folder ready for a start. Raises Misused (ports), BrokerError (formatting)."""
     for port in (identity.port, identity.port + CONTROLLER):
         _refuse_used(port)
     folder.put_log_away()
     _format_once(folder, identity, java, jars)
     folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
     folder.write_identity(identity)
-    started = subprocess.run(  # noqa: S603 # arguments of our own
+
+
+def launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
+    """Start Java in its own session; it inherits `lock`. It has no process id, and is not ready, at once."""
+    subprocess.run(  # noqa: S603 # arguments of our own
         ["/bin/sh", "-c", _SHELL, "sh", *kafka_command(java, jars, "kafka.Kafka", folder.settings.name)],
         cwd=folder.path,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         pass_fds=(lock,),
         start_new_session=True,
         check=True,
     )
-    folder.write_pid(int(started.stdout))
 
 
 def last_lines(log: Path) -> str:

@@ -9,7 +9,6 @@ plans that name a node: place in the table u32 (M,), count u64 (M,).
 import re
 from functools import lru_cache
 from struct import Struct
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,6 @@ from topology.plans import Member, Plan
 HEADER = Struct("<BB16sQQIIII")
 LONGEST = 2**24
 """16 MiB: a million edges."""
-Number = TypeVar("Number", np.int64, np.float64)
 _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
 
 

@@ -21,7 +21,9 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def _audit() -> None:
-    """Look for what breaks a mesh's promise: in its mechanisms, and in what it has released.
+    """Look for what breaks a mesh's promise of privacy.
+
+    In its mechanisms, and in what it has released.
 
     \b
     Examples:
@@ -51,10 +53,11 @@ def mechanism(
         float, typer.Option("--confidence", metavar="C", help="Of all bounds together, in (0, 1).")
     ] = 0.95,
 ) -> None:
-    """Try to refute a mesh's mechanisms: a lattice test, and a lower bound on epsilon from draws.
+    """Try to refute a mesh's mechanisms, by their draws.
 
-    Nothing is read but the mesh file; nodes with the same settings are audited once. A bound below the claim
-    proves nothing, and of sound mechanisms one audit in 20 may be above it at 0.95. Exit code 1: refuted.
+    A lattice test, and a lower bound on epsilon. Nothing is read but the mesh file; nodes with the same
+    settings are audited once. A bound below the claim proves nothing, and of sound mechanisms one audit in 20
+    may be above it at 0.95. Exit code 1: refuted.
 
     \b
     Examples:
@@ -80,11 +83,12 @@ def releases(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
 ) -> None:
-    """Look through all that a mesh has released, with the eyes of everybody on its broker.
+    """Look through all that a mesh has released.
 
-    Reads every edge, plan and heartbeat that is kept: second values of a round; rounds or instances that no
-    plan names; releases without noise where noise is due, and with noise where none may be drawn; simulated
-    noise; records that are none. Needs a user who may read all edges. Exit code 1: something is wrong.
+    With the eyes of everybody on its broker. Reads every edge, plan and heartbeat that is kept: second values
+    of a round; rounds or instances that no plan names; releases without noise where noise is due, and with
+    noise where none may be drawn; simulated noise; records that are none. Needs a user who may read all
+    edges. Exit code 1: something is wrong.
 
     \b
     Examples:

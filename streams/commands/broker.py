@@ -42,7 +42,7 @@ SecureOption = Annotated[
 
 @app.callback()
 def _broker() -> None:
-    """A Kafka broker for development on this machine: start it, stop it, see whether it runs.
+    """Start and stop a Kafka broker for development, here.
 
     It listens on 127.0.0.1 alone. Needs Java 17 or later, and Maven once, to fetch Kafka. A broker that is
     there already needs none of this: write its address into the mesh file.

@@ -33,10 +33,11 @@ def budget(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
 ) -> None:
-    """Say what nodes have spent of their privacy, what is left, and for how many rounds.
+    """Say what privacy nodes have spent, and what is left.
 
-    By the journal in --state where it has one: exact, and beside a running node. For others by what is public
-    on the mesh broker: at most that much, when the last heartbeat was sent. Writes nothing.
+    And for how many rounds that is. By the journal in --state where it has one: exact, and beside a running
+    node. For others by what is public on the mesh broker: at most that much, when the last heartbeat was
+    sent. Writes nothing.
 
     \b
     Examples:

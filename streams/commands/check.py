@@ -17,6 +17,7 @@ from streams.mesh_file.settings.node import (
 )
 from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
+from streams.sources.slot_feed import has_truth, truth
 from streams.terminal.wording import counted, headline, listed
 
 _LOOKED_AT = 100
@@ -91,6 +92,9 @@ def _look_at(file: MeshFile, name: str) -> None:
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", *_decoding(file.own(name))), allowed)
+    if has_truth(source.decoder) and all(truth((record.value,), source.decoder) is None for record in first):
+        allowed = f"reads no truth in the first {counted(len(first), 'record')}"
+        raise file.refuse(("nodes", name, "source", "schema", "truth"), allowed)
     if timed and all(record.timestamp is None for record in first):
         allowed = f"reads no time in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)

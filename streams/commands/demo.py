@@ -43,11 +43,12 @@ def demo(
     output: DemoOutputOption = None,
     plain: PlainOption = False,
 ) -> None:
-    """Six sensors track a moving target together; each keeps its distances to itself.
+    """Six sensors track a moving target together, privately.
 
-    Each sensor alone cannot tell where the target is. Together they can, though all that leaves a sensor is
-    noised: every measurement is protected with epsilon = 1. Then the same without privacy, and without
-    neighbours. The noise is the operating system's, so no two demos are the same.
+    Each keeps its distances to itself, and alone it cannot tell where the target is. Together they can,
+    though all that leaves a sensor is noised: every measurement is protected with epsilon = 1. Then the same
+    without privacy, and without neighbours. The noise is the operating system's, so no two demos are the
+    same.
 
     \b
     Examples:

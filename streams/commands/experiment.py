@@ -12,12 +12,30 @@ from rich.table import Table
 
 from streams.commands.usage import UsageError, writable_folder
 
-app = typer.Typer(help="Reproduce the papers' figures and tables; needs a clone of the repository.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _experiment() -> None:
+    """Reproduce the papers' figures and tables.
+
+    Needs a clone of the repository.
+
+    \b
+    Examples:
+      mirrormesh experiment list
+      mirrormesh experiment run all --quick --output /tmp/figures
+    """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
 @app.command(name="list")
 def list_experiments() -> None:
-    """List the experiments, and the figures that they are of."""
+    """List the experiments, and the figures that they are of.
+
+    \b
+    Example:
+      mirrormesh experiment list
+    """  # noqa: D301 # \b is click's mark: no new line breaks
     table = Table("name", "shows", "after", box=None)
     for name, experiment in _module("experiments.catalogue").EXPERIMENTS.items():
         table.add_row(name, experiment.shows, experiment.source)
@@ -33,7 +51,7 @@ def run(
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A few short runs, to see that it works.")] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes; all cores unless given.")
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; all cores unless given.")
     ] = None,
 ) -> None:
     """Measure and draw. What was measured before by the same code is not measured again.

@@ -51,11 +51,12 @@ def feed(
     timestamps: TimestampsOption = False,
     records: RecordsOption = None,
 ) -> None:
-    """Feed the records of a node's source to its data topic, each once and in order.
+    """Feed a node's source to its data topic, each record once.
 
-    Started again, after whatever end, it goes on after the last line that the topic holds: a record that is
-    fed twice would be learnt from twice. So a topic takes one source, from its first line on, standard input
-    included; shuffle and take of the mesh file hold. A generator gives what the mesh's rounds take.
+    They go in order. Started again, after whatever end, it goes on after the last line that the topic holds:
+    a that is fed twice would be learnt from twice. So a topic takes one source, from its first line on,
+    standard input included; shuffle and take of the mesh file hold. A generator gives what the mesh's rounds
+    take.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
     line and the reason, and an empty one keeps its place.

@@ -12,7 +12,7 @@ from streams.mesh_file.examples import about, data, examples
 TargetArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FILE]", help="The file to write: mesh.yaml, or the example's name.", show_default=False
+        metavar="FILE", help="The file to write: mesh.yaml, or the example's name.", show_default=False
     ),
 ]
 ExampleOption = Annotated[
@@ -24,9 +24,9 @@ ExampleOption = Annotated[
 
 
 def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
-    """Write a mesh file to start from, with a comment on every setting; or an example, with its data.
+    """Write a mesh file to start from, or an example with its data.
 
-    Both run as they are. A file that is there is never overwritten.
+    Both have a comment on every setting, and run as they are. A file that is there is never overwritten.
 
     \b
     Examples:

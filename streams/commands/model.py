@@ -30,11 +30,12 @@ def model(
     ] = None,
     node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Whose, with --state.")] = None,
 ) -> None:
-    """Take the model away: npz and JSON, either with all that predictions need, and the guarantee it carries.
+    """Take away what a mesh has learnt, as npz and JSON.
 
-    From the mesh broker, by a user who may read all edges: the mean of every member's newest release, and its
-    average over the rounds that the topics still hold. With --state and --node: a node's running average over
-    its whole run, from its journal, beside the running node.
+    Either file holds all that predictions need, and the guarantee that it carries. From the mesh broker, by a
+    user who may read all edges: the mean of every member's newest release, and its average over the rounds
+    that the topics still hold. With --state and --node: a node's running average over its whole run, from its
+    journal, beside the running node.
 
     \b
     Examples:

@@ -56,10 +56,10 @@ def node(
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
-    """Run one node: it reads its own data topic, learns with its neighbours, and never shows its records.
+    """Run one node: on its own data topic, with its neighbours.
 
-    Needs the topics (`mirrormesh provision`) and plans (`mirrormesh scheduler`). Killed and started again, it
-    goes on where its journal ends. SIGTERM ends it in order.
+    It never shows its records. Needs the topics (`mirrormesh provision`) and plans (`mirrormesh scheduler`).
+    Killed and started again, it goes on where its journal ends. SIGTERM ends it in order.
 
     \b
     Examples:

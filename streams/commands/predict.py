@@ -40,11 +40,12 @@ def predict(
         ),
     ] = None,
 ) -> None:
-    """Predict records that stand in a file like those of the mesh: a line of CSV each, with its line.
+    """Predict the records of a file: a line of CSV each.
 
-    A score (its sign is the class) for losses of two classes and of numbers, a distance for range, the class'
-    place and its name for softmax, what an own loss predicts. Where labels are there it says how right the
-    model is. A record that cannot be read has no prediction, and is named by its line's number alone.
+    The records look like those of the mesh; a prediction stands beside its record's line number. A score (its
+    sign is the class) for losses of two classes and of numbers, a distance for range, the class' place and
+    its name for softmax, what an own loss predicts. Where labels are there it says how right the model is. A
+    record that cannot be read has no prediction, and is named by its line's number alone.
 
     \b
     Examples:

@@ -15,10 +15,11 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Make nothing; say
 
 
 def provision(mesh: MeshArgument, *, dry_run: DryRunOption = False) -> None:
-    """Make the topics of a mesh on its brokers, or find that they are right. Twice is harmless.
+    """Make the topics of a mesh, or find that they are right.
 
-    On the mesh broker what the mesh shares; on the data broker of each node whose own part is here its own.
-    A topic that is there and differs is an error: nothing is altered, and nothing else is made.
+    Twice is harmless. On the mesh broker what the mesh shares; on the data broker of each node whose own part
+    is here its own. A topic that is there and differs is an error: nothing is altered, and nothing else is
+    made.
 
     \b
     Examples:

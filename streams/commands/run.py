@@ -52,10 +52,11 @@ def run(
     state: StateOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a mesh in this process: all its nodes and its scheduler, without a broker.
+    """Run a mesh in this process, without a broker.
 
-    Ends after the mesh file's rounds, or with the first source that ends, or with Ctrl-C: the first one lets
-    the rounds that are planned end, the second one does not. Either way, what there is is written.
+    All its nodes and its scheduler are here. Ends after the mesh file's rounds, or with the first source that
+    ends, or with Ctrl-C: the first one lets the rounds that are planned end, the second one does not. Either
+    way, what there is is written.
 
     \b
     Examples:

@@ -51,15 +51,18 @@ def tune(
     by_auc: Annotated[
         bool, typer.Option("--auc", help="Go by the last decisions' AUC on the pilot, not by mean loss.")
     ] = False,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Runs of each trial.")] = 4,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of pilot, noise and schedule.")] = 1,
+    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each trial.")] = 4,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Of pilot, noise and schedule.")
+    ] = 1,
 ) -> None:
-    """Propose gradient_bound and step size, from PUBLIC records or made-up ones.
+    """Propose gradient_bound and step size from public records.
 
-    Tries settings on the pilot, drawn with replacement to as many records as the mesh is to learn from, under
-    the mesh file's mechanism (simulated noise), and walks to less mean loss (or, with --auc, to a better
-    ranking) by factors of four, then of two, from what the mesh file says, until nothing near is better.
-    Prints what was tried and the lines to take over. Nothing of the nodes' own records is read.
+    The pilot must be PUBLIC records, or made-up ones: what is proposed tells about them. Tries settings on
+    the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh file's
+    mechanism (simulated noise), and walks to less mean loss (or, with --auc, to a better ranking) by factors
+    of four, then of two, from what the mesh file says, until nothing near is better. Prints what was tried
+    and the lines to take over. Nothing of the nodes' own records is read.
 
     \b
     Examples:

@@ -72,12 +72,13 @@ def up(
     prometheus_port: PrometheusOption = 9090,
     grafana_port: GrafanaOption = 3000,
 ) -> None:
-    """Run everything of a mesh on this machine: a broker if none answers, topics, scheduler, nodes, feeders.
+    """Run everything of a mesh on this machine, on Kafka.
 
-    Each is a process of its own, started again when it fails. Nodes whose own part is not here run with their
-    owners; a source without a path, or standard input, is fed by its owner. Ends with the run, or with
-    Ctrl-C, and so does everything that it has started. Killed outright, it leaves its broker alone running:
-    the next start takes it over, or: mirrormesh broker stop --folder DIR/broker
+    A broker if none answers, topics, scheduler, nodes, feeders. Each is a process of its own, started again
+    when it fails. Nodes whose own part is not here run with their owners; a source without a path, or
+    standard input, is fed by its owner. Ends with the run, or with Ctrl-C, and so does everything that it has
+    started. Killed outright, it leaves its broker alone running: the next start takes it over, or: mirrormesh
+    broker stop --folder DIR/broker
 
     With --observe everything of the mesh is scraped, private endpoints too: one party runs it all. What was
     seen is kept in DIR/observe. When the run is over, Prometheus and Grafana stay until Ctrl-C.

@@ -18,10 +18,11 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="One table, and end.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")] = False,
 ) -> None:
-    """Show a mesh that runs on a broker: its nodes by row, who hears whom, what is spent, who is missing.
+    """Show how a mesh goes that runs on a broker.
 
-    Reads the plans and heartbeats on the mesh broker, and nothing else; writes nothing. On a terminal it
-    draws one screen: h or ? for help, q or Ctrl-C to quit; anywhere else it prints a line every 10 s.
+    Its nodes by row, who hears whom, what is spent, who is missing. Reads the plans and heartbeats on the
+    mesh broker, and nothing else; writes nothing. On a terminal it draws one screen: h or ? for help, q or
+    Ctrl-C to quit; anywhere else it prints a line every 10 s.
 
     \b
     Examples:

@@ -15,7 +15,7 @@ from nodes.slots import Arrival, ClosedSlot, Slots
 from streams.data.counts import DataCounts
 from streams.data.replay import ReplaySlots
 from streams.sources.record import Decoder
-from streams.sources.slot_feed import observed
+from streams.sources.slot_feed import observed, slot_closed
 
 AHEAD = 256
 """Records that may wait while no slot is open: with more the loop is busy when the machine needs the time."""
@@ -39,8 +39,9 @@ class SlotCollector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots = ReplaySlots(slots)
+        self.by_count = self._slots.by_count
         self._decoder, self._closed, self._room, self._clock = decoder, closed, room, clock
-        self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
+        self._timeout = math.inf if timeout is None or not self.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
         self._deadline = math.inf
@@ -64,6 +65,12 @@ class SlotCollector:
     def unplaced(self) -> bool:
         """Whether the open slot waits to be told where the topic ends."""
         return self._unplaced
+
+    @property
+    def left(self) -> float:
+        """Seconds in which no slot closes empty: until `expire` is called next there is nothing for it."""
+        with self._lock:
+            return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
         """Take no record below these offsets; `lost` records should have been there, and are not."""
@@ -140,9 +147,7 @@ class SlotCollector:
         if found is not None:
             observations = observed(found.values, self._decoder)
             self._counts.close(found, observations)
-            self._closed(
-                SlotClosed(found.round, Private(observations), found.position, Private(found.places))
-            )
+            self._closed(slot_closed(found, observations, self._decoder))
         with self._lock:
             woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from streams.journal.rows import TABLE
+from streams.journal.rows import TABLES
 from streams.journal.secret import DRAWS_TABLE
 
-SCHEMA = 4
+SCHEMA = 5
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 
@@ -91,7 +91,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite itself rolls back where the disk is full
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
@@ -128,8 +129,8 @@ def _create(connection: sqlite3.Connection, life: Life) -> None:
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        connection.execute(f"CREATE TABLE records ({TABLE})")
-        connection.execute(f"CREATE TABLE {DRAWS_TABLE}")
+        for table in (*TABLES, DRAWS_TABLE):
+            connection.execute(f"CREATE TABLE {table}")
         connection.execute(
             "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT, place TEXT)"
         )

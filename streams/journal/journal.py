@@ -1,8 +1,8 @@
 """The journal of one node: what it has released, durable before anybody hears of it.
 
 One SQLite file a node (WAL, `synchronous=FULL`: an append that returned is on the disk), the last H rounds
-kept, and beside them what the mechanism must remember, secret. A lock file beside it turns a second process
-away; read-only readers get in at any time.
+kept, and beside them the newest running average, and what the mechanism must remember, secret. A lock file
+beside it turns a second process away; read-only readers get in at any time.
 """
 
 import sqlite3
@@ -25,14 +25,14 @@ from streams.journal.file import (
     read_life,
     transaction,
 )
-from streams.journal.rows import COLUMNS, WIDTH, Row, from_row, to_row
+from streams.journal.rows import KEPT, SELECT, Row, from_row, to_row
 from streams.journal.secret import SecretTable
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
-_INSERT = f"INSERT INTO records ({COLUMNS}) VALUES ({', '.join('?' * WIDTH)})"  # noqa: S608 # a constant of ours
-_LAST = f"SELECT {COLUMNS} FROM records ORDER BY round DESC LIMIT ?"  # noqa: S608 # a constant of ours
-_ONE = f"SELECT {COLUMNS} FROM records WHERE round = ?"  # noqa: S608 # a constant of ours
+_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
+_LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
+_ONE = f"{SELECT} WHERE round = ?"
 _FORGET = """
     DELETE FROM records WHERE round < (
         SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
@@ -65,7 +65,10 @@ class JournalReader:
         return last[0].charged if last else 0
 
     def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
-        """Return the last `limit` records (None: H), oldest first. Raises JournalError."""
+        """Return the last `limit` records (None: H), oldest first; the newest has its average.
+
+        Raises JournalError.
+        """
         with _explained(self._path):
             rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
             return tuple(from_row(row) for row in reversed(rows))
@@ -125,7 +128,7 @@ class Journal(JournalReader):
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
         """Keep `record`, and `secret` in place of the one before, both or neither: durable when this returns.
 
-        The same again is harmless.
+        The same again is harmless. Of the averages only the newest is kept.
 
         Raises JournalError if it is another value for a round that is kept, if its round is below the last
         and not kept any more, or if it could not be written.
@@ -135,12 +138,15 @@ class Journal(JournalReader):
             if record.round <= self._last:
                 self._check_known(row)
                 return
-            if secret is None and self._secret.empty:
-                self._connection.execute(_INSERT, row)
-            else:
-                with transaction(self._connection):
-                    self._connection.execute(_INSERT, row)
+            keeps_secret = secret is not None or not self._secret.empty
+            with transaction(self._connection):
+                self._connection.execute(_INSERT, row[:KEPT])
+                self._connection.execute("DELETE FROM average")
+                if record.average is not None:
+                    self._connection.execute("INSERT INTO average VALUES (?, ?, ?)", (row[0], *row[KEPT:]))
+                if keeps_secret:
                     self._secret.write(record.charged, secret)
+            if keeps_secret:
                 self._secret.cut_log()
             self._last = record.round
             self._kept += 1
@@ -151,6 +157,7 @@ class Journal(JournalReader):
         """Begin a new life without records: the old one is out of date, or another's. Raises JournalError."""
         with _explained(self._path), transaction(self._connection):
             self._connection.execute("DELETE FROM records")
+            self._connection.execute("DELETE FROM average")
             self._secret.write(0, None)
             place = place_of(self._path)
             self._connection.execute("UPDATE life SET instance = ?, place = ?", (instance, place))
@@ -167,7 +174,9 @@ class Journal(JournalReader):
             self._secret.cut_log()
 
     def _check_known(self, row: Row) -> None:
-        if self._connection.execute(_ONE, row[:1]).fetchone() != row:
+        known = self._connection.execute(_ONE, row[:1]).fetchone()
+        told = len(row) if row[0] == self._last else KEPT
+        if known is None or known[:told] != row[:told]:
             raise ValueError(
                 f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
             )

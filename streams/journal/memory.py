@@ -9,7 +9,7 @@ from streams.journal.rows import to_row
 
 
 class MemoryJournal:
-    """The last H + 1 rounds of one node's life, in memory: as `Journal`, and gone with the process."""
+    """The last H + 1 rounds of one node's life, the newest with its average: as `Journal`, in memory."""
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
@@ -32,9 +32,12 @@ class MemoryJournal:
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
         """Keep both; the same again is harmless. Raises JournalError for another value of a round."""
         if self._records and record.round <= self._records[-1].round:
-            if to_row(record) not in map(to_row, self._records):
+            known = record if record.round == self._records[-1].round else record._replace(average=None)
+            if to_row(known) not in map(to_row, self._records):
                 raise JournalError(f"round {record.round} is neither a new round, nor the same again")
             return
+        if self._records:
+            self._records[-1] = self._records[-1]._replace(average=None)
         self._records.append(record)
         self._secret = secret
 

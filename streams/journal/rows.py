@@ -1,4 +1,4 @@
-"""A journal record as a row of the table, and back."""
+"""A journal record as a row, and back. The running average stands in a table of its own: only the newest."""
 
 import json
 from typing import Any
@@ -9,15 +9,20 @@ from nodes.averages import Average
 from nodes.journal import GivenUp, JournalRecord
 from nodes.values import FloatArray, Release
 
-COLUMNS = "round, stepped, exact, charged, epsilon_spent, release, positions, averaged, average"
-WIDTH = 9
-TABLE = """
-    round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
-    epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL,
-    averaged INTEGER NOT NULL, average BLOB
+TABLES = (
+    """records (
+        round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
+        epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL)""",
+    "average (round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL)",
+)
+KEPT = 7
+"""The columns of `records`; those of `average` but for the round come after them in a row."""
+SELECT = """
+    SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
+    FROM records LEFT JOIN average USING (round)
 """
-Row = tuple[int, int, int, int, float, bytes, str, int, bytes | None]
-"""The columns: release and average as float64 little-endian, the positions and what was given up as JSON."""
+Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
+"""The columns: release and mean as float64 little-endian, the positions and what was given up as JSON."""
 
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -41,7 +46,7 @@ def to_row(record: JournalRecord) -> Row:
         record.epsilon_spent,
         _to_bytes(record.release),
         _to_json(positions),
-        0 if average is None else average.rounds,
+        None if average is None else average.rounds,
         None if average is None else _to_bytes(average.mean),
     )
 
@@ -70,7 +75,7 @@ def _from_row(row: Row) -> JournalRecord:
         given_up=tuple(GivenUp(*row) for row in given_up),
         corrected=_pairs(corrected),
         distrusted=_pairs(distrusted),
-        average=None if mean is None else Average(rounds, _from_bytes(mean)),
+        average=None if rounds is None or mean is None else Average(rounds, _from_bytes(mean)),
     )
 
 

@@ -115,7 +115,10 @@ class Logs:
         try:
             return self._consumer.list_topics(timeout=PATIENCE, **asked)
         except KafkaException as error:
-            raise bus_error(error.args[0], self._servers) from None
+            told = bus_error(error.args[0], self._servers)
+            if isinstance(told, Unreachable):  # the client's own words for it are for programmers
+                told = Unreachable(f"{self._servers}: the broker does not answer")
+            raise told from None
 
 
 def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:

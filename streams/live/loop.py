@@ -9,14 +9,18 @@ from queue import Empty, SimpleQueue
 Action = Callable[[], None]
 
 
+def _nothing() -> None:
+    pass
+
+
 class Loop:
-    """Does what was put, in order, one at a time, and `before` before each.
+    """Does what was put, in order, one at a time, and `before` before each; `idle` when nothing waits.
 
     `put` from any thread; all else from the one that runs.
     """
 
-    def __init__(self, before: Callable[[], None] | None = None) -> None:
-        self._before = before
+    def __init__(self, before: Action = _nothing, idle: Action = _nothing) -> None:
+        self._before, self._idle = before, idle
         self._queue: SimpleQueue[Action] = SimpleQueue()
         self._timers: list[tuple[float, int, Action]] = []
         self._order = itertools.count()
@@ -60,10 +64,11 @@ class Loop:
     def run(self) -> None:
         """Work until `stop`. What an action raises comes out here."""
         while self._running:
+            if self._queue.empty():
+                self._idle()
             action = self._next()
             if action is not None and self._running:
-                if self._before is not None:
-                    self._before()
+                self._before()
                 action()
 
     def _next(self) -> Action | None:

@@ -33,6 +33,9 @@ class Watcher(Protocol):
     def began(self) -> None:
         """Take note that something is taken from the queue."""
 
+    def idle(self) -> None:
+        """Take note that nothing waits in the queue."""
+
     def entered(self) -> None:
         """Take note that a round is entered."""
 
@@ -63,7 +66,7 @@ class LiveNode:
     ) -> None:
         self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
         self._name, self._topics = machine.identity.name, surroundings.topics
-        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic)
+        self._loop, self._clock = Loop(watcher.began, watcher.idle), FetchClock(time.monotonic)
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)

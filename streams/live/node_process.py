@@ -36,6 +36,7 @@ from streams.mesh_file.file import MeshFile
 from streams.mesh_file.promise import promise
 from streams.metrics.node import NodeMetrics
 from streams.sources.opening import decoder
+from streams.sources.slot_feed import has_truth
 
 
 class NodeProcess:
@@ -159,6 +160,7 @@ class NodeProcess:
             lag=lambda: data.lag,
             counts=lambda: data.counts,
             journal_bytes=lambda: journal.size,
+            truth=has_truth(self._decoder),
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)

@@ -102,6 +102,10 @@ def _schema_problems(
     schema, path = source.record, (*path, "schema")
     found += width_problems(file, path, mesh, schema.width)
     found += label_problems(file, (*path, "label"), mesh.loss, schema.label)
+    if schema.truth is not None and len(schema.truth) != mesh.dimension:
+        text = f"must be {mesh.dimension}, one for each coordinate of the decision"
+        named = f"names {len(schema.truth)} columns"
+        found.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
     if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found

@@ -124,6 +124,16 @@ class PrivateMetric(Enum):
     DECISION = Metric(
         "decision", "gauge", "", "The last decision, where it has few coordinates.", ("coordinate",)
     )
+    TARGET = Metric(
+        "target",
+        "gauge",
+        "",
+        "Where the last slot's records say that the decision should be; NaN: they do not say.",
+        ("coordinate",),
+    )
+    ERROR = Metric(
+        "tracking_error", "gauge", "", "||decision - target||_2 of the last round; NaN: not known."
+    )
     RECORDS = Metric("records_total", "counter", "records", "Records in the slots of rounds stepped.")
     MALFORMED = Metric(
         "malformed_records_total", "counter", "records", "Those of them that could not be decoded."

@@ -36,6 +36,8 @@ class NodeMetrics:
         What became of the records (DataStream.counts).
     journal_bytes : callable
         How large the journal is.
+    truth : bool
+        Whether the data says where the decisions should be.
     """
 
     def __init__(
@@ -50,16 +52,17 @@ class NodeMetrics:
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
+        truth: bool = False,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
         self.timing = Timing(self.shared, self.private)
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected)
-        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes)
+        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
-        """Take what the machine reports: its `Ports.report`, in its thread."""
+        """Take what the machine reports: its `Ports.report`, in its thread, as is all else but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)
@@ -72,12 +75,16 @@ class NodeMetrics:
             case Noticed():  # a second value, too: `Evidence` is the same once more
                 self._shared.noticed(report)
 
+    def idle(self) -> None:
+        """Do what a report has left for later: nobody waits now."""
+        self._private.catch_up()
+
     def missing(self) -> str | None:
         """Return what keeps the node from its rounds, or None."""
         return self._shared.missing()
 
     def sent(self, count: int = 1) -> None:
-        """Count releases that the broker has acknowledged, one for each edge. From any thread."""
+        """Count releases that the broker has acknowledged, one for each edge. From one thread at a time."""
         self._shared.sent(count)
 
     def received(self, source: str) -> None:

@@ -1,6 +1,7 @@
 """What a node shows its owner alone. The one module of metrics that looks into private values."""
 
 import math
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -23,9 +24,17 @@ from streams.metrics.registry import PrivateRegistry
 FEW = 8
 """Coordinates of a decision that are shown: more would be as many series."""
 
+MOST = 32
+"""Reports that wait to be worked out where the machine is never idle. They hold records, so they are few."""
+
 
 class PrivateFigures:
-    """The private figures of one node. `lag` and `counts` are asked at each scrape."""
+    """The private figures of one node. `lag` and `counts` are asked at each scrape.
+
+    A report comes between a round's journal and its release, and its loss and regret are arithmetic on
+    records: it is put aside until the machine's thread has nothing to do.
+    `truth`: whether the data says where the decisions should be.
+    """
 
     def __init__(
         self,
@@ -34,11 +43,15 @@ class PrivateFigures:
         lag: Callable[[], Private[int | None]],
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
+        *,
+        truth: bool,
     ) -> None:
         self._learner = learner
         self._regret = LocalRegret(learner.algorithm.constraint)
+        self._aside: deque[Scored] = deque()
         self._rounds, self._loss = 0, 0.0
         self._decision: FloatArray = learner.algorithm.start
+        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision, and where it should be
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
@@ -51,34 +64,59 @@ class PrivateFigures:
         registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
         for number in range(len(self._decision)) if len(self._decision) <= FEW else ():
             registry.gauge(PrivateMetric.DECISION, partial(self._coordinate, number), str(number))
+            if truth:
+                registry.gauge(PrivateMetric.TARGET, partial(self._target, number), str(number))
+        if truth:
+            registry.gauge(PrivateMetric.ERROR, self._tracking_error)
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
-        registry.totals(PrivateMetric.DROPPED, lambda: _dropped(disclosed_to_owner(counts())))
+        for reason in ("late", "overfull", "lost"):
+            registry.total(PrivateMetric.DROPPED, partial(_dropped, counts, reason), reason)
         registry.collected.register(_Process(registry.labels))
 
     def scored(self, report: Scored) -> None:
         """Take what a slot said of the decision."""
+        self._aside.append(report)
+        if len(self._aside) >= MOST:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Work out what was put aside."""
+        while self._aside:
+            self._count(self._aside.popleft())
+
+    def _count(self, report: Scored) -> None:
         self._regret.add(report.gradient, report.decision)
         self._rounds += 1
         self._decision = report.decision
+        target = disclosed_to_owner(report.truth)
+        self._tracked = None if target is None else (report.decision, target)
         self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, report.decision)))
         good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, report.decision)))
-        self._right.inc(good)
-        self._wrong.inc(bad)
+        self._right.total += good
+        self._wrong.total += bad
         present = disclosed_to_owner(report.observations).present
         if present.size:
-            self._records.inc(present.size)
-            self._malformed.inc(present.size - int(np.count_nonzero(present)))
+            self._records.total += present.size
+            self._malformed.total += present.size - int(np.count_nonzero(present))
         else:
-            self._empty.inc()
-        self._clipped.inc(disclosed_to_owner(report.clipped))
-        self._broken.inc(disclosed_to_owner(report.broken))
+            self._empty.total += 1
+        self._clipped.total += disclosed_to_owner(report.clipped)
+        self._broken.total += disclosed_to_owner(report.broken)
 
     def _value(self) -> float:
         return disclosed_to_owner(self._regret.value())
 
     def _coordinate(self, number: int) -> float:
         return float(self._decision[number])
+
+    def _target(self, number: int) -> float | None:
+        tracked = self._tracked
+        return None if tracked is None else float(tracked[1][number])
+
+    def _tracking_error(self) -> float | None:
+        tracked = self._tracked
+        return None if tracked is None else math.dist(*tracked)
 
     def _mean_loss(self, decision: Decision, observations: Observations) -> float:
         """Return the slot's loss over its fixed size; what is no number counts as 0."""
@@ -98,8 +136,9 @@ class PrivateFigures:
         return int((found & observations.present).sum()), int((~found & observations.present).sum())
 
 
-def _dropped(counts: DataCounts) -> dict[str, int]:
-    return {"late": counts.late, "overfull": counts.overfull, "lost": counts.lost}
+def _dropped(counts: Callable[[], Private[DataCounts]], reason: str) -> int:
+    found: int = getattr(disclosed_to_owner(counts()), reason)
+    return found
 
 
 class _Process(Collector):

@@ -23,4 +23,4 @@ class ProcessFigures:
 
     def refused(self, reason: str) -> None:
         """Count a peer's message that was refused."""
-        self._refused[reason].inc()
+        self._refused[reason].total += 1

@@ -37,7 +37,7 @@ class SchedulerMetrics:
 
     def published(self) -> None:
         """Count a plan that this scheduler has published."""
-        self._published.inc()
+        self._published.total += 1
 
     def planned(self, plan: Plan | None) -> None:
         """Take the last valid plan (SchedulerMachine.last)."""

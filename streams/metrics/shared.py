@@ -51,8 +51,13 @@ class SharedFigures:
         self._process = ProcessFigures(registry, connected, [reason.value for reason in Reason])
         self._sent = registry.counter(SharedMetric.SENT)
         self._received = {source: registry.counter(SharedMetric.RECEIVED, source) for source in sources}
+        of_a_source = {
+            (metric, source): registry.counter(metric, source)
+            for metric in dict.fromkeys(_OF_A_SOURCE.values())
+            for source in sources
+        }
         self._noticed = {
-            (notice, source): registry.counter(metric, source)
+            (notice, source): of_a_source[metric, source]
             for notice, metric in _OF_A_SOURCE.items()
             for source in sources
         }
@@ -77,7 +82,7 @@ class SharedFigures:
         """Count what the node has noticed."""
         counter = self._noticed.get((report.notice, report.source)) or self._own.get(report.notice)
         if counter is not None:
-            counter.inc()
+            counter.total += 1
 
     def decided(self, report: Decided) -> None:
         """Take a round's releases."""
@@ -87,18 +92,18 @@ class SharedFigures:
     def stepped(self, report: Stepped) -> None:
         """Take what a round has left behind."""
         now = time.time()
-        self._rounds.inc()
+        self._rounds.total += 1
         if self._stepped_at:
             self._interval.observe(max(0.0, now - self._stepped_at))
         self._record, self._stepped_at = report.record, now
 
     def sent(self, count: int) -> None:
         """Count releases that went out."""
-        self._sent.inc(count)
+        self._sent.total += count
 
     def received(self, source: str) -> None:
         """Count a release that came in."""
-        self._received[source].inc()
+        self._received[source].total += 1
 
     def refused(self, reason: Reason) -> None:
         """Count a peer's message that was refused."""

@@ -35,10 +35,10 @@ class Timing:
     def decided(self) -> None:
         """Its releases are."""
         self._decided = self._clock()
-        self._neighbours.inc(self._decided - self._entered)
+        self._neighbours.total += self._decided - self._entered
 
     def stepped(self) -> None:
         """The step is done, and durable."""
         self._step.observe(self._clock() - self._began)
-        self._data.inc(max(0.0, self._closed - self._decided))
-        self._plan.inc(max(0.0, self._began - max(self._decided, self._closed)))
+        self._data.total += max(0.0, self._closed - self._decided)
+        self._plan.total += max(0.0, self._began - max(self._decided, self._closed))

@@ -16,8 +16,13 @@ from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.node import FileSettings
 from streams.model.model import FORMAT, Model, ModelGuarantee
 
-_OF_ONE_PLACE = {"path", "take", "shuffle"}
-"""Of a source: where its records were, which is nobody's business."""
+_OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
+    "path": True,
+    "take": True,
+    "shuffle": True,
+    "record": {"truth"},
+}
+"""Of a source: where its records were, and what its owner alone compares with: nobody else's business."""
 
 
 def model_of(

@@ -55,6 +55,7 @@ class SchemaDecoder:
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._tail = [1.0] if schema.intercept else []
         self._norm, self._timestamp = schema.norm, schema.timestamp
+        self.truth_columns = schema.truth or ()
 
     def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
         """Return (features (d,), label), both finite; None for a record without them."""
@@ -75,6 +76,12 @@ class SchemaDecoder:
                 return None, label
             row += features
         return bounded(np.array(row + self._tail), self._norm), label
+
+    def truth(self, value: bytes) -> FloatArray | None:
+        """Return what the decision should be, (d,) and finite; None where the record does not say."""
+        fields = self._fields(value) if self.truth_columns else None
+        found = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
+        return None if None in found else np.array(found, dtype=np.float64)
 
     def timestamp(self, value: bytes) -> float | None:
         """Return the record's time in seconds since 1970; None where it has none that can be read."""

@@ -35,18 +35,22 @@ def sensor(number: int, sensors: int) -> tuple[float, float]:
     return CIRCLE * math.cos(angle), CIRCLE * math.sin(angle)
 
 
-def measurements(seed: int, number: int, position: tuple[float, float]) -> Iterator[bytes]:
+def measurements(
+    seed: int, number: int, position: tuple[float, float], *, truth: bool = False
+) -> Iterator[bytes]:
     """Yield one record a round without end: JSON with the sensor's `x`, `y` and the `distance` it measures.
 
-    A function of the seed, the sensor's number and its position alone.
+    With `truth` also where the target is: `target_x`, `target_y`. A function of the arguments alone.
     """
     x, y = position
-    template = f'{{"x": {x!r}, "y": {y!r}, "distance": %r}}'
+    template = f'{{"x": {x!r}, "y": {y!r}, "distance": %r'
     for index, block in enumerate(_path_blocks(seed)):
         offsets = block - np.array(position)
         errors = generator("localisation", seed, number, index).uniform(0.0, NOISE, len(block))
-        for distance in (np.sqrt((offsets * offsets).sum(-1)) + errors).tolist():
-            yield (template % distance).encode()
+        distances = (np.sqrt((offsets * offsets).sum(-1)) + errors).tolist()
+        for distance, at in zip(distances, block.tolist(), strict=True):
+            target = ', "target_x": {!r}, "target_y": {!r}'.format(*at) if truth else ""
+            yield f"{template % distance}{target}}}".encode()
 
 
 def _path_blocks(seed: int) -> Iterator[FloatArray]:

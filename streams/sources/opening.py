@@ -32,6 +32,7 @@ _MEASURED = SchemaSettings(
     features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},
     label=LabelSettings(column="distance"),
 )
+_TRACKED = _MEASURED.model_copy(update={"truth": ("target_x", "target_y")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,17 @@ def decoded(file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...]) ->
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
     number = list(mesh.nodes).index(node)
     position = settings.position or sensor(number, len(mesh.nodes))
-    found = measurements(seed, number, position)
-    decoder = SchemaDecoder(_MEASURED, json_fields)
+    found = measurements(seed, number, position, truth=settings.truth)
+    decoder = _measured(settings)
     slots = mesh.slots
     if isinstance(slots, TimeSlots):
         middles = (slots.start + (k + 0.5) * slots.period for k in range(1 << 62))
         return Source(map(RawRecord, found, middles), decoder)
     return Source(map(RawRecord, found), decoder)
+
+
+def _measured(settings: LocalisationSettings) -> SchemaDecoder:
+    return SchemaDecoder(_TRACKED if settings.truth else _MEASURED, json_fields)
 
 
 def decoder(file: MeshFile, node: str) -> Decoder:
@@ -107,7 +112,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     """
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):
-        return SchemaDecoder(_MEASURED, json_fields)
+        return _measured(settings)
     if isinstance(settings, OwnSourceSettings):
         return OwnDecoder(settings.name, node)
     if isinstance(settings, FileSettings):

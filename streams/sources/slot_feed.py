@@ -10,8 +10,9 @@ import numpy as np
 from nodes.events import OpenSlot, SlotClosed
 from nodes.journal import DataPosition
 from nodes.privacy.private import Private
-from nodes.slots import Arrival, Slots
-from nodes.values import Observations
+from nodes.slots import Arrival, ClosedSlot, Slots
+from nodes.values import FloatArray, Observations
+from streams.sources.decoder import SchemaDecoder
 from streams.sources.libsvm import LibsvmDecoder, sparse_observations
 from streams.sources.record import Decoder, RawRecord
 
@@ -79,13 +80,30 @@ class SlotFeed:
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
-        observations = Private(observed(closed.values, self._decoder))
-        return SlotClosed(closed.round, observations, closed.position, Private(closed.places))
+        return slot_closed(closed, observed(closed.values, self._decoder), self._decoder)
 
     def _offset(self, position: DataPosition | None) -> int:
         if position is None:
             return self._log.end
         return position[0][1] if position else 0
+
+
+def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
+    """Return the slot as the machine takes it: what its records say is private from here on."""
+    said = Private(truth(slot.values, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
+
+
+def has_truth(decoder: Decoder) -> bool:
+    """Whether records may say what the decision should be."""
+    return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
+
+
+def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
+    """Return the truth (d,) of the last record that says it, whether or not the rest of it can be decoded."""
+    if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
+        return None
+    return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:

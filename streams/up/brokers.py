@@ -1,7 +1,7 @@
 """The brokers that a mesh file names: used where they answer, else started, where they are to be here."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,8 +25,9 @@ def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing:
 
     Raises MeshFileError where none is named, Denied, Unreachable, BrokerError, Stopped.
     """
-    for broker, folder in _named(file, state):
+    for broker in named(file):
         port = startable(broker)
+        folder = state / ("broker" if broker == file.mesh_broker else f"broker-{port}")
         if port is None:
             _reach_elsewhere(broker)
             how = "used"
@@ -44,16 +45,10 @@ def startable(broker: BrokerSettings) -> int | None:
     return int(port) if 0 < int(port) <= _HIGHEST_PORT else None
 
 
-def _named(file: MeshFile, state: Path) -> Iterator[tuple[BrokerSettings, Path]]:
-    """Yield every broker once, with the folder that it has if it is started here."""
-    yield file.mesh_broker, state / "broker"
-    seen = {file.mesh_broker}
-    for name in file.nodes:
-        brokers = file.brokers(name)
-        for broker in (brokers.mesh, brokers.data):
-            if broker not in seen:
-                seen.add(broker)
-                yield broker, state / f"broker-{startable(broker)}"
+def named(file: MeshFile) -> list[BrokerSettings]:
+    """Return every broker once, that of the mesh first."""
+    own = [file.brokers(name) for name in file.nodes]
+    return list(dict.fromkeys([file.mesh_broker, *(one for each in own for one in (each.mesh, each.data))]))
 
 
 def _reach_elsewhere(broker: BrokerSettings) -> None:

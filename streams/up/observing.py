@@ -1,7 +1,6 @@
 """What Prometheus and Grafana are told about a mesh on this machine: programs, configuration, ports."""
 
 import shutil
-import socket
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import yaml
 
 from streams.commands.usage import UsageError
 from streams.up.become import WORD
-from streams.up.programs import HIGHEST_PORT, Observing, Ports, Program
+from streams.up.programs import Observing, Ports, Program
 
 HERE = "127.0.0.1"
 SCRAPE = "2s"
@@ -17,19 +16,12 @@ SCRAPE = "2s"
 _HOMES = (Path("/usr/share/grafana"), Path("/usr/local/share/grafana"))
 
 
-def check(observing: Observing, served: Ports) -> None:
-    """Raise UsageError where Prometheus is missing, or a port is taken: before anything is started."""
+def check() -> None:
+    """Raise UsageError where Prometheus is missing: before anything is started."""
     if shutil.which("prometheus") is None:
         raise UsageError(
             "--observe: no prometheus on the PATH: install the package prometheus (Debian, Ubuntu)"
         )
-    of_mesh = [served.scheduler, *served.shared.values(), *served.private.values()]
-    ours = {"--prometheus-port": [observing.prometheus], "--metrics-from": of_mesh}
-    if grafana() is not None:
-        ours["--grafana-port"] = [observing.grafana]
-    for option, ports in ours.items():
-        for port in ports:
-            _free(option, port)
 
 
 def grafana() -> tuple[str, ...] | None:
@@ -95,17 +87,3 @@ def packed(wheel: str, source: str) -> Path:
         if folder.is_dir():
             return folder.resolve()
     raise FileNotFoundError(2, "this installation lacks a folder", source)
-
-
-def _free(option: str, port: int) -> None:
-    """Raise UsageError where the port is none, or is in use."""
-    if not 0 < port <= HIGHEST_PORT:
-        raise UsageError(f"{option} {port}: must be from 1 to {HIGHEST_PORT}")
-    with socket.socket() as trying:
-        trying.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as servers do: a port just left is free
-        try:
-            trying.bind((HERE, port))
-        except OSError as error:
-            raise UsageError(f"{option}: {HERE}:{port} cannot be had: {error.strerror}") from None

@@ -15,7 +15,7 @@ from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile
 from streams.terminal.report import say, say_promises
 from streams.terminal.wording import counted, listed
-from streams.up import observing, programs
+from streams.up import listening, observing, programs
 from streams.up.brokers import Fact, ensure_brokers
 from streams.up.children import Say
 from streams.up.mesh import UpMesh
@@ -41,8 +41,9 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
 
     programs.check(file, options)
     served = programs.ports(file, options.metrics_from)
-    if options.observing is not None and served is not None:
-        observing.check(options.observing, served)
+    if options.observing is not None:
+        observing.check()
+    listening.check(file, served, options.observing)
     with ExitStack() as closing:
         closing.enter_context(_alone(options.state))
         fact("state", str(options.state))

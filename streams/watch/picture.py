@@ -1,5 +1,7 @@
 """A sight of a mesh in words: a line, or a picture that 80 columns hold."""
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -25,30 +27,34 @@ HELP = (
     ("behind, ahead", "so many rounds from the middle of the mesh, more than the horizon"),
     ("", "Only plans and heartbeats are read. h or ?: the mesh again; q or Ctrl-C: quit."),
 )
+_LAST = {"silent": -2, "never seen": -1, "relaying": 1, "simulated": 2}
 _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simulated": "yellow"}
 
 
 def line(sight: Sight) -> str:
     """Return the mesh as it stands, in a line."""
-    flags: dict[str, list[str]] = {}
-    for row in sight.rows:
-        for flag in row.flags:
-            flags.setdefault(flag, []).append(row.name)
-    told = [f"{flag}: {listed(names)}" for flag, names in flags.items()]
-    return "; ".join([*_facts(sight), *told])
+    return "; ".join([*_facts(sight), *_flags(sight.rows)])
 
 
-def picture(title: str, trouble: str, sight: Sight) -> RenderableType:
-    """Return the mesh as it stands; `trouble`: why it may be old."""
-    head = Text("   ".join(_facts(sight)), "bold", no_wrap=True, overflow="ellipsis")
-    parts: list[RenderableType] = [_title(title), head, nodes(sight)]
+def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableType:
+    """Return the mesh as it stands, in `height` lines; `trouble`: why it may be old.
+
+    What is out of the ordinary is told of the nodes too for which there is no line.
+    """
+    head = [_one_line("   ".join(_facts(sight)), "bold")]
     if trouble:
-        parts.append(Text(trouble, "bold red", no_wrap=True, overflow="ellipsis"))
-    return Group(*parts)
+        head.append(_one_line(trouble, "bold red"))
+    room = max(0, height - len(head) - 3)  # the title, and two lines of names of columns
+    if room >= len(sight.rows):
+        return Group(_title(title), *head, nodes(sight, len(sight.rows)))
+    shown = max(0, room - 1)
+    rest = sight.rows[shown:]
+    more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
+    return Group(_title(title), *head, nodes(sight, shown), more)
 
 
-def nodes(sight: Sight) -> Table:
-    """Return the nodes by row, with a picture of the edges where there is room for it."""
+def nodes(sight: Sight, shown: int) -> Table:
+    """Return the first nodes by row, with a picture of the edges where there is room for it."""
     drawn = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=True)
     made.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
@@ -61,7 +67,7 @@ def nodes(sight: Sight) -> Table:
     made.add_column("seen", justify="right", no_wrap=True, min_width=4)
     made.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     names = [row.name for row in sight.rows]
-    for number, row in enumerate(sight.rows, 1):
+    for number, row in enumerate(sight.rows[:shown], 1):
         made.add_row(
             str(number),
             Text(row.name),
@@ -89,6 +95,20 @@ def _title(title: str) -> RenderableType:
     grid.add_column(no_wrap=True, justify="right")
     grid.add_row(Text(title, "bold"), Text("h help  q quit", "dim"))
     return grid
+
+
+def _one_line(text: str, style: str) -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _flags(rows: Sequence[Row]) -> list[str]:
+    """Return who is out of the ordinary, by flag: those first that are away."""
+    flags: dict[str, list[str]] = {}
+    for row in rows:
+        for flag in row.flags:
+            flags.setdefault(flag, []).append(row.name)
+    worst = sorted(flags, key=lambda flag: _LAST.get(flag, 0))
+    return [f"{flag}: {listed(flags[flag])}" for flag in worst]
 
 
 def _facts(sight: Sight) -> list[str]:

@@ -30,7 +30,7 @@ def once(file: MeshFile, console: Console) -> None:
         watched.take(news.ask())
     sight = watched.sight(time.monotonic())
     say(console, f"{_title(file)}: {line(sight)}")
-    console.print(nodes(sight))
+    console.print(nodes(sight, len(sight.rows)))
 
 
 def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
@@ -125,7 +125,8 @@ def _drawn(asker: Asker, console: Console, stopped: Asked, title: str) -> None:
     with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
         while not stopped.is_set():
             sight = asker.sight()
-            live.update(explained(title) if helping else picture(title, asker.trouble, sight), refresh=True)
+            now = explained(title) if helping else picture(title, asker.trouble, sight, console.height)
+            live.update(now, refresh=True)
             key = pressed(PERIOD)
             if key in {"q", "Q"}:
                 return

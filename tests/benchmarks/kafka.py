@@ -1,7 +1,8 @@
 """Speed of the mesh on a broker, one process a node, as ratios of one run: `make bench-kafka`.
 
 Rings of six on one development broker of this run's own: nodes with their journals and exact noise, as users
-have them, beside bare clients that do the same sends, acks and waits. All processes share this machine.
+have them; the floor, bare clients that do the same sends, acks and waits (kafka_floor.py); and bare clients
+that send releases alone (kafka_ring.py). All processes share this machine.
 `--quick` shows that it works, with numbers that say nothing.
 """
 
@@ -27,17 +28,20 @@ COLUMNS = f"{'p50 ms':>8}{'p99 ms':>8}{'rounds/s':>10}"
 
 def print_rounds(runs: Runs, dimension: int) -> None:
     """Print the round times of nodes beside the floor's, and what else a round is made of."""
-    path, nodes, value = runs.ring(dimension)
-    rings = {"mirrormesh": nodes} | {client: runs.bare(client, value) for client in CLIENTS}
-    floor = rings[CLIENTS[0]]
-    print(f"\nring of 6, d = {dimension}, h = 1, {len(value)} bytes a release")
-    print(
-        f"{'':17}{COLUMNS}{'p50/floor':>11}{'CPU us':>9}{'no core us':>12}{'broker us':>11}{'compiling':>11}"
-    )
-    for name, ring in rings.items():
-        ratio = ring.milliseconds(50) / floor.milliseconds(50)
-        took = f"{ring.microseconds():9,.0f}{ring.microseconds(WAITING):12,.0f}"
-        print(f"{name:17}{times(ring)}{ratio:11.2f}{took}{took_by_broker(ring)}")
+    path, nodes, lengths, value = runs.ring(dimension)
+    floor = runs.floor(dimension, lengths)
+    alone = {client: runs.bare(client, value) for client in CLIENTS}
+    print(f"\nring of 6, d = {dimension}, h = 1; bytes of each record: {lengths}")
+    print(f"{'':17}{COLUMNS}{'/ floor':>9}{'/ alone':>9}{'CPU us':>9}", end="")
+    print(f"{'no core us':>12}{'broker us':>11}{'compiling':>11}")
+    for name, ring in ({"mirrormesh": nodes, "floor": floor} | alone).items():
+        of_floor, of_alone = (
+            ring.milliseconds(50) / other.milliseconds(50) for other in (floor, alone[CLIENTS[0]])
+        )
+        took = f"{ring.microseconds():9,.0f}{ring.microseconds(WAITING):12,.0f}{took_by_broker(ring)}"
+        print(f"{name:17}{times(ring)}{of_floor:9.2f}{of_alone:9.2f}{took}")
+    print("  floor: all that a round sends, acknowledges and waits for, on bare confluent-kafka")
+    print("  confluent-kafka, aiokafka: releases alone; / alone: p50 beside the first of them")
     print("  us: a round and process; no core: its threads were ready, and all cores taken")
     print_parts(path, nodes, floor)
 
@@ -62,7 +66,8 @@ def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:
         shares = ", ".join(f"{kind} {ring.microseconds(kind):,.0f}" for kind in THREADS)
         print(f"  CPU us of a {name} by thread: {shares}")
     print("    main: Faust's loop; others: the machine, its reader, Faust's fetcher")
-    print(f"  CPU us of the scheduler: {nodes.microseconds(of='scheduler'):,.0f}")
+    schedulers = (f"{ring.microseconds(of='scheduler'):,.0f}" for ring in (nodes, floor))
+    print(f"  CPU us of the scheduler: {' and at the floor '.join(schedulers)}")
     print(f"  resident memory of a node: {nodes.memory / MIB:.0f} MiB")
 
 

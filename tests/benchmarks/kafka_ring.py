@@ -1,12 +1,12 @@
-"""The floor: a ring of six bare processes that send the same bytes, and wait for the same, as nodes do.
+"""Releases alone: a ring of six bare processes that send the bytes of nodes' releases, and nothing else.
 
-No journal, no machine, no records: each waits for its two neighbours, then sends to both and awaits the
-acknowledgements. On confluent-kafka with the settings of a node, or on aiokafka with their like.
+Each waits for its two neighbours, then sends to both and awaits the acknowledgements. On confluent-kafka with
+the settings of a node, or on aiokafka with their like: it compares the clients. kafka_floor.py does all that
+a round does.
 """
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ from confluent_kafka import TopicPartition as Partition
 
 from streams.kafka.connection import consumer_settings, producer_settings
 from streams.mesh_file.settings.node import BrokerSettings
+from tests.benchmarks.kafka_mesh import SIZE
+from tests.benchmarks.kafka_processes import running
 from tests.support.kafka import fresh_topics
 
-ROOT = Path(__file__).parents[2]
-SIZE = 6
 CLIENTS = ("confluent-kafka", "aiokafka")
 
 
@@ -35,27 +35,19 @@ def bare_ring(
     edges = [(k, (k + step) % SIZE) for k in range(SIZE) for step in (1, -1)]
     names = fresh_topics(BrokerSettings(servers=address), *(f"{source}-{target}" for source, target in edges))
     topics = dict(zip(edges, names, strict=True))
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for k in range(SIZE):
-            mine = {
-                "client": client,
-                "address": address,
-                "sources": [topic for (_, target), topic in topics.items() if target == k],
-                "targets": [topic for (source, _), topic in topics.items() if source == k],
-                "value": value.hex(),
-                "rounds": rounds,
-            }
-            with (folder / f"{client}-{k}.log").open("wb") as log:
-                program = [sys.executable, "-m", __name__, json.dumps(mine)]
-                running.append(
-                    subprocess.Popen(program, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-                )
-        yield topics[0, 1], {f"{client}-{k}": process.pid for k, process in enumerate(running)}
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
+    programs = {
+        f"{client}-{k}": {
+            "client": client,
+            "address": address,
+            "sources": [topic for (_, target), topic in topics.items() if target == k],
+            "targets": [topic for (source, _), topic in topics.items() if source == k],
+            "value": value.hex(),
+            "rounds": rounds,
+        }
+        for k in range(SIZE)
+    }
+    with running(folder, __name__, programs) as processes:
+        yield topics[0, 1], processes
 
 
 def confluent_ring(

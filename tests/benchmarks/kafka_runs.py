@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.broker.broker import Broker
-from tests.benchmarks.kafka_mesh import fill, first_edge, start, write_mesh
+from streams.kafka.logs import Logs
+from streams.topics import DataTopics, MeshTopics
+from tests.benchmarks.kafka_floor import Lengths, bare_mesh
+from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
 from tests.benchmarks.kafka_ring import bare_ring
 from tests.benchmarks.kafka_watch import Seen, Watch, seen, together
 from tests.support.processes import LiveMesh
@@ -38,22 +41,37 @@ class Runs:
         self._broker, self._folder = broker, folder
         self._filled: set[str] = set()
 
-    def ring(self, dimension: int) -> tuple[Path, Seen, bytes]:
-        """Run a mesh with records as many as it needs; return its file, what was seen, and a release."""
+    @property
+    def _rounds(self) -> int:
+        return self.sizes.warm_up + self.sizes.rounds + MORE
+
+    def ring(self, dimension: int) -> tuple[Path, Seen, Lengths, bytes]:
+        """Run a mesh with records as many as it needs.
+
+        Returns its file, what was seen, how long its records are, and a release.
+        """
         path = self._mesh(f"d{dimension}", f"d{dimension}", dimension)
         with LiveMesh(path) as mesh, self._watch(mesh) as watch:
-            self._fill(mesh, self.sizes.warm_up + self.sizes.rounds + MORE)
-            return path, self._seen(mesh, watch), watch.value
+            self._fill(mesh, self._rounds)
+            found = self._seen(mesh, watch)
+            return path, found, lengths_of(mesh), watch.value
+
+    def floor(self, dimension: int, lengths: Lengths) -> Seen:
+        """Run the floor of such a mesh, on the same records."""
+        data = [DataTopics(f"d{dimension}-{k}").records for k in range(SIZE)]
+        with (
+            bare_mesh(self._folder, self._broker.address, data, lengths, self._rounds) as (topic, processes),
+            Watch(self._broker.address, topic) as watch,
+        ):
+            return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
 
     def bare(self, client: str, value: bytes) -> Seen:
         """Run a bare ring that sends `value`."""
-        sizes, address = self.sizes, self._broker.address
-        rounds = sizes.warm_up + sizes.rounds + MORE
         with (
-            bare_ring(self._folder, address, client, value, rounds) as (topic, processes),
-            Watch(address, topic) as watch,
+            bare_ring(self._folder, self._broker.address, client, value, self._rounds) as (topic, processes),
+            Watch(self._broker.address, topic) as watch,
         ):
-            return seen(watch, self._with_broker(processes), sizes.warm_up, sizes.rounds)
+            return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
 
     def prefetched(self) -> Seen:
         """Run short meshes whose records are all read before they are needed."""
@@ -97,6 +115,18 @@ class Runs:
         if self._broker.pid is None:
             raise ValueError("the broker does not run")
         return processes | {"broker": self._broker.pid}
+
+
+def lengths_of(mesh: LiveMesh) -> Lengths:
+    """Return how long the newest records of a mesh are."""
+    settings, name = mesh.file.mesh, next(iter(mesh.file.mesh.nodes))
+    topics, logs = MeshTopics(settings.name, settings.run), Logs(mesh.file.mesh_broker)
+    try:
+        asked = (first_edge(mesh), topics.topology, topics.progress(name), DataTopics(name).decisions)
+        found = logs.read({topic: logs.span(topic)[1] - 1 for topic in asked})
+    finally:
+        logs.close()
+    return Lengths(*(len(found[topic][0].value) for topic in asked))
 
 
 def restarted(mesh: LiveMesh, watch: Watch) -> float:

@@ -50,7 +50,8 @@ WARM_UP = 200
 
 PARTS = {
     "nodes/privacy": "mechanism",
-    "nodes/machine nodes/rounds nodes/inbox nodes/past nodes/plan_book nodes/events": "machine",
+    "nodes/machine nodes/state nodes/joining nodes/stepping nodes/membership nodes/plan_book nodes/rounds "
+    "nodes/inbox nodes/past nodes/events": "machine",
     "nodes/": "learning",
     "streams/codec": "codec",
     "streams/journal": "journal",

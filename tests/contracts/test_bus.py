@@ -1,4 +1,4 @@
-"""What every bus promises (streams/bus.py). Each bus that ships runs this suite."""
+"""What every bus promises. Each bus that ships runs this suite."""
 
 import pytest
 

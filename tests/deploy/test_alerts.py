@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
+
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
 RUNBOOKS = (PROMETHEUS.parent / "runbooks.md").read_text()
 RULES = yaml.safe_load((PROMETHEUS / "rules.yaml").read_text())["groups"]
 ALERTS = {rule["alert"]: rule for group in RULES for rule in group["rules"] if "alert" in rule}
+RECORDED = {rule["record"] for group in RULES for rule in group["rules"] if "record" in rule}
 NODE = 'mesh="m",node="a"'
 STREAM = f'{NODE},adjacency="stream"'
 WORKING = {  # a mesh that is well, 40 samples of 15 s
@@ -113,6 +116,24 @@ def test_an_alert_says_what_it_is_and_has_a_runbook(alert):
 
 def test_no_runbook_is_without_an_alert():
     assert re.findall(r"^## (\w+)$", RUNBOOKS, re.MULTILINE) == list(ALERTS)
+
+
+def test_what_is_recorded_is_asked_for_by_an_alert():
+    asked = " ".join(rule["expr"] for rule in ALERTS.values())
+    assert RECORDED
+    assert {name for name in RECORDED if name not in asked} == set()
+
+
+def test_rules_ask_for_metrics_that_there_are_and_for_what_is_recorded():
+    there = {f"{PREFIX}_{metric.value.name}" for metric in (*SharedMetric, *PrivateMetric)}
+    asked = {
+        name.removesuffix("_bucket")
+        for group in RULES
+        for rule in group["rules"]
+        for name in re.findall(r"[\w:]*mirrormesh_[\w:]+", rule["expr"])
+    }
+    assert len(asked) > len(RECORDED)
+    assert asked <= there | RECORDED
 
 
 def test_prometheus_takes_the_configuration():

@@ -77,13 +77,37 @@ def test_another_file_of_that_name_is_refused_with_its_counts(tmp_path, monkeypa
         load("diabetes")
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_quick_rows_have_the_shape_of_the_set_and_need_no_folder(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "columns"), [("adult", 14), ("adult-binary", 104), ("diabetes", 11), ("covertype", 54)]
+)
+def test_quick_rows_are_of_the_excerpt_and_need_no_folder(name, columns, monkeypatch):
     monkeypatch.delenv(data.VARIABLE, raising=False)
     rows = load(name, quick=True)
-    assert rows.features.shape == (data.QUICK_ROWS, SETS[name].columns)
+    assert rows.features.shape == (data.QUICK_ROWS, columns)
     assert ((rows.features * rows.features).sum(-1) <= 1 + 1e-12).all()
-    assert (rows.labels > 0).mean() == pytest.approx(SETS[name].share, abs=0.03)
+    assert (rows.labels > 0).mean() == pytest.approx(SETS[name].share, abs=0.02)
+
+
+def test_the_excerpt_of_covertype_has_the_columns_of_the_set():
+    rows, count, _ = SETS["covertype"].read_excerpt(data.MESHES / "covertype")
+    assert count == 12_000
+    with gzip.open(data.MESHES / "covertype" / "covertype_train.csv.gz", "rt") as file:
+        raw = [line.strip().split(",") for line in file][1:]
+    for digits, row in zip(rows.features[::1_000], raw[::1_000], strict=True):
+        (area,), (soil,) = np.flatnonzero(digits[10:14]), np.flatnonzero(digits[14:])
+        assert [area + 1, soil + 1] == [int(row[10]), int(row[11])]
+    kinds = np.array([int(row[12]) for row in raw])
+    np.testing.assert_array_equal(rows.labels, np.where(kinds == 2, 1, -1))
+
+
+def test_the_excerpt_of_diabetes_has_every_row_and_its_label():
+    rows, count, positive = SETS["diabetes"].read_excerpt(data.MESHES / "diabetes")
+    labels = []
+    for number in range(1, 5):
+        with gzip.open(data.MESHES / "diabetes" / f"hospital-{number}.csv.gz", "rt") as file:
+            labels += [line.strip().rsplit(",")[-1] for line in file][1:]
+    assert (count, positive) == (len(labels), labels.count("yes"))
+    np.testing.assert_array_equal(rows.labels, np.where(np.array(labels) == "yes", 1, -1))
 
 
 if REAL is not None and Path(REAL).is_dir():  # else there is nothing to load: the sets are not committed

@@ -128,3 +128,14 @@ def test_every_metric_is_on_a_dashboard_or_left_out_on_purpose():
         target["expr"] for name in TEXTS for panel in panels(name) for target in panel["targets"]
     )
     assert set(KINDS) - {metric for metric, _ in OURS.findall(texts)} == LEFT_OUT
+
+
+def test_the_map_gets_a_table_for_each_node_with_x_and_then_y():
+    (plane,) = [panel for panel in panels("learning") if panel["type"] == "xychart"]
+    across, up = plane["targets"]
+    assert across["format"] == up["format"] == "table"  # else a frame has one number, and the chart nothing
+    assert across["expr"].replace('coordinate="0"', 'coordinate="1"') == up["expr"]
+    assert "sum by (node)" in across["expr"]  # tables merge by the columns that both have
+    assert [one["id"] for one in plane["transformations"]] == ["merge", "partitionByValues"]
+    assert plane["transformations"][1]["options"] == {"fields": ["node"]}
+    assert (plane["options"]["mapping"], plane["options"]["series"]) == ("auto", [])

@@ -1,16 +1,7 @@
 """A process with credentials of its own, on a broker that allows only what it was told to."""
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
 from streams.kafka.access import Access
@@ -22,6 +13,7 @@ from streams.kafka.topic_specs import MIB, TopicSpec
 from streams.mesh_file.settings.node import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, bus_of, fresh_topics, until
+from tests.support.users import add_user, allow, rule
 
 pytestmark = pytest.mark.kafka
 
@@ -30,25 +22,16 @@ def user(broker, name, password):
     return BrokerSettings(servers=broker.address, username=name, password=SecretStr(password))
 
 
-def allow(client, topic, operation):
-    place = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL)
-    rule = AclBinding(*place, "User:ann", "*", operation, AclPermissionType.ALLOW)
-    client.create_acls([rule])[rule].result(PATIENCE)
-
-
 def test_what_is_not_allowed_is_said_never_silence(new_broker, monkeypatch):
     monkeypatch.setattr("streams.kafka.reach.PATIENCE", 1.0)
     broker = new_broker(secure=True)
     password = broker.password_file.read_text().strip()
     root, ann = user(broker, "admin", password), user(broker, "ann", "hers")
     admin = Client(broker, "admin", password).admin
-    made = UserScramCredentialUpsertion(
-        "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"hers"
-    )
-    admin.alter_user_scram_credentials([made])["ann"].result(PATIENCE)
+    add_user(admin, "ann", "hers")
     mine, written, secret = fresh_topics(root, "mine", "written", "secret")
-    allow(admin, mine, AclOperation.READ)
-    allow(admin, written, AclOperation.WRITE)
+    for topic, operation in ((mine, AclOperation.READ), (written, AclOperation.WRITE)):
+        allow(admin, rule("ann", ResourceType.TOPIC, topic, operation))
     until(lambda: preflighted(ann, Access((mine,), (written,))))
 
     with pytest.raises(PreflightFailed) as failed:

@@ -5,23 +5,15 @@ import signal
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
 from nodes.slots import CountSlots
 from streams.broker.broker import start
 from streams.mesh_file.settings.node import BrokerSettings
 from tests.support.data_streams import DataTopic, live_stream, numbers
-from tests.support.kafka import PATIENCE, until
+from tests.support.kafka import until
+from tests.support.users import add_user, allow, rule
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -106,10 +98,7 @@ def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):
             "sasl.password": password,
         },
     )
-    made = UserScramCredentialUpsertion(
-        "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"hers"
-    )
-    topic.admin.alter_user_scram_credentials([made])["ann"].result(PATIENCE)
+    add_user(topic.admin, "ann", "hers")
     topic.count_up(2)
     ann = BrokerSettings(servers=broker.address, username="ann", password=SecretStr("hers"))
     for resource, reason in [
@@ -117,9 +106,7 @@ def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):
         (ResourceType.GROUP, f"{topic.name}: GroupAuthorizationFailedError"),
     ]:
         until(lambda reason=reason: refused(topic, ann, tmp_path) == reason)
-        place = (resource, topic.name, ResourcePatternType.LITERAL)
-        rule = AclBinding(*place, "User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW)
-        topic.admin.create_acls([rule])[rule].result(PATIENCE)
+        allow(topic.admin, rule("ann", resource, topic.name, AclOperation.READ))
     until(lambda: refused(topic, ann, tmp_path) is None)
 
 

@@ -52,10 +52,14 @@ def ports():
 @pytest.fixture
 def mesh(tmp_path, broker, ports):
     """Three nodes that have no more than 30 rounds' records, of a thousand: they stand, and can be read."""
-    lines = rows(FED)
+    lines = [line.replace(b"{", b'{"u": 3, "v": 4, ') for line in rows(FED)]
     lines[3 : 3 + BAD] = [b"no record"] * BAD
     (tmp_path / "records.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    source = {"kind": "json-lines", "path": str(tmp_path / "records.jsonl"), "schema": SCHEMA}
+    source = {
+        "kind": "json-lines",
+        "path": str(tmp_path / "records.jsonl"),
+        "schema": SCHEMA | {"truth": ["u", "v"]},
+    }
     path = small_mesh_file(
         tmp_path,
         broker.address,
@@ -144,6 +148,9 @@ def of_the_owner(shown):
         "data_lag_records": 0,
     }
     assert {name: shown[name,] for name in expected} == expected
+    assert [shown["target", coordinate] for coordinate in "01"] == [3, 4]
+    decision = [shown["decision", coordinate] for coordinate in "01"]
+    assert shown["tracking_error",] == pytest.approx(math.dist(decision, (3, 4)))
     assert 0 < shown["clipped_gradients_total",] <= FED - BAD
     assert shown["regret",] > 0
     assert shown["regret_average",] == pytest.approx(shown["regret",] / STEPPED)

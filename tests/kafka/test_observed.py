@@ -1,20 +1,22 @@
 """`up --observe` on a real broker: what the dashboards ask has answers, and an alert comes and goes."""
 
+import json
 import math
 import os
 import signal
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
+from grafana import learning
 from grafana.ask import Prometheus
 from grafana.draw import draw
 from grafana.drawing import Span
 from grafana.generate import DASHBOARDS
-from grafana.panels import MESH, Query, metric, rate
+from grafana.panels import MESH, TARGET, Query, metric, rate
 from grafana.privacy import EVENT, STREAM
 from streams.mesh_file.file import load
 from tests.support.brokers import free_ports
@@ -24,7 +26,13 @@ from tests.support.small_mesh import small_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-BUDGET = 1_000_000
+PRIVACY = {
+    "mechanism": "laplace",
+    "epsilon": 1,
+    "gradient_bound": 0.5,
+    "noise": "exact",
+    "budget": 1_000_000,
+}
 QUERIES = {
     (name, panel.title, query.expr): query
     for name, module in DASHBOARDS.items()
@@ -36,18 +44,12 @@ QUERIES = {
 
 
 class Observed:
-    """A mesh of three under `up --observe`."""
+    """A mesh of three under `up --observe`; `source` is what each reads."""
 
-    def __init__(self, folder, broker):
-        changes = {"rounds": 1_000_000, "silence": 3, "round_timeout": 1}
-        privacy = {
-            "mechanism": "laplace",
-            "epsilon": 1,
-            "gradient_bound": 0.5,
-            "noise": "exact",
-            "budget": BUDGET,
-        }
-        self.path = small_mesh_file(folder, broker.address, privacy=privacy, **changes)
+    def __init__(self, folder, broker, source, **changes):
+        changes = {"rounds": 1_000_000, "silence": 3, "round_timeout": 1, "privacy": PRIVACY} | changes
+        sources = dict.fromkeys("abc", source)
+        self.path = small_mesh_file(folder, broker.address, sources=sources, **changes)
         self.state, ports = folder / "state", free_ports(2)
         self.mesh = load(self.path).mesh
         self.prometheus = Prometheus(f"http://127.0.0.1:{ports[0]}", self.mesh.name)
@@ -65,6 +67,14 @@ class Observed:
     def metric(self, name):
         """The values of one metric of the mesh."""
         return self.values(Query(metric(name, MESH)))
+
+    def places(self, name):
+        """Where the map has that node, or the target."""
+        (plane,) = [panel for row in learning.ROWS for panel in row.panels if panel.title == "Map"]
+        both = [self.prometheus.now(query) for query in plane.queries]
+        return list(
+            zip(*[[one.values[0] for one in found if one.name == name] for found in both], strict=True)
+        )
 
     def firing(self):
         """The alerts that fire."""
@@ -101,16 +111,23 @@ class Observed:
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture
-def observed(broker, tmp_path):
+@contextmanager
+def observing(*what, **changes):
+    """A mesh under Prometheus, until the end of the block."""
     need("prometheus")
-    made = Observed(tmp_path, broker)
-    yield made
-    made.process.terminate()
+    made = Observed(*what, **changes)
     try:
+        yield made
+        made.process.terminate()
         made.process.ends(60)
     finally:
         made.process.kill()
+
+
+@pytest.fixture
+def observed(broker, tmp_path):
+    with observing(tmp_path, broker, {"kind": "localisation", "truth": True}) as made:
+        yield made
 
 
 def test_every_panel_has_data_and_a_node_that_dies_is_told_and_untold(observed):
@@ -160,6 +177,9 @@ def drawn(observed):
             if any(text.get_text() == "No data" for text in axes.texts)
         }
         assert empty <= {"Accuracy"}  # of classes, which this mesh has none of
+        if module is learning:
+            (plane,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "Map"]
+            assert set(plane.get_legend_handles_labels()[1]) == {*observed.mesh.nodes, TARGET}
 
 
 def plausible(observed):
@@ -172,4 +192,27 @@ def plausible(observed):
     wait_until(lambda: len(found := observed.metric("regret")) == 3 and all(found))
     assert all(abs(regret) < 1e6 for regret in observed.metric("regret"))  # a lucky one is below 0
     assert observed.metric("simulated_noise") == [0, 0, 0]
+    assert all(0 < error < 3 + math.hypot(0.8, 0.95) for error in observed.metric("tracking_error"))
+    ((x, y),) = observed.places(TARGET)
+    assert math.hypot(0.8 - x, 0.95 - y) < 1  # it starts there, and moves slowly
+    for name in observed.mesh.nodes:
+        ((x, y),) = observed.places(name)
+        assert abs(x) + abs(y) <= 3 + 1e-6
     assert len(observed.prometheus.get("targets")["activeTargets"]) == 7
+
+
+def test_a_mesh_of_classes_shows_how_often_they_were_said_right(broker, tmp_path):
+    rows = [{"x": k % 7 - 3, "y": k % 5 - 2, "kind": "up" if k % 7 > 2 else "down"} for k in range(5_000)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    schema = {
+        "features": {"x": "number", "y": "number"},
+        "label": {"column": "kind", "positive": "up", "negative": "down"},
+    }
+    source = {"kind": "json-lines", "path": str(tmp_path / "rows.jsonl"), "schema": schema}
+    (panel,) = [panel for row in learning.ROWS for panel in row.panels if panel.title == "Accuracy"]
+    privacy = {"mechanism": "none", "gradient_bound": 0.5}  # so that it surely learns
+    with observing(tmp_path, broker, source, loss="hinge", privacy=privacy) as mesh:
+        # six of seven records are on the one side or the other, the seventh on the line
+        wait_until(lambda: len(shares := mesh.values(*panel.queries)) == 3 and min(shares) > 0.7)
+        assert max(mesh.values(*panel.queries)) <= 1
+        assert mesh.metric("tracking_error") == mesh.metric("target") == []  # its records say no truth

@@ -5,21 +5,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from streams.broker.broker import start, status, stop
 from streams.broker.launch import CONTROLLER
 from tests.support.brokers import Client, started
 from tests.support.commands import Commands
+from tests.support.users import add_user, allow, rule
 
 pytestmark = pytest.mark.kafka
 
@@ -56,29 +48,13 @@ def answers(port):
             return False
 
 
-def allow(client, user, topic, operation):
-    rule = AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        f"User:{user}",
-        "*",
-        operation,
-        AclPermissionType.ALLOW,
-    )
-    client.admin.create_acls([rule])[rule].result(30)
-
-
 def test_a_user_does_what_the_admin_allows(secure):
     root = admin(secure)
     topic = root.new_topic()
-    made = UserScramCredentialUpsertion(
-        "ann", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"ann's own"
-    )
-    root.admin.alter_user_scram_credentials([made])["ann"].result(30)
+    add_user(root.admin, "ann", "ann's own")
     ann = Client(secure, "ann", "ann's own")
     assert ann.topics() == set()
-    allow(root, "ann", topic, AclOperation.WRITE)
+    allow(root.admin, rule("ann", ResourceType.TOPIC, topic, AclOperation.WRITE))
     ann.send(topic, b"hers")
     with pytest.raises(KafkaException, match="AUTHORIZATION_FAILED"):
         ann.new_topic()

@@ -27,12 +27,17 @@ MECHANISMS = {
     "gaussian-bisr": (3, {"delta": 1e-6, "bands": 4}),
 }
 """By name: how many records a slot holds, and what else is set."""
-SCHEMA = {"features": {"x": "number", "y": {"bounds": [0, 1]}}, "label": {"column": "z"}}
+SCHEMA = {
+    "features": {"x": "number", "y": {"bounds": [0, 1]}},
+    "label": {"column": "z"},
+    "truth": ["u", "v"],
+}
 
 
 def record(canaries, number):
     """A line full of canaries; some of them cannot be decoded."""
-    good = {"x": canaries.number(), "y": canaries.number(), "z": canaries.number(), canaries.word(): 1}
+    numbers = {column: canaries.number() for column in "xyzuv"}
+    good = numbers | {canaries.word(): 1}
     bad = {"x": canaries.word(), "z": canaries.number(), "why": canaries.word()}
     if number % (2 * MALFORMED) == 0:
         return canaries.word().encode() + b"\xff{"

@@ -26,7 +26,11 @@ from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics
 
 ROUNDS = 24
-SCHEMA = {"features": {"x": "number", "y": {"bounds": [0, 1]}}, "label": {"column": "z"}}
+SCHEMA = {
+    "features": {"x": "number", "y": {"bounds": [0, 1]}},
+    "label": {"column": "z"},
+    "truth": ["u", "v"],
+}
 EXACT = {"epsilon": 1, "gradient_bound": 0.5, "noise": "exact"}
 MECHANISMS = {
     "laplace": EXACT,
@@ -54,7 +58,8 @@ def record(canaries, number):
     """A line full of canaries; every fourth cannot be decoded."""
     if number % 8 == 0:
         return f"{canaries.word()}{{"
-    good = {"x": canaries.number(), "y": canaries.number(), "z": canaries.number(), canaries.word(): 1}
+    numbers = {column: canaries.number() for column in "xyzuv"}
+    good = numbers | {canaries.word(): 1}
     bad = {"x": canaries.word(), "z": canaries.number(), "why": canaries.word()}
     return json.dumps(bad if number % 4 == 0 else good)
 
@@ -85,7 +90,9 @@ class Watched:
                 learner = replace(learner, mechanism=mechanism(learner.mechanism))
             nodes[name] = replace(node, learner=learner)
         parts = replace(parts, nodes=nodes)
-        self.figures = {name: metrics(node.learner, sources="abc") for name, node in nodes.items()}
+        self.figures = {
+            name: metrics(node.learner, sources="abc", truth=True) for name, node in nodes.items()
+        }
         self.mesh = MemoryMesh(parts, self.report, state=self.state)
         if journal is not None:
             journal(self.mesh.nodes["a"].journal)
@@ -97,6 +104,7 @@ class Watched:
 
     def report(self, name, report):
         self.figures[name].report(report)
+        self.figures[name].idle()
         self.said["reports"] += f"{report!r} {report}\n".encode()
         if isinstance(report, Scored):  # what the record has become, before the noise
             for number in opened(report.gradient).tolist():

@@ -1,16 +1,17 @@
 """Change one record of one node: nothing that is shared may tell, but the release values that follow."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
 
-from nodes.events import Decided, Noticed, Stepped
+from nodes.events import Decided, Noticed, Scored, Stepped
 from streams.codec import decode_release
 from streams.local.run import mesh_parts
 from streams.memory.mesh import MemoryMesh
 from streams.sources.record import RawRecord
 from tests.support.meshes import changed, counted_ids, loaded
-from tests.support.metrics import metrics, shown
+from tests.support.metrics import metrics, private, shown
 
 CHANGED = 6  # the slot of the changed record
 CONTENTS = {
@@ -42,18 +43,27 @@ MESHES = {
 }
 
 
-def shared(file, change=lambda kept: None):
-    """Run the mesh with node b's records changed; return all that is shared, and the release values apart."""
+def shared(file, change=lambda kept: None, errors=None):
+    """Run the mesh with node b's records changed; return all that is shared, and the release values apart.
+
+    `errors` gets the tracking errors that node b shows its owner, round by round.
+    """
     parts = mesh_parts(file)
     records = iter(parts.nodes["b"].records)
     kept = [next(records) for _ in range(100)]
     change(kept)
     parts = replace(parts, nodes=parts.nodes | {"b": replace(parts.nodes["b"], records=kept)})
     events, neighbours = [], parts.scheduler.schedule.graph.neighbours
-    figures = {name: metrics(node.learner, sources=neighbours(name)[0]) for name, node in parts.nodes.items()}
+    figures = {
+        name: metrics(node.learner, sources=neighbours(name)[0], truth=errors is not None)
+        for name, node in parts.nodes.items()
+    }
 
     def report(name, report):
         figures[name].report(report)
+        figures[name].idle()
+        if errors is not None and name == "b" and isinstance(report, Scored):
+            errors.append(private(figures["b"], "tracking_error"))
         match report:
             case Noticed(notice, source, round):
                 events.append((name, notice, source, round))
@@ -114,6 +124,30 @@ def what_differs(file, change):
     differing = {key for key in values if values[key] != other_values[key]}
     assert all(key[-1] > CHANGED for key in differing)
     return differing
+
+
+TRUTHS = (b"-7.5", b'"here"', b"null", b"1e999", b"9" * 999)
+"""Of slots 2 to 6: other numbers, and what is none."""
+
+
+@pytest.mark.parametrize("mesh", sorted(MESHES))
+def test_nothing_but_its_owners_metrics_depends_on_what_records_say_of_the_truth(tmp_path, mesh):
+    tree = deepcopy(MESHES[mesh])
+    plain = shared(loaded(tmp_path, tree))
+    tree["nodes"]["b"]["source"]["truth"] = True
+    file, errors, other_errors = loaded(tmp_path, tree), [], []
+
+    def change(kept):
+        for slot, truth in enumerate(TRUTHS, 2):
+            for place in range((slot - 1) * file.mesh.slots.size, slot * file.mesh.slots.size):
+                line, _, _ = kept[place].value.partition(b', "target_y"')
+                kept[place] = RawRecord(b'%s, "target_y": %s}' % (line, truth))
+
+    usual = shared(file, errors=errors)
+    other = shared(file, change, other_errors)
+    assert other == usual == plain  # the values of releases, too, bit for bit
+    told = [slot for slot, pair in enumerate(zip(errors, other_errors, strict=True), 1) if pair[0] != pair[1]]
+    assert told == [2, 3, 4, 5, 6]
 
 
 BY_TIME = changed(slots={"by": "time", "start": 0, "period": 1.0, "size": 2, "grace": 0.0}, rounds=10)

@@ -28,16 +28,16 @@ INSTANCES = {name: letter * 32 for name, letter in zip("abcd", "1234", strict=Tr
 THIRD = 1.0 / 3.0
 
 
-def learner(*, budget=None, after_budget="relay", private=False, loss=None, step=0.5):
-    """Squared loss, Euclidean map, L2 ball of radius 100, d = 2; no noise unless `private` (simulated)."""
+def learner(*, budget=None, after_budget="relay", private=False, loss=None, step=0.5, dimension=2):
+    """Squared loss, Euclidean map, L2 ball of radius 100; no noise unless `private` (simulated)."""
     epsilon = Fraction(1)
     mechanism = (
-        LaplaceGradient(1.0, epsilon, 1, 2, SimulatedSampler(0, "a"))
+        LaplaceGradient(1.0, epsilon, 1, dimension, SimulatedSampler(0, "a"))
         if private or budget
-        else Unprotected(1e6, "l2", 1, 2)
+        else Unprotected(1e6, "l2", 1, dimension)
     )
     return Learner(
-        dpdo_nc(mirror_step(Euclidean(), L2Ball(2, 100.0)), Constant(step)),
+        dpdo_nc(mirror_step(Euclidean(), L2Ball(dimension, 100.0)), Constant(step)),
         loss or Squared(),
         mechanism,
         Ledger(mechanism.epsilon, 1, Fraction(budget) if budget else None),

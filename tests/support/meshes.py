@@ -9,6 +9,7 @@ from streams.codec import decode_release
 from streams.memory.mesh import MemoryMesh
 from streams.mesh_file.file import load
 
+REMOVED = object()
 TRACKING = {
     "mesh": {
         "name": "tracking",
@@ -40,6 +41,20 @@ def changed(**mesh):
             tree["mesh"][key] |= value
         else:
             tree["mesh"][key] = value
+    return tree
+
+
+def with_value(tree, path: str, value):
+    """A copy of the tree with that value at a path of keys with dots, or without what is there (REMOVED)."""
+    tree = copy.deepcopy(tree)
+    *above, last = path.split(".")
+    at = tree
+    for key in above:
+        at = at[key]
+    if value is REMOVED:
+        del at[last]
+    else:
+        at[last] = value
     return tree
 
 

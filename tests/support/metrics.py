@@ -24,17 +24,20 @@ def metrics(
     connected=lambda: True,
     lag=lambda: Private(None),
     counts=lambda: Private(DataCounts()),
+    truth=False,
 ):
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
-    return NodeMetrics(*who, connected=connected, lag=lag, counts=counts, journal_bytes=lambda: 4096)
+    asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
+    return NodeMetrics(*who, **asked, truth=truth)
 
 
 def told(figures, effects):
-    """Let the metrics hear the reports among the effects, as a shell does."""
+    """Let the metrics hear the reports among the effects, as a shell does, and then be idle."""
     for effect in effects:
         if isinstance(effect, Noticed | Decided | Stepped | Scored):
             figures.report(effect)
+    figures.idle()
     return figures
 
 

@@ -19,11 +19,11 @@ class Terminal:
 
     def __init__(self, folder, *arguments):
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(theirs)
         self.drawn = b""
         self._screen = pyte.Screen(80, 24)
         self._theirs = theirs
+        self.resize(80, 24)
         unset = {"COLUMNS", "LINES", "NO_COLOR"}
         self.process = subprocess.Popen(
             [*PROGRAM, *map(str, arguments)],
@@ -58,6 +58,11 @@ class Terminal:
     def attributes(self):
         """How the terminal treats keys."""
         return termios.tcgetattr(self._theirs)
+
+    def resize(self, columns, lines):
+        """Make the terminal larger or smaller."""
+        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._screen.resize(lines, columns)
 
     def press(self, keys):
         """Type."""

@@ -25,6 +25,20 @@ def rule(user, kind, name, operation):
     return AclBinding(*place, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
 
 
+def allow(admin, *allowed):
+    """Add these rules."""
+    for future in admin.create_acls(list(allowed)).values():
+        future.result(PATIENCE)
+
+
+def add_user(admin, user, password):
+    """Make a user, who may do nothing yet."""
+    made = UserScramCredentialUpsertion(
+        user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
+    )
+    admin.alter_user_scram_credentials([made])[user].result(PATIENCE)
+
+
 def rules(user, access):
     """All that this access takes, in Kafka's words."""
     asked = [(name, AclOperation.READ) for name in access.reads]
@@ -62,10 +76,7 @@ class Users:
     def make(self, user, *access):
         """Make a user who may do all that but the last thing; return what allows that too."""
         self._passwords[user], self._access[user] = f"password of {user}", access
-        made = UserScramCredentialUpsertion(
-            user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), self._passwords[user].encode()
-        )
-        self._admin.alter_user_scram_credentials([made])[user].result(PATIENCE)
+        add_user(self._admin, user, self._passwords[user])
         *most, last = [rule for one in access for rule in rules(user, one)]
         self.allow(*most)
         until(lambda: len(self.wrong(user)) == 1)
@@ -73,8 +84,7 @@ class Users:
 
     def allow(self, *allowed):
         """Add these rules."""
-        for future in self._admin.create_acls(list(allowed)).values():
-            future.result(PATIENCE)
+        allow(self._admin, *allowed)
 
     def wrong(self, user):
         """What a user's processes would find amiss; it takes the broker a moment to hear of rules."""

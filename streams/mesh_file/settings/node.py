@@ -42,10 +42,12 @@ class LocalisationSettings(Settings):
     """A sensor that measures its distance to a moving target, made up from the mesh's seed.
 
     `position`: where it stands; unless given, sensors stand evenly on a circle of radius 1.5 around 0.
+    `truth`: a record also says where the target is, for the owner's metrics alone.
     """
 
     kind: Literal["localisation"]
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
+    truth: bool = False
 
 
 class OwnSourceSettings(Settings):

@@ -117,7 +117,8 @@ class SchemaSettings(Settings):
     """A record's columns. Features stand in the order of `features`, the intercept (a 1) last.
 
     `norm`: rows longer than that in L2, intercept included, are scaled down to it. `timestamp`: the column
-    that slots by time go by, seconds since 1970 or ISO 8601 with a zone.
+    that slots by time go by, seconds since 1970 or ISO 8601 with a zone. `truth`: columns of numbers, one a
+    coordinate of the decision, that say what it should be; for the owner's metrics, and never learnt from.
     """
 
     features: Annotated[dict[str, ColumnSettings], Field(min_length=1)]
@@ -125,11 +126,25 @@ class SchemaSettings(Settings):
     intercept: bool = False
     norm: Positive | None = None
     timestamp: str | None = None
+    truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
 
     @model_validator(mode="after")
     def _label_apart(self) -> Self:
         if self.label.column in self.features:
             raise refusal("the label must not be one of the features", "label", "column")
+        return self
+
+    @model_validator(mode="after")
+    def _truth_apart(self) -> Self:
+        truth = self.truth or ()
+        repeated = _first_repeated(truth)
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: a column for each coordinate", "truth")
+        used = {**dict.fromkeys(self.features, "a feature"), self.label.column: "the label"}
+        used |= {} if self.timestamp is None else {self.timestamp: "the timestamp"}
+        both = next((name for name in truth if name in used), None)
+        if both is not None:
+            raise refusal(f"{both} is {used[both]}, and the truth is never learnt from", "truth")
         return self
 
     @property
@@ -141,4 +156,4 @@ class SchemaSettings(Settings):
     def columns(self) -> tuple[str, ...]:
         """Every column that is read."""
         stamp = () if self.timestamp is None else (self.timestamp,)
-        return (*self.features, self.label.column, *stamp)
+        return (*self.features, self.label.column, *stamp, *(self.truth or ()))

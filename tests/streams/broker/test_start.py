@@ -163,6 +163,24 @@ def test_an_interrupted_start_leaves_nothing_behind(program, tmp_path):
     assert not is_held(folder / "broker.lock")
 
 
+@pytest.mark.usefixtures("slow_java")
+def test_one_that_is_interrupted_just_as_java_is_launched_leaves_nothing_behind(tmp_path, monkeypatch):
+    run, launched = subprocess.run, []
+
+    def interrupted(command, **options):
+        done = run(command, **options)
+        if "kafka.Kafka" in command:
+            launched.append(command)
+            raise KeyboardInterrupt
+        return done
+
+    monkeypatch.setattr(subprocess, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path / "broker", PORT)
+    assert launched
+    assert not is_held(tmp_path / "broker" / "broker.lock")
+
+
 def test_a_broker_that_ends_at_once_says_its_last_words(program, tmp_path):
     program("mvn", FETCH)
     program(

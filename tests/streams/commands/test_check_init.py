@@ -79,6 +79,23 @@ def test_a_source_without_a_time_that_can_be_read_is_named(call, mesh, tmp_path)
     assert call("check", mesh).code == 0
 
 
+def test_a_source_without_a_truth_that_can_be_read_is_named(call, mesh, tmp_path):
+    with_csv(mesh, "records.csv")
+    mesh.write_text(
+        mesh.read_text().replace("{column: distance}", "{column: distance}\n        truth: [u, v]")
+    )
+    (tmp_path / "records.csv").write_text("x,y,distance,u,v\n1,2,3,4,\n1,2,3,,5\n")
+    outcome = call("check", mesh)
+    assert outcome.code == 2
+    assert "nodes.a.source.schema.truth: reads no truth in the first 2 records\n" in outcome.err
+    (tmp_path / "records.csv").write_text("x,y,distance,u,v\n1,2,3,4,\n1,2,?,4,5\n1,2,3,,\n")
+    assert call("check", mesh).code == 0
+    (tmp_path / "records.csv").write_text("x,y,distance,u\n1,2,3,4\n")
+    outcome = call("check", mesh)
+    assert outcome.code == 2
+    assert 'nodes.a.source.schema: "v": not in the header of ' in outcome.err
+
+
 def test_a_damaged_archive_is_named(call, mesh, tmp_path):
     with_csv(mesh, "records.csv.gz")
     (tmp_path / "records.csv.gz").write_bytes(gzip.compress(b"x,y,distance\n1,2,3\n" * 100)[:15])

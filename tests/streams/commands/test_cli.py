@@ -1,8 +1,20 @@
 from importlib.metadata import version
 
 import pytest
+from typer.main import get_command
 
-COMMANDS = ("demo", "run", "plan", "check", "init")
+from streams.cli import app
+
+
+def commands(group, above=()):
+    """The path of every command, groups too."""
+    for name, command in group.commands.items():
+        yield (*above, name)
+        if hasattr(command, "commands"):
+            yield from commands(command, (*above, name))
+
+
+COMMANDS = tuple(commands(get_command(app)))
 
 
 def test_version(call):
@@ -12,17 +24,27 @@ def test_version(call):
 def test_help_names_every_command(call):
     outcome = call("--help")
     assert (outcome.code, outcome.err) == (0, "")
-    for command in COMMANDS:
-        assert f"\n  {command} " in outcome.out
+    for first, *rest in COMMANDS:
+        assert rest or f"\n  {first} " in outcome.out
     assert "Exit codes" in outcome.out
+
+
+@pytest.mark.parametrize("group", [(), ("audit",), ("broker",), ("experiment",)])
+def test_what_each_command_does_is_said_in_a_line_that_is_not_cut(call, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = call(*group, "--help").out.split("Commands:\n")[1].splitlines()
+    assert all(line.startswith("  ") and line[2] != " " and line.endswith(".") for line in listed)
+    assert not any(line.endswith("...") for line in listed)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help_with_an_example(call, command):
-    outcome = call(command, "--help")
+    outcome = call(*command, "--help")
     assert (outcome.code, outcome.err) == (0, "")
     assert "Example" in outcome.out
-    assert f"\n    mirrormesh {command}" in outcome.out  # on a line of its own
+    assert f"\n    mirrormesh {' '.join(command)}" in outcome.out  # on a line of its own
+    assert "[[" not in outcome.out
+    assert "range>" not in outcome.out
 
 
 @pytest.mark.parametrize("arguments", [("bogus",), ("plan",), ("check", "a", "b"), ("demo", "--rounds", "0")])

@@ -50,6 +50,20 @@ def test_predictions_on_the_held_out_records_score_what_the_run_has_printed(call
             )
 
 
+def test_a_model_names_no_truth_and_needs_none(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)
+    mesh.write_text(re.sub(r"( *)(label:.*)", r"\1\2\n\1truth: [u, v]", mesh.read_text()))
+    plain = (tmp_path / "test.csv").read_text()
+    for path in tmp_path.glob("*.csv"):
+        header, *rows = path.read_text().splitlines()
+        path.write_text("\n".join([f"{header},u,v", *(f"{row},1,2" for row in rows)]) + "\n")
+    assert call("run", mesh, "--output", "out").code == 0
+    schema = json.loads((tmp_path / "out" / "model.json").read_text())["source"]["schema"]
+    assert schema.keys() == {"features", "label"}
+    (tmp_path / "test.csv").write_text(plain)
+    assert call("predict", "out/model.json", "test.csv").code == 0
+
+
 def test_the_model_of_a_run_is_the_mean_of_what_its_nodes_hold(call, learnt, tmp_path):
     model = json.loads((tmp_path / "out" / "model.json").read_text())
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())

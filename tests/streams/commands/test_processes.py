@@ -126,3 +126,18 @@ def test_mistakes_and_answers_in_a_process(started):
         "nowhere.yaml: cannot be read: No such file or directory\n",
     )
     assert process.returncode == 2
+
+
+def test_ctrl_c_while_it_is_being_loaded_ends_it_without_a_word(tmp_path):
+    (tmp_path / "typer.py").write_text("import time; print('loading', flush=True); time.sleep(60)")
+    process = subprocess.Popen(
+        COMMAND,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "loading\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=LONG)
+    assert (process.returncode, said) == (-signal.SIGINT, "")

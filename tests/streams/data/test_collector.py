@@ -1,5 +1,6 @@
 """Records from one side, slots from the other: the slots of one process, however the two interleave."""
 
+import math
 import threading
 from queue import SimpleQueue
 
@@ -11,6 +12,8 @@ from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from nodes.slots import Arrival, CountSlots, TimeSlots
 from streams.data.collector import AHEAD, REFILL, SlotCollector
+from streams.mesh_file.settings.schema import SchemaSettings
+from streams.sources.decoder import SchemaDecoder, csv_fields
 from streams.sources.record import RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 
@@ -26,6 +29,17 @@ class Digits:
 
 def arrival(offset, timestamp=0.0, value=None, partition=0):
     return Arrival(partition, offset, timestamp, str(offset).encode() if value is None else value)
+
+
+def test_a_slot_says_the_truth_of_its_last_record():
+    closed = []
+    columns = {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u"]}
+    decoder = SchemaDecoder(SchemaSettings.model_validate(columns), csv_fields(("x", "y", "u")))
+    collector = SlotCollector(lambda: CountSlots(2), decoder, None, closed.append, lambda: None)
+    for offset, value in enumerate((b"1,2,3", b"1,2,4")):
+        collector.add(arrival(offset, value=value))
+    collector.open(OpenSlot(1, ()))
+    assert opened(closed[0].truth).tolist() == [4]
 
 
 def seen(slot):
@@ -170,6 +184,20 @@ def test_a_slot_by_count_closes_empty_when_its_time_is_over_and_its_records_wait
     side.fill(1, 2)
     assert side.slots[1:] == [(2, [0.0, 1.0], ((0, 2),))]
     assert side.counts.empty_slots == 1
+
+
+def test_it_says_how_long_no_slot_closes_empty():
+    side = Side(timeout=5.0)
+    assert side.collector.left == 5  # none is open: one that is opened now has as long
+    side.collector.open(OpenSlot(1, ()))
+    side.now += 4
+    assert side.collector.left == 1
+    side.now += 4
+    assert side.collector.left == 0
+    side.collector.expire()
+    assert side.slots == [(1, [], ())]
+    assert side.collector.left == 5
+    assert Side(by_time(), timeout=5.0).collector.left == math.inf
 
 
 def test_without_a_timeout_a_slot_waits_for_ever_and_so_do_slots_by_time():

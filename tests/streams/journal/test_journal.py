@@ -36,12 +36,15 @@ def record(number, **changes):
     return JournalRecord(**(values | changes))
 
 
+def as_bytes(average):
+    return average and (average.rounds, average.mean.tobytes())
+
+
 def same(one, other):
     arrays = {"release", "average"}
     return (
         one.release.tobytes() == other.release.tobytes()
-        and one.average.rounds == other.average.rounds
-        and one.average.mean.tobytes() == other.average.mean.tobytes()
+        and as_bytes(one.average) == as_bytes(other.average)
         and all(getattr(one, name) == getattr(other, name) for name in set(JournalRecord._fields) - arrays)
     )
 
@@ -69,7 +72,8 @@ def test_what_was_appended_is_there_after_a_reopening(tmp_path):
         assert journal.charged == 5
         kept = journal.records()
         assert [one.round for one in kept] == [1, 2, 5]
-        assert all(same(one, record(one.round)) for one in kept)
+        assert all(same(one, record(one.round, average=None)) for one in kept[:-1])
+        assert same(kept[-1], record(5))
         assert type(kept[0].given_up[0]) is GivenUp
 
 
@@ -103,6 +107,28 @@ def test_any_record_comes_back(kept):
         assert len(journal.records()) == 1
 
 
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_only_the_newest_average_is_kept(tmp_path, kind):
+    with of_kind(kind, tmp_path) as journal:
+        for number in range(1, 12):
+            journal.append(record(number))
+            *older, newest = journal.records()
+            assert as_bytes(newest.average) == as_bytes(record(number).average)
+            assert [one.average for one in older] == [None] * len(older)
+        journal.append(record(12, average=None))
+        assert [one.average for one in journal.records()] == [None] * 5
+
+
+def test_a_journal_is_as_large_as_its_releases_and_one_average(tmp_path):
+    dimension, vectors = 20_000, 9 + 1  # at most 2H + 1 releases
+    with opened(tmp_path / "j") as journal:
+        for number in range(1, 30):
+            values = np.full(dimension, number / 3)
+            journal.append(record(number, release=values, average=Average(number, values)))
+    size = (tmp_path / "j").stat().st_size
+    assert vectors * 8 * dimension < size < (vectors + 1) * 8 * dimension
+
+
 def test_the_last_rounds_are_kept(tmp_path):
     with opened(tmp_path / "j") as journal:
         for number in range(1, 30):
@@ -132,6 +158,7 @@ def test_the_same_again_is_harmless_and_another_value_is_not(tmp_path, kind):
             {"exact": True},
             {"given_up": ()},
             {"data_position": None},
+            {"average": Average(4, np.array([0.1, -0.7]))},
         )
         for change in changes:
             with pytest.raises(JournalError, match="round 4"):
@@ -200,6 +227,7 @@ def test_a_new_life_has_no_records_and_another_instance(tmp_path):
         journal.append(record(7))
         journal.renew("cc" * 16)
         assert (journal.instance, journal.records(), journal.charged) == ("cc" * 16, (), 0)
+        assert journal._connection.execute("SELECT count(*) FROM average").fetchone() == (0,)
         journal.append(record(3))
     with opened(tmp_path / "j") as journal:
         assert (journal.instance, rounds(journal)) == ("cc" * 16, [3])
@@ -230,7 +258,7 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
     connection.close()
     opened(tmp_path / "new").close()
     opened(tmp_path / "old").close()
-    for name, version in (("new", 99), ("old", 3)):
+    for name, version in (("new", 99), ("old", 4)):
         connection = sqlite3.connect(tmp_path / name)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
@@ -238,7 +266,7 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
         ("text", "not a database"),
         ("other", "another program"),
         ("new", "version 99"),
-        ("old", "version 3, this program reads 4"),
+        ("old", "version 4, this program reads 5"),
     ):
         before = (tmp_path / name).read_bytes()
         with pytest.raises(JournalError, match=text):
@@ -296,6 +324,7 @@ def test_a_broken_file_is_an_error_and_nothing_else(tmp_path):
         "UPDATE records SET positions = '{'",
         "UPDATE records SET positions = '[1]'",
         "UPDATE records SET positions = '[1,2,3,4,5,6]'",
+        "UPDATE average SET mean = x'010203'",
     ],
 )
 def test_a_record_that_cannot_be_read_is_an_error(tmp_path, change):

@@ -12,6 +12,7 @@ OPEN = """
 import sys
 from pathlib import Path
 import numpy as np
+from nodes.averages import Average
 from nodes.journal import JournalRecord
 from streams.journal.journal import Journal
 
@@ -27,7 +28,9 @@ WRITE = (
 while True:
     last += 1
     release = np.array([float(last), 0.5])
-    journal.append(JournalRecord(last, last - 1, release, False, last, 1.0, ((0, last),), last, (), (), ()))
+    average = Average(last, release / 2)
+    positions = ((0, last),), last, (), (), (), ()
+    journal.append(JournalRecord(last, last - 1, release, False, last, 1.0, *positions, average))
     print(last, flush=True)
 """
 )
@@ -70,3 +73,5 @@ def test_what_was_acknowledged_outlives_kill_9(tmp_path):
             assert [one.round for one in kept] == list(range(max(1, last.round - 4), last.round + 1))
             assert all(np.array_equal(one.release, [one.round, 0.5]) for one in kept)
             assert journal.charged == last.round
+            assert kept[-1].average.rounds == last.round
+            assert np.array_equal(kept[-1].average.mean, last.release / 2)

@@ -62,3 +62,13 @@ def test_what_an_action_raises_comes_out():
     loop.put(fail)
     with pytest.raises(ZeroDivisionError):
         loop.run()
+
+
+def test_it_is_idle_when_nothing_waits_and_only_then():
+    done = []
+    loop = Loop(lambda: done.append("before"), lambda: done.append("idle"))
+    loop.put(lambda: done.append("first"))
+    loop.put(lambda: done.append("second"))
+    loop.after(0.01, loop.stop)
+    loop.run()
+    assert done[:5] == ["before", "first", "before", "second", "idle"]

@@ -22,6 +22,7 @@ EVERY = {
     "tracking",
     "tracking-mahalanobis",
     "tracking-paper",
+    "tracking-switching",
 }
 
 

@@ -1,7 +1,6 @@
 """Every mistake in a mesh file is one line: file, key path, value, what is allowed."""
 
 from contextlib import suppress
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.mesh_file.file import MeshFileError, load
+from tests.support.meshes import REMOVED, with_value
 
 BASE = {
     "mesh": {
@@ -40,7 +40,6 @@ BASE = {
         },
     },
 }
-REMOVED = object()
 EYE = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 SCHEMA = "nodes.a.source.schema"
 MESH_KEYS = "must be a mapping with keys among"
@@ -185,6 +184,14 @@ MISTAKES = [
     (f"{SCHEMA}.label", {"column": "pay", "classes": ["a", "a"]}, "a is named twice: every class once"),
     (f"{SCHEMA}.label", {"column": "pay", "classes": [1], "positive": 1}, "must not be given with positive"),
     (f"{SCHEMA}.label", {"column": "pay", "classes": [1, 2]}, "label.classes: goes with loss softmax, not"),
+    (f"{SCHEMA}.truth", ["u"], f'{SCHEMA}.truth: ["u"]: names 1 columns: must be 2, one for each coordinate'),
+    (f"{SCHEMA}.truth", [], f"{SCHEMA}.truth: []: must not be empty"),
+    (f"{SCHEMA}.truth", "u", f'{SCHEMA}.truth: "u": must be a list'),
+    (f"{SCHEMA}.truth", ["u", 3], f"{SCHEMA}.truth[1]: 3: must be text"),
+    (f"{SCHEMA}.truth", ["u", "u"], "u is named twice: a column for each coordinate"),
+    (f"{SCHEMA}.truth", ["u", "age"], 'truth: ["u", "age"]: age is a feature, and the truth is never learnt'),
+    (f"{SCHEMA}.truth", ["pay", "u"], "pay is the label, and the truth is never learnt from"),
+    ("nodes.b", {"source": {"kind": "localisation", "truth": 1}}, "source.truth: 1: must be true or false"),
     ("mesh.loss", "hinge", f"{SCHEMA}.label: must say which labels are positive, for loss hinge"),
     ("nodes.b", {"source": {"kind": "localisation"}}, 'mesh.loss: "squared": localisation measures distance'),
     ("nodes.b", {"source": {"kind": "localisation", "position": [1]}}, "position[1]: missing: must be given"),
@@ -193,19 +200,6 @@ MISTAKES = [
     ("nodes.a.brokers", {"data": BROKER, "mesh": BROKER}, "nodes.a.brokers.trust_broker: data and mesh are"),
     ("nodes.a.brokers", {"data": {"servers": "${NOWHERE}"}, "mesh": BROKER}, "environment has no variable N"),
 ]  # fmt: skip
-
-
-def changed(path, value):
-    tree = deepcopy(BASE)
-    *above, last = path.split(".")
-    at = tree
-    for key in above:
-        at = at[key]
-    if value is REMOVED:
-        del at[last]
-    else:
-        at[last] = value
-    return tree
 
 
 def mistakes(folder, text):
@@ -223,13 +217,13 @@ def test_the_base_of_all_mistakes_is_right(tmp_path):
 
 @pytest.mark.parametrize(("path", "value", "expected"), MISTAKES)
 def test_a_mistake_is_one_line_that_says_what_is_allowed(tmp_path, path, value, expected):
-    lines = mistakes(tmp_path, yaml.safe_dump(changed(path, value)))
+    lines = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, path, value)))
     assert any(expected in line for line in lines), lines
     assert all(line.count("\n") == 0 and line.startswith(("mesh.yaml: ", "none.yaml: ")) for line in lines)
 
 
 def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
-    tree = changed("mesh.horizon", 1)
+    tree = with_value(BASE, "mesh.horizon", 1)
     tree["mesh"]["seed"] = "x"
     tree["nodes"]["a"]["source"]["kind"] = "tsv"
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
@@ -239,8 +233,14 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     ]
 
 
+def test_the_truth_is_no_timestamp(tmp_path):
+    schema = BASE["nodes"]["a"]["source"]["schema"] | {"timestamp": "at", "truth": ["u", "at"]}
+    (line,) = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, SCHEMA, schema)))
+    assert "at is the timestamp, and the truth is never learnt from" in line
+
+
 def test_two_nodes_cannot_read_standard_input(tmp_path):
-    tree = changed("nodes.a.source.path", "-")
+    tree = with_value(BASE, "nodes.a.source.path", "-")
     tree["nodes"]["b"] = tree["nodes"]["a"]
     (line,) = mistakes(tmp_path, yaml.safe_dump(tree))
     assert line == 'mesh.yaml: nodes.b.source.path: "-": node a reads standard input already: must be a file'
@@ -283,7 +283,7 @@ def test_nothing_under_brokers_is_shown(tmp_path):
     secret = {"servers": "one:9092", "username": "u", "password": ["s3cret"], "pasword": "s3cret"}
     for broker in (secret, {**secret, "pasword": REMOVED}, {"password": "s3cret"}, ["s3cret"]):
         kept = broker if isinstance(broker, list) else {k: v for k, v in broker.items() if v is not REMOVED}
-        tree = changed("nodes.a.brokers", {"data": kept, "mesh": {"servers": "two:9092"}})
+        tree = with_value(BASE, "nodes.a.brokers", {"data": kept, "mesh": {"servers": "two:9092"}})
         text = "\n".join(mistakes(tmp_path, yaml.safe_dump(tree)))
         assert "nodes.a.brokers.data" in text
         assert "s3cret" not in text
@@ -301,6 +301,6 @@ PATHS = sorted({path for path, _, _ in MISTAKES})
 @given(path=st.sampled_from(PATHS), value=TREES)
 def test_whatever_stands_in_a_file_is_taken_or_told(tmp_path_factory, path, value):
     file: Path = tmp_path_factory.getbasetemp() / "mesh.yaml"
-    file.write_text(yaml.safe_dump(changed(path, value)), encoding="utf-8")
+    file.write_text(yaml.safe_dump(with_value(BASE, path, value)), encoding="utf-8")
     with suppress(MeshFileError):
         load(file, {})

@@ -1,10 +1,7 @@
 """Sparse sources and Sparse DOLA in a mesh file: what they mean, and every mistake in one line."""
 
-from copy import deepcopy
-
 import numpy as np
 import pytest
-import yaml
 
 from nodes.sparse import SparseRows
 from nodes.sparse_dola import SparseDola
@@ -12,11 +9,11 @@ from nodes.values import Observations
 from streams.mesh_file import build
 from streams.mesh_file.file import MeshFileError, load
 from streams.mesh_file.settings.mesh import MeshSettings
+from tests.support.meshes import REMOVED, with_value, written
 from tests.support.sparse_meshes import CSR, MESH, sparse_mesh
 
 LIBSVM = {"kind": "libsvm", "path": "rows.txt", "label": {"positive": 1}}
 BASE = {"mesh": MESH, "nodes": {"a": {"source": LIBSVM}, "b": {"source": CSR}}}
-REMOVED = object()
 TIMES = {"by": "time", "period": 1, "start": 0}
 MISTAKES = [
     (
@@ -108,22 +105,9 @@ MISTAKES = [
 ]
 
 
-def changed(path, value):
-    tree = deepcopy(BASE)
-    *above, last = path.split(".")
-    at = tree
-    for key in above:
-        at = at[key]
-    if value is REMOVED:
-        del at[last]
-    else:
-        at[last] = value
-    return yaml.safe_dump(tree)
-
-
 @pytest.mark.parametrize(("path", "value", "expected"), MISTAKES)
 def test_a_mistake_is_one_line_that_says_what_is_allowed(tmp_path, path, value, expected):
-    (tmp_path / "mesh.yaml").write_text(changed(path, value))
+    written(tmp_path, with_value(BASE, path, value))
     with pytest.raises(MeshFileError) as caught:
         load(tmp_path / "mesh.yaml", {})
     assert any(expected in line for line in caught.value.lines), caught.value.lines
@@ -157,7 +141,7 @@ def test_a_loss_that_takes_sparse_records_makes_sparse_gradients_of_them(written
 
 
 def test_paths_may_come_from_the_environment(tmp_path):
-    (tmp_path / "mesh.yaml").write_text(changed("nodes.a.source.path", "${HERE}/rows-${KIND}.txt"))
+    written(tmp_path, with_value(BASE, "nodes.a.source.path", "${HERE}/rows-${KIND}.txt"))
     there = load(tmp_path / "mesh.yaml", {"HERE": "/data", "KIND": "a"}).nodes["a"].source.path
     assert there == "/data/rows-a.txt"
     beside = load(tmp_path / "mesh.yaml", {"HERE": "data", "KIND": "a"}).nodes["a"].source.path

@@ -9,9 +9,9 @@ from tests.support.metrics import metrics, shown
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
 
-def counts(edges):
+def counts(edges, *, truth=False):
     """Series of a node with so many in-edges: shared, private."""
-    figures = metrics(learner(budget="5"), sources=[f"source-{k}" for k in range(edges)])
+    figures = metrics(learner(budget="5"), sources=[f"source-{k}" for k in range(edges)], truth=truth)
     return len(shown(figures.shared)), len(shown(figures.private))
 
 
@@ -20,6 +20,8 @@ def test_the_series_of_a_node_and_of_an_edge_are_as_the_readme_says():
     edge = with_one - shared
     assert counts(8) == (shared + 8 * edge, private)
     scheduler = len(shown(SchedulerMetrics("tracking", connected=lambda: True).shared))
+    assert counts(0, truth=True) == (shared, private + 3)
     said = f"{shared} series for a node and {edge} for each in-edge; {private} private ones for a node of"
     assert said in " ".join(README.split())
+    assert "up to eight), and 3 more where its records say where the target is" in " ".join(README.split())
     assert f"{scheduler} for a scheduler" in " ".join(README.split())

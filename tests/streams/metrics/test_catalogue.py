@@ -20,7 +20,7 @@ EVERY = [*SharedMetric, *PrivateMetric]
 
 
 def node():
-    return metrics(learner(budget="5"))
+    return metrics(learner(budget="5"), truth=True)
 
 
 def scheduler():
@@ -83,7 +83,7 @@ def test_a_registry_makes_no_metric_of_the_other_type():
     with pytest.raises(TypeError, match="must be a SharedMetric"):
         SharedRegistry(mesh="m").counter(PrivateMetric.RECORDS)
     with pytest.raises(TypeError, match="must be a SharedMetric"):
-        SharedRegistry(mesh="m").totals(PrivateMetric.DROPPED, dict)
+        SharedRegistry(mesh="m").total(PrivateMetric.DROPPED, float)
     with pytest.raises(TypeError, match="must be a PrivateMetric"):
         PrivateRegistry(mesh="m").counter(SharedMetric.ROUNDS)
 

@@ -10,11 +10,12 @@ from nodes.losses import Hinge
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
 from streams.data.counts import DataCounts
+from streams.metrics.private import MOST
 from tests.support.machines import learner
-from tests.support.metrics import metrics, private, shown
+from tests.support.metrics import metrics, private, shown, told
 
 
-def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1):
+def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, count=1, truth=None):
     observations = Observations(np.full((count, 2), values), np.full(count, values), np.full(count, present))
     return Scored(
         1,
@@ -23,6 +24,7 @@ def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, co
         Private(np.array(gradient)),
         Private(clipped),
         Private(broken),
+        Private(None if truth is None else np.array(truth)),
     )
 
 
@@ -34,14 +36,15 @@ def scored(values, *, present=True, gradient=(1.0, 0.0), clipped=0, broken=0, co
         scored(0.0, present=False, count=100),
         scored(0.0, count=0),
         scored(-1.0, gradient=(1e300, 1e300)),
+        scored(0.0, gradient=(0.0, 0.0), truth=(5.0, 4.0)),
     ],
-    ids=["large", "broken", "malformed", "empty", "immense"],
+    ids=["large", "broken", "malformed", "empty", "immense", "tracked"],
 )
 def test_nothing_of_the_data_moves_a_shared_sample(report):
     counts = DataCounts()
-    figures = metrics(learner(private=True), counts=lambda: Private(counts))
+    figures = metrics(learner(private=True), counts=lambda: Private(counts), truth=True)
     before, private_before = shown(figures.shared), shown(figures.private)
-    figures.report(report)
+    told(figures, [report])
     counts.late = counts.overfull = counts.lost = 7
     assert shown(figures.shared) == before
     moved = {name for (name, *_), value in shown(figures.private).items() if _of_data(name, value)}
@@ -56,13 +59,53 @@ def _of_data(name, value):
 
 def test_what_a_slot_says_is_counted_for_its_owner():
     figures = metrics()
-    figures.report(scored(1.0, gradient=(1.0, 0.0), clipped=2, broken=1, count=3))
-    figures.report(scored(1.0, present=False, gradient=(0.0, 0.0), count=4))
-    figures.report(scored(1.0, gradient=(0.0, 0.0), count=0))
+    told(figures, [scored(1.0, gradient=(1.0, 0.0), clipped=2, broken=1, count=3)])
+    told(figures, [scored(1.0, present=False, gradient=(0.0, 0.0), count=4)])
+    told(figures, [scored(1.0, gradient=(0.0, 0.0), count=0)])
     counted = ("records", "malformed_records", "clipped_gradients", "broken_gradients", "empty_slots")
     assert [private(figures, f"{name}_total") for name in counted] == [7, 4, 2, 1, 1]
     assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
     assert private(figures, "regret_average") == 34
+
+
+def test_the_target_is_the_last_slots_and_its_distance_from_the_decision_the_error():
+    figures = metrics(truth=True)
+    assert all(map(isnan, tracked(figures)))
+    told(figures, [scored(1.0, truth=(5.0, 4.0))])  # the decision is (2, 0)
+    assert tracked(figures) == [5, 4, 5]
+    told(figures, [scored(1.0, truth=(1e308, -1e308))])
+    assert tracked(figures) == [1e308, -1e308, pytest.approx(2**0.5 * 1e308)]
+    told(figures, [scored(1.0)])
+    assert all(map(isnan, tracked(figures)))
+
+
+def tracked(figures):
+    coordinates = [private(figures, "target", str(number)) for number in (0, 1)]
+    return [*coordinates, private(figures, "tracking_error")]
+
+
+def test_data_that_says_nothing_of_a_target_has_no_such_series():
+    names = {name for name, *_ in shown(metrics().private)}
+    assert not names & {"mirrormesh_target", "mirrormesh_tracking_error"}
+
+
+def test_of_many_coordinates_the_error_alone_is_shown():
+    wide = learner(dimension=9)
+    names = {name for name, *_ in shown(metrics(wide, truth=True).private)}
+    assert "mirrormesh_tracking_error" in names
+    assert not names & {"mirrormesh_target", "mirrormesh_decision"}
+
+
+def test_a_report_waits_until_the_machine_is_idle_and_not_many_do():
+    figures = metrics()
+    for report in [scored(1.0)] * (MOST - 1):
+        figures.report(report)
+    assert private(figures, "records_total") == private(figures, "regret") == 0
+    figures.idle()
+    assert private(figures, "records_total") == MOST - 1
+    for report in [scored(1.0)] * MOST:
+        figures.report(report)
+    assert private(figures, "records_total") == 2 * MOST - 1
 
 
 def test_what_the_data_stream_knows_is_asked_at_each_scrape():
@@ -78,27 +121,27 @@ def test_what_the_data_stream_knows_is_asked_at_each_scrape():
 
 def test_the_mean_loss_is_over_the_size_of_a_slot_and_what_is_no_number_counts_as_zero():
     figures = metrics(learner(private=True))
-    figures.report(scored(0.0))  # <x, a> is 0 and the label too
+    told(figures, [scored(0.0)])  # <x, a> is 0 and the label too
     assert private(figures, "loss_average") == 0
-    figures.report(scored(2.0))
+    told(figures, [scored(2.0)])
     once = private(figures, "loss_average")
     assert once > 0
-    figures.report(scored(1e308))
+    told(figures, [scored(1e308)])
     assert private(figures, "loss_average") == pytest.approx(once * 2 / 3)
 
 
 def test_predictions_made_before_learning_are_counted_where_there_are_classes():
     figures = metrics(learner(loss=Hinge()))
     assert outcomes(figures) == [0, 0]
-    figures.report(scored(1.0, count=3))  # the decision (2, 0) says 1, and the label is 1
-    figures.report(scored(1.0, present=False, count=5))
-    figures.report(scored(0.0, present=False, count=7))  # would be wrong
-    figures.report(scored(-1.0, count=2))  # features and label are -1
-    figures.report(scored(0.0, count=4))  # a score of 0 says -1, the label is 0
-    figures.report(scored(nan, count=1))
+    told(figures, [scored(1.0, count=3)])  # the decision (2, 0) says 1, and the label is 1
+    told(figures, [scored(1.0, present=False, count=5)])
+    told(figures, [scored(0.0, present=False, count=7)])  # would be wrong
+    told(figures, [scored(-1.0, count=2)])  # features and label are -1
+    told(figures, [scored(0.0, count=4)])  # a score of 0 says -1, the label is 0
+    told(figures, [scored(nan, count=1)])
     assert outcomes(figures) == [5, 5]
     numbers = metrics()
-    numbers.report(scored(1.0, count=3))
+    told(numbers, [scored(1.0, count=3)])
     assert outcomes(numbers) == [0, 0]
 
 

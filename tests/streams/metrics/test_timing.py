@@ -6,7 +6,6 @@ from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.timing import Timing
 from tests.support.metrics import shown
 
-MOMENTS = ("entered", "began", "closed", "decided", "stepped")
 WAITS = {"neighbour": SharedRegistry, "plan": SharedRegistry, "data": PrivateRegistry}
 
 

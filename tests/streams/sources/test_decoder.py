@@ -112,6 +112,35 @@ def test_timestamps_are_seconds_or_times_with_a_zone():
     assert csv_decoder(timestamp=None).timestamp(b"25,cook,Ulm,>50K,7") is None
 
 
+def test_the_truth_is_finite_numbers_whatever_the_rest_of_the_record_is():
+    decoder = SchemaDecoder(schema(truth=["v", "u"]), csv_fields((*COLUMNS, "u", "v")))
+    assert decoder.truth(b"25,cook,Ulm,>50K,7,1.5,-2").tolist() == [-2, 1.5]
+    assert decoder.truth(b"?,?,?,?,?,1.5,-2").tolist() == [-2, 1.5]
+    for said in (b"1.5,", b"1.5,x", b"nan,1", b"inf,1", b"1e999,1", b"1.5", b"1,2,3"):
+        assert decoder.truth(b"25,cook,Ulm,>50K,7," + said) is None
+    decoder = SchemaDecoder(schema(truth=["u", "v"]), json_fields)
+    assert decoder.truth(b'{"u": 1, "v": "2"}').tolist() == [1, 2]
+    for said in (
+        b"",
+        b"[]",
+        b'{"u": 1}',
+        b'{"u": 1, "v": null}',
+        b'{"u": 1, "v": [2]}',
+        b'{"u": true, "v": 1}',
+    ):
+        assert decoder.truth(said) is None
+
+
+def test_where_no_truth_is_named_there_is_none():
+    assert csv_decoder().truth(b"25,cook,Ulm,>50K,7") is None
+
+
+def test_the_truth_changes_nothing_of_what_is_learnt():
+    with_truth = SchemaDecoder(schema(truth=["u"], norm=1), csv_fields((*COLUMNS, "u")))
+    assert decoded(with_truth, b"25,cook,Ulm,>50K,7,9") == decoded(csv_decoder(norm=1), b"25,cook,Ulm,>50K,7")
+    assert decoded(with_truth, b"25,cook,Ulm,>50K,7,?") == decoded(with_truth, b"25,cook,Ulm,>50K,7,9")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -181,13 +210,15 @@ CELLS = st.one_of(
 @settings(max_examples=200, deadline=None)
 @given(
     value=st.binary(max_size=40)
-    | st.fixed_dictionaries(dict.fromkeys(COLUMNS, CELLS)).map(lambda row: json.dumps(row).encode())
+    | st.fixed_dictionaries(dict.fromkeys((*COLUMNS, "u"), CELLS)).map(lambda row: json.dumps(row).encode())
     | st.lists(st.text(max_size=4), max_size=6).map(lambda row: ",".join(row).encode())
 )
 def test_whatever_the_bytes_are_a_record_is_finite_or_none(value):
-    for fields in (json_fields, csv_fields(COLUMNS)):
-        decoder = SchemaDecoder(schema(norm=1), fields)
+    for fields in (json_fields, csv_fields((*COLUMNS, "u"))):
+        decoder = SchemaDecoder(schema(norm=1, truth=["u"]), fields)
         found = decoder.decode(value)
+        said = decoder.truth(value)
+        assert said is None or (said.shape == (1,) and np.isfinite(said).all())
         stamp = decoder.timestamp(value)
         assert stamp is None or math.isfinite(stamp)
         if found is not None:

@@ -51,6 +51,17 @@ def test_a_sensor_measures_the_distance_to_the_shared_target():
     assert errors[:ROUNDS] != errors[ROUNDS:]
 
 
+def test_a_record_may_say_where_the_target_is_and_is_else_the_same():
+    path = target_path(3, ROUNDS)
+    plain, said = (
+        list(islice(measurements(3, 1, (1.0, 0.0), truth=truth), ROUNDS)) for truth in (False, True)
+    )
+    for at, without, line in zip(path.tolist(), plain, said, strict=True):
+        record = json.loads(line)
+        assert [record.pop("target_x"), record.pop("target_y")] == at
+        assert json.dumps(record).encode() == without
+
+
 def test_records_are_a_function_of_seed_and_sensor():
     first, again, other_seed, other_sensor = (
         list(islice(measurements(seed, number, (1.0, 0.0)), 300))

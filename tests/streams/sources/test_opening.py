@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from streams.mesh_file.file import MeshFileError, load
-from streams.sources.opening import held_out, open_source
+from streams.sources.localisation import target_path
+from streams.sources.opening import decoder, held_out, open_source
 
 SOURCE = {
     "kind": "csv",
@@ -76,6 +77,15 @@ def test_localisation_has_one_record_a_slot(tmp_path):
     first, second = islice(source.records, 2)
     assert (first.timestamp, second.timestamp) == (101.0, 103.0)
     assert source.decoder.decode(first.value)[0].tolist() == [3.0, 4.0]
+
+
+def test_localisation_says_where_the_target_is_if_asked(tmp_path):
+    own = {"source": {"kind": "localisation", "truth": True}}
+    file = loaded(tmp_path, mesh={"loss": "range"}, own=own)
+    source = open_source(file, "a", 5)
+    said = [source.decoder.truth(record.value).tolist() for record in islice(source.records, 300)]
+    assert said == target_path(5, 300).tolist()
+    assert decoder(file, "a").truth(b'{"target_x": 1, "target_y": 2}').tolist() == [1, 2]
 
 
 def test_held_out_records_are_decoded_at_once(tmp_path):

@@ -5,6 +5,8 @@ import numpy as np
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from nodes.slots import CountSlots, TimeSlots
+from streams.mesh_file.settings.schema import SchemaSettings
+from streams.sources.decoder import SchemaDecoder, csv_fields
 from streams.sources.record import RawRecord
 from streams.sources.slot_feed import DataLog, SlotFeed
 
@@ -64,3 +66,30 @@ def test_slots_by_time_end_with_the_last_record():
         seen, position = read(slots, round, position)
         assert seen == values
     assert slots.close(OpenSlot(4, position)) is None
+
+
+TRACKED = SchemaDecoder(
+    SchemaSettings.model_validate(
+        {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u", "v"]}
+    ),
+    csv_fields(("x", "y", "u", "v")),
+)
+
+
+def test_the_truth_of_a_slot_is_that_of_the_last_record_that_says_it():
+    lines = [b"1,2,3,4", b"1,2,5,6", b"?,2,7,8", b"1,2,9,"], [b"1,2,?,4", b""], [b"1,2,0,0", b"1,2,1,1"]
+    log = DataLog(RawRecord(line, float(slot)) for slot, part in enumerate(lines) for line in part)
+    slots = SlotFeed(log, lambda: TimeSlots(9, 0.0, 1.0, 0.0), TRACKED)
+    said = [opened(slots.close(OpenSlot(round, ())).truth) for round in (1, 2)]
+    assert [None if found is None else found.tolist() for found in said] == [[7, 8], None]
+
+
+def test_an_empty_slot_has_no_truth():
+    log = DataLog(RawRecord(b"1,2,3,4", at) for at in (2.5, 3.5))
+    slots = SlotFeed(log, lambda: TimeSlots(9, 0.0, 1.0, 0.0), TRACKED)
+    closed = slots.close(OpenSlot(2, ()))
+    assert (opened(closed.observations).present.size, opened(closed.truth)) == (0, None)
+
+
+def test_a_decoder_that_names_no_truth_gives_none():
+    assert opened(feed(records()).close(OpenSlot(1, ())).truth) is None

@@ -2,7 +2,6 @@
 
 import os
 import select
-import socket
 import stat
 import subprocess
 import sys
@@ -47,36 +46,12 @@ def served(ports):
     return Ports(ports[2], {"a": ports[3]}, {"a": ports[4]})
 
 
-def check(ports):
-    observing.check(Observing(ports[0], ports[1]), served(ports))
-
-
 def test_without_prometheus_one_line_names_the_package_and_nothing_starts(path_of, tmp_path):
     tree = changed()
     tree["brokers"] = {side: {"servers": "127.0.0.1:1"} for side in ("mesh", "data")} | {"trust_broker": True}
     with pytest.raises(UsageError, match="no prometheus on the PATH: install the package prometheus"):
         up(written(tmp_path, tree), state=tmp_path / "state", observe=True)
     assert not list((tmp_path / "state").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("taken", "option"),
-    [(0, "--prometheus-port"), (1, "--grafana-port"), (2, "--metrics-from"), (4, "--metrics-from")],
-)
-def test_a_port_in_use_is_one_line(path_of, tmp_path, ports, taken, option):
-    program(path_of, "prometheus")
-    grafana_of(path_of)
-    check(ports)
-    told = f"{option}: 127.0.0.1:{ports[taken]} cannot be had: Address"
-    with socket.create_server(("127.0.0.1", ports[taken])), pytest.raises(UsageError, match=told):
-        check(ports)
-
-
-@pytest.mark.parametrize("port", [-1, 0, 65_536])
-def test_a_port_that_is_none(path_of, ports, port):
-    program(path_of, "prometheus")
-    with pytest.raises(UsageError, match=f"--prometheus-port {port}: must be from 1 to 65535"):
-        check([port, *ports[1:]])
 
 
 def test_prometheus_scrapes_every_endpoint_and_has_the_rules(tmp_path, ports):

@@ -29,7 +29,7 @@ def printed(thing, width=80):
 
 def test_a_picture_shows_nodes_and_edges():
     title, head, _, columns, *rows = [
-        text.rstrip() for text in printed(picture("tracking, run r", "", SIGHT))
+        text.rstrip() for text in printed(picture("tracking, run r", "", SIGHT, 24))
     ]
     assert title.startswith("tracking, run r ")
     assert title.endswith("h help  q quit")
@@ -43,15 +43,15 @@ def test_a_picture_shows_nodes_and_edges():
 
 
 def test_trouble_and_the_end_of_the_run_are_said():
-    text = "\n".join(printed(picture("tracking", "no answer", SIGHT._replace(over=True))))
+    text = "\n".join(printed(picture("tracking", "no answer", SIGHT._replace(over=True), 24)))
     assert "no answer" in text
     assert "the run is over" in text
 
 
 def test_a_line_tells_the_whole_and_who_is_out_of_the_ordinary():
     assert line(SIGHT) == (
-        "round 40 of 2,000; 12 rounds/s; 32 planned ahead; 2 of 3 nodes live; relaying: east; silent: west; "
-        "7 behind: west; never seen: north"
+        "round 40 of 2,000; 12 rounds/s; 32 planned ahead; 2 of 3 nodes live; silent: west; "
+        "never seen: north; 7 behind: west; relaying: east"
     )
     assert line(SIGHT._replace(rounds=None)).startswith("round 40; ")
 
@@ -92,26 +92,45 @@ rows = st.builds(
 @settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=8), st.sampled_from(["", "w", "w" * 200]))
 def test_a_node_takes_one_line_of_80_columns(rows, words):
-    lines = printed(picture(words, words, Sight(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows))))
-    assert len(lines) == 4 + len(rows) + bool(words)
+    lines = printed(picture(words, words, Sight(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24))
+    first = 3 + bool(words)
+    assert len(lines) == first + 1 + len(rows)
     assert max(map(len, lines)) <= 80
     for number, row in enumerate(rows, 1):
-        shown = lines[3 + number].split()
+        shown = lines[first + number].split()
         assert shown[0] == str(number)
         assert shown[1].rstrip("…") == row.name[: len(shown[1].rstrip("…"))]
         if row.stepped is not None:
-            assert f"{row.stepped:,}" in lines[3 + number]
+            assert f"{row.stepped:,}" in lines[first + number]
 
 
 @pytest.mark.parametrize(("size", "drawn"), [(20, True), (21, False)])
 def test_edges_are_drawn_where_there_is_room_and_counted_elsewhere(size, drawn):
     names = [f"n-{k:02}" for k in range(size)]
     rows = tuple(Row(n, 1, frozenset(names[:1]), tuple(names[:2]), 1.0, None, 1.0, ()) for n in names)
-    lines = printed(picture("t", "", SIGHT._replace(rows=rows)))
+    lines = printed(picture("t", "", SIGHT._replace(rows=rows), 40))
     assert ("●○" in lines[-1]) == drawn
     assert ("1 of 2" in lines[-1]) != drawn
 
 
 def test_a_long_round_is_shown_whole_beside_what_is_longer():
     long = ROWS[0]._replace(name="n" * 15, stepped=123_456_789, spent=1_899_401.0, budget=5.96e-8, seen=1e6)
-    assert "123,456,789" in printed(picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3))))[4]
+    assert "123,456,789" in printed(picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3)), 24))[4]
+
+
+@pytest.mark.parametrize("trouble", ["", "no answer"])
+@pytest.mark.parametrize("height", range(5, 12))
+def test_a_low_terminal_shows_the_trouble_and_tells_of_the_nodes_that_it_has_no_line_for(height, trouble):
+    rows = tuple(ROWS[0]._replace(name=f"n-{k}") for k in range(5)) + ROWS[1:]
+    lines = [text.rstrip() for text in printed(picture("t", trouble, SIGHT._replace(rows=rows), height))]
+    assert (lines[2] == trouble) == bool(trouble)
+    table = lines[4 + bool(trouble) :]
+    numbers = [int(text.split()[0]) for text in table if "more, for" not in text]
+    room = height - 4 - bool(trouble)
+    if room >= len(rows):
+        assert numbers == list(range(1, 8))
+        return
+    assert len(lines) == max(height, 5 + bool(trouble))
+    assert numbers == list(range(1, room))
+    hidden = 7 - len(numbers)
+    assert lines[-1].startswith(f"{hidden} more, for a higher terminal; silent: west; never seen: north; ")

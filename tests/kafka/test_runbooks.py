@@ -1,0 +1,24 @@
+"""Every command of the runbooks, typed on a mesh that has run on a real broker."""
+
+import pytest
+
+from tests.support.processes import LiveMesh
+from tests.support.runbooks import COMMANDS
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def test_every_command_of_the_runbooks_runs(tmp_path, broker):
+    path = small_mesh_file(tmp_path, broker.address, rounds=5)
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        names = list(mesh.nodes())
+        mesh.finish("scheduler", *names)
+        given = {"MESH": path, "NODE": names[0]}
+        for command in COMMANDS:
+            words = [given.get(word, word) for word in command]
+            typed = mesh.start("-".join(command), *words)
+            assert typed.ends() == 0, typed.log
+            assert typed.log
