@@ -101,6 +101,20 @@ CLAIMS = [
         )
     ),
     sparse("0.856, as printed 0.495, ours 0.567", TEXTS, ("none", "printed", "ours")),
+    Claim(
+        "0.849 (0.856), with 0.92 of zeros 0.869 (0.870)",
+        "dola-sparse",
+        [
+            ({"form": form, "nodes": "4", "rho": rho}, column)
+            for form, rho, column in (
+                ("epsilon-8", "0", "auc"),
+                ("none", "0", "auc"),
+                ("epsilon-8", "0.15", "zeros"),
+                ("epsilon-8", "0.15", "auc"),
+                ("none", "0.15", "auc"),
+            )
+        ],
+    ),
     sparse("0.589 with", TEXTS, ("ours-delta",)),
     sparse("0.859, 0.593, 0.775, 0.785", "adult-binary", ("none", "printed", "ours", "ours-delta")),
     *(
