@@ -39,9 +39,8 @@ class SlotCollector:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots = ReplaySlots(slots)
-        self.by_count = self._slots.by_count
         self._decoder, self._closed, self._room, self._clock = decoder, closed, room, clock
-        self._timeout = math.inf if timeout is None or not self.by_count else timeout
+        self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
         self._deadline = math.inf

@@ -23,9 +23,7 @@ from streams.sources.record import Decoder
 from streams.topics import DataTopics
 
 TICK = 0.02
-"""Seconds between two looks at what only time can do: slots by time that end."""
-SELDOM = 0.2
-"""The same where slots go by count: only a newcomer's first one waits to be told where its topic ends."""
+"""Seconds between two looks at what only time can do: slots that end, and slots that wait for the broker."""
 PERIOD = 1.0
 """Seconds between two looks at how much waits at the broker."""
 STOPPING = 1.5
@@ -116,9 +114,8 @@ class DataStream:
 
     async def _complete(self, app: PinnedApp) -> None:
         """Close what needs to know how far the logs go."""
-        pause = SELDOM if self._collector.by_count else TICK  # each look wakes a whole process
         while True:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(TICK)
             thread, now = _reader(app), time.time()
             if thread is None or not (self._collector.unplaced or self._collector.due(now)):
                 continue
