@@ -1,5 +1,7 @@
 """The broker that all tests on a real Kafka share, and a loud line where they were left out."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -8,6 +10,11 @@ from tests.support.brokers import LEFT_OUT, started
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
+
+
+def pytest_configure():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background: processes would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,6 @@ def find_java() -> str:
 
 def kafka_command(java: str, jars: Path, entry: str, *arguments: str) -> list[str]:
     """Return the command that runs class `entry`; it logs as log4j2.yaml in its working directory says."""
-    # the second compiler would take more than a core for minutes; without it a start is quicker, too
-    small = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    small = ["-Xmx256m", "-XX:+UseSerialGC"]
     log = "-Dlog4j2.configurationFile=log4j2.yaml"
     return [java, *small, log, "-cp", f"{jars}/*", entry, *arguments]

@@ -3,7 +3,7 @@ from importlib.metadata import version
 import pytest
 from typer.main import get_command
 
-from streams.cli import app
+from streams.commands.command_line import app
 
 
 def commands(group, above=()):
