@@ -40,5 +40,9 @@ class Timing:
     def stepped(self) -> None:
         """The step is done, and durable."""
         self._step.observe(self._clock() - self._began)
-        self._data.total += max(0.0, self._closed - self._decided)
-        self._plan.total += max(0.0, self._began - max(self._decided, self._closed))
+        ready = self._decided
+        if self._closed > ready:
+            self._data.total += self._closed - ready
+            ready = self._closed
+        if self._began > ready:
+            self._plan.total += self._began - ready
