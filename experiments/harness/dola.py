@@ -99,10 +99,16 @@ def learned(
     taken = rounds * batch * nodes
     features = rows.features[:taken].reshape(rounds, nodes, batch, -1)
     labels = rows.labels[:taken].reshape(rounds, nodes, batch)
-    mesh = _mesh(nodes, features.shape[-1], degree, batch, weight, noise, step)
+    algorithm = {
+        "name": "dola",
+        "constraint": {"l2-ball": weight**-0.5},
+        "step_size": dict(step),
+        "regulariser": weight,
+    }
+    mesh = hinge_mesh(nodes, features.shape[-1], degree, batch, noise, algorithm)
     tally = Tally(RegularisedHinge(weight), rows, other, nodes * batch, whole=whole)
     found = []
-    for taught in _engine(mesh, noise, rounds, seed).steps(slots(features, labels)):
+    for taught in noisy_engine(mesh, noise, rounds, seed).steps(slots(features, labels)):
         tally.add(taught.decision)
         if taught.round * batch in checkpoints:
             found.append(tally.scores(taught.decision))
@@ -125,25 +131,20 @@ def best(
     return {"value": np.array([one.value for one in made]), "gap": np.array([one.gap for one in made])}
 
 
-def _mesh(
+def hinge_mesh(
     nodes: int,
     dimension: int,
     degree: float,
     batch: int,
-    weight: float,
     noise: Mapping[str, Any],
-    step: Mapping[str, Any],
+    algorithm: Mapping[str, Any],
 ) -> MeshSettings:
+    """Return a mesh of the hinge loss on a random graph of that mean degree; `noise` as in `learned`."""
     random = {"erdos-renyi": {"mean_degree": degree}}
     return settings(
         nodes,
         dimension,
-        algorithm={
-            "name": "dola",
-            "constraint": {"l2-ball": weight**-0.5},
-            "step_size": dict(step),
-            "regulariser": weight,
-        },
+        algorithm=dict(algorithm),
         loss="hinge",
         slots={"by": "count", "size": batch},
         privacy=(NOTHING if "as" in noise else dict(noise)) | {"noise": "simulated"},
@@ -151,14 +152,15 @@ def _mesh(
     )
 
 
-def _engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Engine:
+def noisy_engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Engine:
+    """Return its engine, with the paper's own mechanism where `noise` asks for it."""
     made = engine(mesh, seed)
     if "as" not in noise:
         return made
-    return replace(made, learner=replace(made.learner, mechanism=printed(mesh, noise, rounds, seed)))
+    return replace(made, learner=replace(made.learner, mechanism=_printed(mesh, noise, rounds, seed)))
 
 
-def printed(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Mechanism:
+def _printed(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Mechanism:
     """Return the paper's own mechanism; `noise` as in `learned`."""
     sampler, alpha = SimulatedSampler(seed, tuple(sorted(mesh.nodes))), build.step_size(mesh)
     epsilon, dimension = Fraction(str(noise["epsilon"])), mesh.dimension

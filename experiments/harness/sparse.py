@@ -1,13 +1,11 @@
 """Sparse DOLA (Li et al. 2018, section 5) on sparse rows: what it gets right, and how much of it is 0."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from experiments.harness.dola import NOTHING, printed
-from experiments.harness.meshes import engine, settings
+from experiments.harness.dola import hinge_mesh, noisy_engine
 from experiments.harness.texts import Texts, texts
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
@@ -32,27 +30,16 @@ def learned(
     """
     found = texts(data, quick=quick)
     dimension = found.rows.dimension
-    random = {"erdos-renyi": {"mean_degree": degree}}
-    mesh = settings(
-        nodes,
-        dimension,
-        algorithm={
-            "name": "sparse-dola",
-            "constraint": {"l2-ball": 1000},
-            "step_size": dict(step),
-            "lasso": lasso,
-        },
-        loss="hinge",
-        slots={"by": "count", "size": batch},
-        privacy=(NOTHING if "as" in noise else dict(noise)) | {"noise": "simulated"},
-        topology={"graph": random if nodes - 1 > degree else "complete"},
-    )
+    algorithm = {
+        "name": "sparse-dola",
+        "constraint": {"l2-ball": 1000},
+        "step_size": dict(step),
+        "lasso": lasso,
+    }
+    mesh = hinge_mesh(nodes, dimension, degree, batch, noise, algorithm)
     rounds = len(found.order) // (nodes * batch)
-    made = engine(mesh, seed)
-    if "as" in noise:
-        made = replace(made, learner=replace(made.learner, mechanism=printed(mesh, noise, rounds, seed)))
     decision = np.zeros((nodes, dimension))
-    for taught in made.steps(_rounds(found, rounds, nodes, batch)):
+    for taught in noisy_engine(mesh, noise, rounds, seed).steps(_rounds(found, rounds, nodes, batch)):
         decision = taught.decision
     scores = _scores(found, decision)
     labels = found.labels[found.held_out]

@@ -4,6 +4,7 @@ No locks: each number is written by one thread at a time, and a scrape, in a thr
 finds a number as it was before a write or after it, and of two numbers one may be newer than the other.
 """
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from itertools import accumulate
@@ -63,8 +64,9 @@ class _Family(Collector):
         shown.samples = self._samples()
         return [shown]
 
+    @abstractmethod
     def _samples(self) -> list[Sample]:
-        raise NotImplementedError
+        """Return the samples of every series."""
 
 
 class Numbers(_Family):

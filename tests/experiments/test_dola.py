@@ -24,13 +24,19 @@ def ends(seed, *, size, of):
     return {of: np.array([10.0 - size, size + 0.1 * seed])}
 
 
+def mesh_of(nodes, dimension, batch, step):
+    """The mesh that the measures below are of: Pegasos' ball for a weight of 0.01, and no noise."""
+    algorithm = {"name": "dola", "constraint": {"l2-ball": 10}, "step_size": step, "regulariser": 0.01}
+    return dola.hinge_mesh(nodes, dimension, 4.0, batch, NOTHING, algorithm)
+
+
 def steps(nodes, rounds, batch):
     """The decisions of an engine of its own, and the records of each round."""
     rows, _ = records("unit-ball", quick=True)
     taken = nodes * rounds * batch
     features = rows.features[:taken].reshape(rounds, nodes, batch, -1)
     labels = rows.labels[:taken].reshape(rounds, nodes, batch)
-    mesh = dola._mesh(nodes, 10, 4.0, batch, 0.01, NOTHING, STEP)
+    mesh = mesh_of(nodes, 10, batch, STEP)
     found = [step.decision for step in engine(mesh, 0).steps(slots(features, labels))]
     return np.stack(found), features, labels
 
@@ -98,7 +104,7 @@ def test_accuracy_and_auc_are_those_of_the_last_decisions_on_what_is_held_out():
     found = learned(0, checkpoints=[80], **shared)
     rows, out = records("adult-binary", quick=True, held_out=True)
     features, labels = rows.features[:320].reshape(80, 4, 1, -1), rows.labels[:320].reshape(80, 4, 1)
-    mesh = dola._mesh(4, features.shape[-1], 4.0, 1, 0.01, NOTHING, steep)
+    mesh = mesh_of(4, features.shape[-1], 1, steep)
     *_, last = [step.decision for step in engine(mesh, 0).steps(slots(features, labels))]
     scores = [(out.features * decision).sum(-1) for decision in last]
     right = [((one > 0) == (out.labels > 0)).mean() for one in scores]

@@ -33,8 +33,5 @@ def test_six_processes_release_what_one_does(tmp_path, broker, seed):
         **WAITING,
     )
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
-        mesh.scheduler()
-        mesh.nodes()
-        mesh.finish()
+        mesh.run_through()
         equal(mesh.values(), released_in_memory(path))

@@ -24,10 +24,7 @@ def test_an_example_releases_on_a_broker_what_it_does_in_memory(name, tmp_path, 
     base = example(name, tmp_path, monkeypatch)
     path = mesh_file(tmp_path, base, broker.address, **patient(base))
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
-        mesh.scheduler()
-        mesh.nodes()
-        mesh.finish()
+        mesh.run_through()
         values = mesh.values()
     assert {key for key, found in values.items() if len(found) != 1} == set()
     assert {key: value for key, ((_, _, value),) in values.items()} == released_in_memory(path)

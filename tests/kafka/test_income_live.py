@@ -49,10 +49,7 @@ def test_four_processes_learn_and_promise_what_one_does(tmp_path, broker, capsys
     with LiveMesh(path) as mesh:
         nodes, rounds = list(mesh.file.mesh.nodes), mesh.file.mesh.rounds
         promises = promised(Commands(capsys), path, nodes)
-        mesh.feed_all()
-        mesh.scheduler()
-        mesh.nodes("--log", "json")
-        mesh.finish()
+        mesh.run_through("--log", "json")
     for node in nodes:
         said = [json.loads(line)["message"] for line in mesh.processes[node].log.splitlines()]
         assert said[0] == promises[node]

@@ -12,11 +12,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 def test_every_command_of_the_runbooks_runs(tmp_path, broker):
     path = small_mesh_file(tmp_path, broker.address, rounds=5)
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
-        mesh.scheduler()
-        names = list(mesh.nodes())
-        mesh.finish("scheduler", *names)
-        given = {"MESH": path, "NODE": names[0]}
+        mesh.run_through()
+        given = {"MESH": path, "NODE": next(iter(mesh.file.mesh.nodes))}
         for command in COMMANDS:
             words = [given.get(word, word) for word in command]
             typed = mesh.start("-".join(command), *words)

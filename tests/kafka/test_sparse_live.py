@@ -42,10 +42,7 @@ def test_sparse_dola_in_processes_of_its_own_releases_what_one_process_does(tmp_
     algorithm = tree.pop("algorithm") | {"mirror_map": "euclidean"}
     path = small_mesh_file(tmp_path, broker.address, sources=sources, algorithm=algorithm, **tree)
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
-        mesh.scheduler()
-        mesh.nodes()
-        mesh.finish()
+        mesh.run_through()
         equal(mesh.values(), released_in_memory(path))
         first, *_ = stored(connection(broker.address), f"data.{next(iter(mesh.file.mesh.nodes))}")
     words = made["indices"][: made["indptr"][1]].tolist()

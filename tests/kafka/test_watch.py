@@ -110,17 +110,14 @@ def test_a_broker_that_is_away_is_said_and_it_goes_on_when_that_is_back(tmp_path
 def test_once_prints_a_table_and_lines_come_where_there_is_no_terminal(tmp_path, broker):
     path = small_mesh_file(tmp_path, broker.address, rounds=30)
     with LiveMesh(path) as mesh:
-        mesh.feed_all()
-        mesh.scheduler()
-        names = list(mesh.nodes())
-        mesh.finish("scheduler", *names)
+        mesh.run_through()
         once, lines = mesh.start("once", "watch", path, "--once"), mesh.start("lines", "watch", path)
         assert once.ends() == 0
         said = once.log.splitlines()
         assert f"{mesh.file.mesh.name}, run run-1: round 30 of 30; " in said[0]
         assert "the run is over" in said[0]
         told = {words[1]: words[2] for line in said[3:] if (words := line.split())}
-        assert told == dict.fromkeys(names, "30")
+        assert told == dict.fromkeys(mesh.file.mesh.nodes, "30")
         wait_until(lambda: "round 30 of 30" in lines.log)
         assert len(lines.log.splitlines()) == 1
         lines.terminate()

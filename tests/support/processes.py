@@ -160,6 +160,13 @@ class LiveMesh:
         """Start every node."""
         return {name: self.node(name, *options) for name in self.file.mesh.nodes}
 
+    def run_through(self, *options):
+        """Feed all, start scheduler and nodes, and wait until the run is over."""
+        self.feed_all()
+        self.scheduler()
+        self.nodes(*options)
+        self.finish()
+
     def check(self):
         """Fail where a process has failed by itself; one that a test has killed is no failure."""
         for label, process in self.processes.items():
