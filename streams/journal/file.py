@@ -85,19 +85,6 @@ def read_life(connection: sqlite3.Connection) -> Life:
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if connection.in_transaction:  # SQLite itself rolls back where the disk is full
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-@contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
     lock = path.with_name(f"{path.name}.lock")
@@ -126,7 +113,8 @@ def _is_journal(connection: sqlite3.Connection) -> bool:
 
 
 def _create(connection: sqlite3.Connection, life: Life) -> None:
-    with transaction(connection):
+    with connection:  # all of it or nothing
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         for table in (*TABLES, DRAWS_TABLE):

@@ -6,9 +6,10 @@ a failed delivery report does not prove that the record is not in the log, and r
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from threading import Lock
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -23,8 +24,7 @@ AGAIN = 1.0
 _SLICE = 0.1  # seconds that `flush` waits for reports before it looks at what is to be sent again
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     number: int  # of the send
     topic: str
     value: bytes
@@ -40,7 +40,7 @@ class Sender:
         self._servers = broker.servers
         self._producer = Producer(settings, logger=LOGGER)
         self._lock = Lock()
-        self._sent = 0
+        self._numbers = count()
         self._refused: list[tuple[float, _Record]] = []  # with when to send it again
         self._broken: BusError | None = None
         self._closed = False
@@ -49,10 +49,7 @@ class Sender:
         self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
     ) -> None:
         """Take a record. Raises BusError where the producer takes nothing more."""
-        with self._lock:
-            self._sent += 1
-            number = self._sent
-        self._produce(_Record(number, topic, value, acknowledged, key))
+        self._produce(_Record(next(self._numbers), topic, value, acknowledged, key))
 
     @property
     def waiting(self) -> int:

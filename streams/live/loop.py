@@ -20,14 +20,14 @@ def _nothing() -> None:
 
 
 class Loop:
-    """Does what was put, in order, one at a time, and `before` before each; `idle` when nothing waits.
+    """Does what was put, in order, one at a time, and `before` before each.
 
     `put`, `fail` and `stop` from any thread, `do` from one other than the one that runs; all else before
     `run`, or as part of what is being done.
     """
 
-    def __init__(self, before: Action = _nothing, idle: Action = _nothing) -> None:
-        self._before, self._idle = before, idle
+    def __init__(self, before: Action = _nothing) -> None:
+        self._before = before
         self._queue: SimpleQueue[Action] = SimpleQueue()
         self._following: deque[Action] = deque()  # put by what is being done
         self._timers: list[tuple[float, int, Action]] = []
@@ -115,8 +115,6 @@ class Loop:
         while self._following and self._running:
             self._before()
             self._following.popleft()()
-        if self._running and self._queue.empty():
-            self._idle()
 
     def _next(self) -> Action | None:
         with self._turn:  # timers are set by what is done

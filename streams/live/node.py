@@ -30,8 +30,8 @@ class Watcher(Protocol):
     def began(self) -> None:
         """Take note that something is begun."""
 
-    def idle(self) -> None:
-        """Take note that nothing waits in the queue."""
+    def catch_up(self) -> None:
+        """Do what was left for later."""
 
     def entered(self) -> None:
         """Take note that a round is entered."""
@@ -63,7 +63,7 @@ class LiveNode:
     ) -> None:
         self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
         self._name, self._topics = machine.identity.name, surroundings.topics
-        self._loop, self._clock = Loop(watcher.began, watcher.idle), FetchClock(time.monotonic)
+        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic)
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
@@ -101,6 +101,7 @@ class LiveNode:
                 self._shell.deadline_passed,
             )
             self._loop.every(BEAT, self._beat)
+            self._loop.every(BEAT, self._watcher.catch_up)
             for topic, value in start.unsent:
                 self._send(topic, value)
             self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])

@@ -32,7 +32,7 @@ class NodeWatcher:
         self._silent: set[str] = set()
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
-        self.idle = metrics.idle
+        self.catch_up = metrics.catch_up
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""

@@ -75,8 +75,8 @@ class NodeMetrics:
             case Noticed():  # a second value, too: `Evidence` is the same once more
                 self._shared.noticed(report)
 
-    def idle(self) -> None:
-        """Do what a report has left for later: nobody waits now."""
+    def catch_up(self) -> None:
+        """Do what reports have left for later: now and then, in the machine's turn."""
         self._private.catch_up()
 
     def missing(self) -> str | None:

@@ -25,14 +25,14 @@ FEW = 8
 """Coordinates of a decision that are shown: more would be as many series."""
 
 MOST = 32
-"""Reports that wait to be worked out where the machine is never idle. They hold records, so they are few."""
+"""Reports that wait to be worked out. They hold records, so they are few."""
 
 
 class PrivateFigures:
     """The private figures of one node. `lag` and `counts` are asked at each scrape.
 
     A report comes between a round's journal and its release, and its loss and regret are arithmetic on
-    records: it is put aside until the machine has nothing to do.
+    records: it is put aside, and worked out later, many at once.
     `truth`: whether the data says where the decisions should be.
     """
 

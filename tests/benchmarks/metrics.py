@@ -19,13 +19,13 @@ SCRAPED, DEGREE, SCRAPES = 64, 8, 20
 
 
 def measure_metrics() -> None:
-    """Print what each event costs, and what is left for when the machine is idle."""
+    """Print what each event costs, and what it leaves for later."""
     figures = metrics(learner(private=True))
     events = hot_path(figures)
     print(f"\nmetrics, us an update (the timer's time included): median of {TURNS}, least of {BLOCKS} such")
     for name, event in events.items():
-        print(f"  {name:10} {1e6 * _taken(event, figures.idle):6.2f}")
-    print(f"  after Scored, when nothing waits: {1e6 * _taken(figures.idle, events['Scored']):.2f}")
+        print(f"  {name:10} {1e6 * _taken(event, figures.catch_up):6.2f}")
+    print(f"  after Scored, when it is worked out: {1e6 * _taken(figures.catch_up, events['Scored']):.2f}")
     _measure_scrapes()
 
 

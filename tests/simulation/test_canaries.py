@@ -24,6 +24,7 @@ from streams.memory.mesh import MemoryMesh
 from tests.support.canaries import Canaries
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics
+from tests.support.samplers import narrow
 
 ROUNDS = 24
 SCHEMA = {
@@ -104,7 +105,7 @@ class Watched:
 
     def report(self, name, report):
         self.figures[name].report(report)
-        self.figures[name].idle()
+        self.figures[name].catch_up()
         self.said["reports"] += f"{report!r} {report}\n".encode()
         if isinstance(report, Scored):  # what the record has become, before the noise
             for number in opened(report.gradient).tolist():
@@ -163,7 +164,7 @@ def test_nothing_that_a_run_says_holds_a_record(watched, name, loss):
 
 
 class Refusing(ExactSampler):
-    """OpenDP fails on the eighth draw, and prints what it was given."""
+    """OpenDP fails on the eighth draw, and its error shows what it was given."""
 
     def __init__(self, seen):
         super().__init__()
@@ -172,11 +173,7 @@ class Refusing(ExactSampler):
     def _noisy(self, make, values, scale):
         self.seen.append(values.tolist())
         failing = len(self.seen) >= 8  # of a record that is sound
-        return super()._noisy((lambda _: _shout) if failing else make, values, scale)
-
-
-def _shout(values):
-    raise ValueError(f"cannot make noise for {values}")
+        return super()._noisy(narrow if failing else make, values, scale)
 
 
 def test_an_exact_sampler_that_fails_says_nothing(watched):

@@ -61,7 +61,7 @@ def shared(file, change=lambda kept: None, errors=None):
 
     def report(name, report):
         figures[name].report(report)
-        figures[name].idle()
+        figures[name].catch_up()
         if errors is not None and name == "b" and isinstance(report, Scored):
             errors.append(private(figures["b"], "tracking_error"))
         match report:

@@ -33,11 +33,11 @@ def metrics(
 
 
 def told(figures, effects):
-    """Let the metrics hear the reports among the effects, as a shell does, and then be idle."""
+    """Let the metrics hear the reports among the effects, as a shell does, and then catch up."""
     for effect in effects:
         if isinstance(effect, Noticed | Decided | Stepped | Scored):
             figures.report(effect)
-    figures.idle()
+    figures.catch_up()
     return figures
 
 

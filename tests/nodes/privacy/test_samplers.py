@@ -1,4 +1,5 @@
 import math
+import os
 import traceback
 
 import numpy as np
@@ -8,7 +9,10 @@ import pytest
 from nodes.decimals import decimal
 from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
 from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.opendp_calls import invoked
 from nodes.privacy.simulated import SimulatedSampler
+from tests.benchmarks.kafka_watch import resident
+from tests.support.samplers import narrow
 
 SCALE = 2.0**31
 
@@ -90,20 +94,39 @@ def test_no_error_of_the_sampler_shows_the_private_value(value: int) -> None:
     assert caught.value.__context__ is None
 
 
-def test_an_error_of_opendp_that_prints_the_value_does_not_get_out() -> None:
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    measure = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=SCALE)
-    sampler = ExactSampler()
-    sampler._made_for, sampler._measure = (
-        (_laplace_measure, SCALE),
-        lambda values: measure([2**63 + values[0]]),
-    )
-    with pytest.raises(ValueError, match="9223372036854788153"):
-        measure([2**63 + 12345])
+def test_an_error_of_opendp_does_not_get_out() -> None:
+    values = np.array([2**60])
+    with pytest.raises(ValueError, match=str(2**60)):
+        narrow(SCALE)(values.tolist())
     with pytest.raises(SamplerError) as caught:
-        sampler.laplace(1, np.array([12345]), SCALE)
-    assert "9223372036854788153" not in "".join(traceback.format_exception(caught.value))
+        ExactSampler()._noisy(narrow, values, SCALE)
+    assert str(2**60) not in "".join(traceback.format_exception(caught.value))
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+@pytest.mark.parametrize("value", [0, 2**61, -(2**61)])
+def test_calls_in_c_draw_of_what_was_given_in_order(size: int, value: int) -> None:
+    values = value + np.arange(size)
+    drawn = invoked(_laplace_measure(1e-3), values)  # the noise is 0 but for a chance of e^-1000
+    assert drawn is not None
+    assert drawn.dtype == np.int64
+    assert drawn.tolist() == values.tolist()
+
+
+def test_values_with_gaps_between_them_are_those_that_are_drawn_of() -> None:
+    drawn = invoked(_laplace_measure(1e-3), np.arange(10)[::3])
+    assert drawn is not None
+    assert drawn.tolist() == [0, 3, 6, 9]
+
+
+def test_calls_in_c_leave_no_memory_behind() -> None:
+    measure, values = _laplace_measure(1e-3), np.zeros(4_000, dtype=np.int64)
+    used = []
+    for _ in range(25):
+        assert invoked(measure, values) is not None
+        used.append(resident(os.getpid()))
+    assert used[-1] - used[4] < 5 * values.nbytes  # one object a draw would be 20 times
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])

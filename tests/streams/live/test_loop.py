@@ -64,14 +64,14 @@ def test_what_an_action_raises_comes_out():
         loop.run()
 
 
-def test_it_is_idle_when_nothing_waits_and_only_then():
+def test_before_comes_before_each():
     done = []
-    loop = Loop(lambda: done.append("before"), lambda: done.append("idle"))
+    loop = Loop(lambda: done.append("before"))
     loop.put(lambda: done.append("first"))
     loop.put(lambda: done.append("second"))
     loop.after(0.01, loop.stop)
     loop.run()
-    assert done[:5] == ["before", "first", "before", "second", "idle"]
+    assert done == ["before", "first", "before", "second", "before"]
 
 
 # --------------------------------------------------------------------------- what another thread does itself

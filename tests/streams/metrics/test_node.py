@@ -24,7 +24,7 @@ def test_a_whole_mesh_shows_what_it_did(tmp_path):
     def report(name, said):
         recorder(name, said)
         figures[name].report(said)
-        figures[name].idle()
+        figures[name].catch_up()
 
     mesh = MemoryMesh(parts, report)
     mesh.run()

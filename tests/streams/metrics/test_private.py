@@ -96,12 +96,12 @@ def test_of_many_coordinates_the_error_alone_is_shown():
     assert not names & {"mirrormesh_target", "mirrormesh_decision"}
 
 
-def test_a_report_waits_until_the_machine_is_idle_and_not_many_do():
+def test_reports_wait_until_they_are_worked_out_and_not_many_do():
     figures = metrics()
     for report in [scored(1.0)] * (MOST - 1):
         figures.report(report)
     assert private(figures, "records_total") == private(figures, "regret") == 0
-    figures.idle()
+    figures.catch_up()
     assert private(figures, "records_total") == MOST - 1
     for report in [scored(1.0)] * MOST:
         figures.report(report)
