@@ -18,8 +18,8 @@ import numpy as np
 from streams.broker.broker import start, stop
 from tests.benchmarks.kafka_parts import commits, lessons, without_broker
 from tests.benchmarks.kafka_ring import CLIENTS
-from tests.benchmarks.kafka_runs import FULL, QUICK, Runs
-from tests.benchmarks.kafka_watch import COMPILING, THREADS, WAITING, Seen
+from tests.benchmarks.kafka_runs import FULL, QUICK, Runs, Turn
+from tests.benchmarks.kafka_watch import COMPILING, THREADS, WAITING, Seen, together
 from tests.support.brokers import free_port
 
 MIB = 2**20
@@ -28,22 +28,26 @@ COLUMNS = f"{'p50 ms':>8}{'p99 ms':>8}{'rounds/s':>10}"
 
 def print_rounds(runs: Runs, dimension: int) -> None:
     """Print the round times of nodes beside the floor's, and what else a round is made of."""
-    path, nodes, lengths, value = runs.ring(dimension)
-    floor = runs.floor(dimension, lengths)
-    alone = {client: runs.bare(client, value) for client in CLIENTS}
-    print(f"\nring of 6, d = {dimension}, h = 1; bytes of each record: {lengths}")
+    turns = [runs.turn(dimension, number) for number in range(1, runs.sizes.turns + 1)]
+    rings = {name: together([turn.seen[name] for turn in turns]) for name in turns[0].seen}
+    print(f"\nring of 6, d = {dimension}, h = 1; bytes of each record: {turns[0].lengths}")
     print(f"{'':17}{COLUMNS}{'/ floor':>9}{'/ alone':>9}{'CPU us':>9}", end="")
     print(f"{'no core us':>12}{'broker us':>11}{'compiling':>11}")
-    for name, ring in ({"mirrormesh": nodes, "floor": floor} | alone).items():
-        of_floor, of_alone = (
-            ring.milliseconds(50) / other.milliseconds(50) for other in (floor, alone[CLIENTS[0]])
-        )
+    for name, ring in rings.items():
+        of_floor, of_alone = (np.median(ratios(turns, name, other)) for other in ("floor", CLIENTS[0]))
         took = f"{ring.microseconds():9,.0f}{ring.microseconds(WAITING):12,.0f}{took_by_broker(ring)}"
         print(f"{name:17}{times(ring)}{of_floor:9.2f}{of_alone:9.2f}{took}")
     print("  floor: all that a round sends, acknowledges and waits for, on bare confluent-kafka")
     print("  confluent-kafka, aiokafka: releases alone; / alone: p50 beside the first of them")
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios(turns, "mirrormesh", "floor"))
+    print(f"  they take {runs.sizes.turns} turns; ratios of p50s in a turn, their median; / floor: {listed}")
     print("  us: a round and process; no core: its threads were ready, and all cores taken")
-    print_parts(path, nodes, floor)
+    print_parts(turns[-1].path, rings["mirrormesh"], rings["floor"])
+
+
+def ratios(turns: list[Turn], name: str, other: str) -> list[float]:
+    """Return the p50 of one ring over that of another, in each turn."""
+    return [turn.seen[name].milliseconds(50) / turn.seen[other].milliseconds(50) for turn in turns]
 
 
 def took_by_broker(ring: Seen) -> str:
@@ -105,12 +109,13 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.perf_counter()
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
-        f"laplace, exact noise; {sizes.rounds} rounds after {sizes.warm_up}"
+        f"laplace, exact noise; {sizes.turns} times {sizes.rounds} rounds after {sizes.warm_up}"
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
             runs = Runs(start(folder / "broker", free_port()), folder, sizes)
+            runs.turn(2, 0)  # for the broker's Java: its code is translated by then
             for dimension in (2, 100):
                 print_rounds(runs, dimension)
             print_backlog(runs)

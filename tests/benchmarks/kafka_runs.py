@@ -1,6 +1,7 @@
 """The runs that are measured, each of six processes that end with it."""
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from streams.kafka.logs import Logs
 from streams.topics import DataTopics, MeshTopics
 from tests.benchmarks.kafka_floor import Lengths, bare_mesh
 from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
-from tests.benchmarks.kafka_ring import bare_ring
+from tests.benchmarks.kafka_ring import CLIENTS, bare_ring
 from tests.benchmarks.kafka_watch import Seen, Watch, seen, together
 from tests.support.processes import LiveMesh
 
@@ -19,18 +20,31 @@ MORE = 50
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured. `prefetch`: records that a node has read ahead by the time it learns."""
+    """How much is measured. `prefetch`: records that a node has read ahead by the time it learns.
+
+    `turns`: times that mesh, floor and the rest take turns, with `rounds` each.
+    """
 
     rounds: int
     warm_up: int
+    turns: int
     prefetch: int
     again: int
     backlog: int
     restarts: int
 
 
-FULL = Sizes(rounds=600, warm_up=300, prefetch=250, again=3, backlog=100_000, restarts=5)
-QUICK = Sizes(rounds=15, warm_up=5, prefetch=25, again=1, backlog=8_000, restarts=1)
+FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, again=3, backlog=100_000, restarts=5)
+QUICK = Sizes(rounds=15, warm_up=5, turns=2, prefetch=25, again=1, backlog=8_000, restarts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The file of a mesh, how long its records are, and what was seen of it and of the rings beside it."""
+
+    path: Path
+    lengths: Lengths
+    seen: dict[str, Seen]
 
 
 class Runs:
@@ -45,32 +59,20 @@ class Runs:
     def _rounds(self) -> int:
         return self.sizes.warm_up + self.sizes.rounds + MORE
 
-    def ring(self, dimension: int) -> tuple[Path, Seen, Lengths, bytes]:
-        """Run a mesh with records as many as it needs.
-
-        Returns its file, what was seen, how long its records are, and a release.
-        """
-        path = self._mesh(f"d{dimension}", f"d{dimension}", dimension)
+    def turn(self, dimension: int, number: int) -> Turn:
+        """Let a mesh, its floor and the rings that send releases alone run one after the other."""
+        path = self._mesh(f"d{dimension}-{number}", f"d{dimension}", dimension)
         with LiveMesh(path) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self._rounds)
-            found = self._seen(mesh, watch)
-            return path, found, lengths_of(mesh), watch.value
+            nodes, lengths = self._seen(mesh, watch), lengths_of(mesh)
+        address, data = self._broker.address, [DataTopics(f"d{dimension}-{k}").records for k in range(SIZE)]
+        rings = {"floor": bare_mesh(self._folder, address, data, lengths, self._rounds)} | {
+            client: bare_ring(self._folder, address, client, watch.value, self._rounds) for client in CLIENTS
+        }
+        return Turn(path, lengths, {"mirrormesh": nodes} | {n: self._bare(r) for n, r in rings.items()})
 
-    def floor(self, dimension: int, lengths: Lengths) -> Seen:
-        """Run the floor of such a mesh, on the same records."""
-        data = [DataTopics(f"d{dimension}-{k}").records for k in range(SIZE)]
-        with (
-            bare_mesh(self._folder, self._broker.address, data, lengths, self._rounds) as (topic, processes),
-            Watch(self._broker.address, topic) as watch,
-        ):
-            return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
-
-    def bare(self, client: str, value: bytes) -> Seen:
-        """Run a bare ring that sends `value`."""
-        with (
-            bare_ring(self._folder, self._broker.address, client, value, self._rounds) as (topic, processes),
-            Watch(self._broker.address, topic) as watch,
-        ):
+    def _bare(self, ring: AbstractContextManager[tuple[str, dict[str, int]]]) -> Seen:
+        with ring as (topic, processes), Watch(self._broker.address, topic) as watch:
             return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
 
     def prefetched(self) -> Seen:

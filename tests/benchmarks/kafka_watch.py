@@ -123,8 +123,12 @@ def seen(watch: Watch, processes: Mapping[str, int], warm_up: int, rounds: int) 
 
 
 def together(parts: list[Seen]) -> Seen:
-    """Return several short looks as one, processor time and memory those of the last."""
-    return Seen(np.concatenate([part.seconds for part in parts]), parts[-1].took, parts[-1].resident)
+    """Return several looks at as many rounds as one: processor time their mean, memory that of the last."""
+    took = {
+        label: {kind: float(np.mean([part.took[label][kind] for part in parts])) for kind in found}
+        for label, found in parts[0].took.items()
+    }
+    return Seen(np.concatenate([part.seconds for part in parts]), took, parts[-1].resident)
 
 
 def times(pid: int) -> Counter[str]:
