@@ -23,6 +23,8 @@ from tests.benchmarks.kafka_watch import COMPILING, THREADS, WAITING, Seen, toge
 from tests.support.brokers import free_port
 
 MIB = 2**20
+APART = 0.01
+"""Seconds between two rounds of a node, about."""
 COLUMNS = f"{'p50 ms':>8}{'p99 ms':>8}{'rounds/s':>10}"
 
 
@@ -58,14 +60,15 @@ def took_by_broker(ring: Seen) -> str:
 def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:
     """Print where a node's round goes beside the floor's: measured alone, and by its threads."""
     journal = next((path.parent / "state").glob("*-0.journal"))
-    taken, cpu = commits(journal, 500)
-    p50, p99 = 1e3 * np.percentile(taken, [50, 99])
-    print(f"  journal, alone: {p50:.2f} ms p50, {p99:.2f} ms p99 a commit, {1e6 * cpu:.0f} us of CPU")
-    decoding, learning = (1e6 * part for part in lessons(path, 500))
-    print(
-        f"  CPU us alone: decoding {decoding:.0f}, lesson with its exact noise {learning:.0f}, "
-        f"in all without broker and journal {1e6 * without_broker(path, 300):.0f}"
-    )
+    for pause, how in ((0.0, "in a loop"), (APART, f"{1e3 * APART:g} ms apart")):
+        taken, cpu = commits(journal, 500, pause)
+        p50, p99 = 1e3 * np.percentile(taken, [50, 99])
+        decoding, learning = (1e6 * part for part in lessons(path, 500, pause))
+        print(
+            f"  alone, {how}: a commit {p50:.2f} ms p50, {p99:.2f} p99, {1e6 * cpu:.0f} us of CPU; "
+            f"CPU us of decoding {decoding:.0f}, of a lesson with its exact noise {learning:.0f}"
+        )
+    print(f"  CPU us in one process without broker and journal: {1e6 * without_broker(path, 300):.0f}")
     for name, ring in (("node", nodes), ("floor", floor)):
         shares = ", ".join(f"{kind} {ring.microseconds(kind):,.0f}" for kind in THREADS)
         print(f"  CPU us of a {name} by thread: {shares}")

@@ -17,14 +17,14 @@ from streams.sources.slot_feed import observed
 from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
 
 
-def commits(known: Path, count: int) -> tuple[FloatArray, float]:
-    """Append a journal's last record `count` times, on its disk.
+def commits(known: Path, count: int, pause: float = 0.0) -> tuple[FloatArray, float]:
+    """Append a journal's last record `count` times, on its disk, `pause` seconds apart.
 
     Returns the seconds of each append, shape (count,), and the processor time of one.
     """
     with JournalReader(known) as journal:
         (record,), life = journal.records(1), journal.life
-    fresh = known.with_name("commits.journal")
+    fresh = known.with_name(f"commits-{pause}.journal")
     taken = []
     with Journal(
         fresh, run="commits", node="a", digest=life.digest, instance=life.instance, horizon=life.horizon
@@ -35,12 +35,16 @@ def commits(known: Path, count: int) -> tuple[FloatArray, float]:
             started = time.perf_counter()
             journal.append(again)
             taken.append(time.perf_counter() - started)
+            time.sleep(pause)
         cpu = (time.process_time() - before) / count
     return np.array(taken), cpu
 
 
-def lessons(path: Path, count: int) -> tuple[float, float]:
-    """Return the median seconds of processor time to decode a slot's records, and to learn from them."""
+def lessons(path: Path, count: int, pause: float = 0.0) -> tuple[float, float]:
+    """Return the median seconds of processor time to decode a slot's records, and to learn from them.
+
+    One lesson comes `pause` seconds after the other: by then the processor's caches hold other things.
+    """
     file = load(path)
     mesh, node = file.mesh, next(iter(file.mesh.nodes))
     learner = build.learner(mesh, node, build.sampler(mesh, node, mesh.seed))
@@ -53,6 +57,7 @@ def lessons(path: Path, count: int) -> tuple[float, float]:
         decoded = time.process_time()
         learner.learn(round, Consensus(point), Decision(point), Private(found), round)
         taken.append((decoded - started, time.process_time() - decoded))
+        time.sleep(pause)
     decoding, learning = np.median(taken, axis=0)
     return float(decoding), float(learning)
 
