@@ -80,15 +80,22 @@ def print_parts(path: Path, nodes: Seen, floor: Seen) -> None:
 
 def print_backlog(runs: Runs) -> None:
     """Print round times where every node reads a backlog, beside those where none does; and restarts."""
-    short = runs.prefetched()
-    one, restarts = runs.backlog(1, runs.sizes.restarts)
-    many, _ = runs.backlog(100, 0)
+    without, one, many = "no backlog, h = 1", "h = 1", "h = 100"
+    parts: dict[str, list[Seen]] = {without: [], one: [], many: []}
+    for number in range(runs.sizes.turns):
+        last = number == runs.sizes.turns - 1
+        parts[without].append(runs.prefetched(number))
+        parts[many].append(runs.backlog(100, number)[0])
+        seen, restarts = runs.backlog(1, number, runs.sizes.restarts if last else 0)
+        parts[one].append(seen)
+    rings = {name: together(found) for name, found in parts.items()}
     print(f"\nring of 6, d = 2, {runs.sizes.backlog:,} records wait on every data topic")
     print(f"{'':17}{COLUMNS}{'p50 ratio':>11}{'p99 ratio':>11}{'MiB a node':>12}")
-    for name, ring in {"no backlog, h = 1": short, "h = 1": one, "h = 100": many}.items():
-        p50, p99 = (ring.milliseconds(of) / short.milliseconds(of) for of in (50, 99))
+    for name, ring in rings.items():
+        p50, p99 = (ring.milliseconds(of) / rings[without].milliseconds(of) for of in (50, 99))
         print(f"{name:17}{times(ring)}{p50:11.2f}{p99:11.2f}{ring.memory / MIB:12.0f}")
-    print(f"  with h = 100 a node takes {100 * many.rate:,.0f} records/s, six take {600 * many.rate:,.0f}")
+    rate = rings[many].rate
+    print(f"  with h = 100 a node takes {100 * rate:,.0f} records/s, six take {600 * rate:,.0f}")
     listed = ", ".join(f"{seconds:.1f}" for seconds in sorted(restarts))
     print(f"  a killed node's start to its first release: median {np.median(restarts):.2f} s of {listed}")
 

@@ -11,7 +11,7 @@ from streams.topics import DataTopics, MeshTopics
 from tests.benchmarks.kafka_floor import Lengths, bare_mesh
 from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
 from tests.benchmarks.kafka_ring import CLIENTS, bare_ring
-from tests.benchmarks.kafka_watch import Seen, Watch, seen, together
+from tests.benchmarks.kafka_watch import Seen, Watch, seen
 from tests.support.processes import LiveMesh
 
 MORE = 50
@@ -29,13 +29,12 @@ class Sizes:
     warm_up: int
     turns: int
     prefetch: int
-    again: int
     backlog: int
     restarts: int
 
 
-FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, again=3, backlog=100_000, restarts=5)
-QUICK = Sizes(rounds=15, warm_up=5, turns=2, prefetch=25, again=1, backlog=8_000, restarts=1)
+FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, backlog=100_000, restarts=5)
+QUICK = Sizes(rounds=15, warm_up=5, turns=2, prefetch=25, backlog=8_000, restarts=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +74,20 @@ class Runs:
         with ring as (topic, processes), Watch(self._broker.address, topic) as watch:
             return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
 
-    def prefetched(self) -> Seen:
-        """Run short meshes whose records are all read before they are needed."""
-        parts = []
-        warm_up, rounds = self.sizes.prefetch // 5, self.sizes.prefetch * 7 // 10
-        for number in range(self.sizes.again):
-            path = self._mesh(f"short{number}", "short", 2)
-            with LiveMesh(path) as mesh, self._watch(mesh) as watch:
-                self._fill(mesh, self.sizes.prefetch)
-                parts.append(seen(watch, self._with_broker(start(mesh)), warm_up, rounds))
-        return together(parts)
+    def prefetched(self, number: int) -> Seen:
+        """Run a short mesh whose records are all read before they are needed."""
+        path = self._mesh(f"short-{number}", "short", 2)
+        with LiveMesh(path) as mesh, self._watch(mesh) as watch:
+            self._fill(mesh, self.sizes.prefetch)
+            warm_up, rounds = self.sizes.prefetch // 5, self.sizes.prefetch * 7 // 10
+            return seen(watch, self._with_broker(start(mesh)), warm_up, rounds)
 
-    def backlog(self, slot: int, restarts: int) -> tuple[Seen, list[float]]:
+    def backlog(self, slot: int, number: int, restarts: int = 0) -> tuple[Seen, list[float]]:
         """Run a mesh whose data topics are deep, then kill a node again and again.
 
         Returns what was seen, and the seconds from each start of the node to its first release.
         """
-        path = self._mesh(f"deep{slot}", "deep", 2, slot)
+        path = self._mesh(f"deep{slot}-{number}", "deep", 2, slot)
         with LiveMesh(path) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self.sizes.backlog)
             found = self._seen(mesh, watch)
