@@ -37,7 +37,7 @@ format: .venv/installed ## put the code into its format
 bench: .venv/installed  ## speed, as ratios in one run
 	@$(BIN)/python -m tests.benchmarks.mesh
 
-bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about four minutes
+bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about seven minutes
 	@$(BIN)/python -m tests.benchmarks.kafka
 
 out/peers/installed: tests/benchmarks/peers.txt | .venv/installed

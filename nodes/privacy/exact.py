@@ -35,7 +35,7 @@ class SamplerError(RuntimeError):
 
 @dataclass(slots=True, eq=False)
 class ExactSampler:
-    """Randomness that nobody can predict or repeat; Laplace about 0.03 ms at d = 2, 0.6 ms at d = 55."""
+    """Randomness that nobody can predict or repeat."""
 
     simulated: bool = field(default=False, init=False)
     _made_for: tuple[object, float] | None = field(default=None, init=False, repr=False)
