@@ -1,6 +1,7 @@
 """The exact sampler: OpenDP's discrete noise and coins, from the operating system's entropy.
 
-The one place under `nodes/` that is not a function of its arguments. Noise is used once and dropped.
+With `opendp_calls`, by which it draws, the one place under `nodes/` that is not a function of its arguments.
+Noise is used once and dropped.
 
 Guarantees
 ----------

@@ -7,6 +7,7 @@ unread.
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from opendp._lib import lib  # noqa: TID251 # the exact sampler is OpenDP's
@@ -26,7 +27,7 @@ class _Result(ctypes.Structure):
     _fields_ = (("failed", ctypes.c_uint32), ("pointer", _POINTER))
 
 
-def _function(name: str, *arguments: type, returns: type = _Result) -> Callable[..., _Result]:
+def _function(name: str, *arguments: type, returns: type = _Result) -> Callable[..., Any]:
     return ctypes.CFUNCTYPE(returns, *arguments)((name, lib))
 
 

@@ -85,6 +85,14 @@ def read_life(connection: sqlite3.Connection) -> Life:
 
 
 @contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
     lock = path.with_name(f"{path.name}.lock")
@@ -113,8 +121,7 @@ def _is_journal(connection: sqlite3.Connection) -> bool:
 
 
 def _create(connection: sqlite3.Connection, life: Life) -> None:
-    with connection:  # all of it or nothing
-        connection.execute("BEGIN IMMEDIATE")
+    with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         for table in (*TABLES, DRAWS_TABLE):

@@ -23,13 +23,13 @@ from streams.journal.file import (
     open_to_write,
     place_of,
     read_life,
+    transaction,
 )
 from streams.journal.rows import KEPT, SELECT, Row, from_row, to_row
 from streams.journal.secret import SecretTable
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
-_BEGIN = "BEGIN IMMEDIATE"
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 _ONE = f"{SELECT} WHERE round = ?"
@@ -139,8 +139,7 @@ class Journal(JournalReader):
                 self._check_known(row)
                 return
             keeps_secret = secret is not None or not self._secret.empty
-            with self._connection:  # all of it or nothing
-                self._connection.execute(_BEGIN)
+            with transaction(self._connection):
                 self._connection.execute(_INSERT, row[:KEPT])
                 self._connection.execute("DELETE FROM average")
                 if record.average is not None:
@@ -156,8 +155,7 @@ class Journal(JournalReader):
 
     def renew(self, instance: str) -> None:
         """Begin a new life without records: the old one is out of date, or another's. Raises JournalError."""
-        with _explained(self._path), self._connection:
-            self._connection.execute(_BEGIN)
+        with _explained(self._path), transaction(self._connection):
             self._connection.execute("DELETE FROM records")
             self._connection.execute("DELETE FROM average")
             self._secret.write(0, None)
@@ -171,8 +169,7 @@ class Journal(JournalReader):
     def forget_secret(self) -> None:
         """Overwrite the secret: the run is over, and no step will need it. Raises JournalError."""
         with _explained(self._path):
-            with self._connection:
-                self._connection.execute(_BEGIN)
+            with transaction(self._connection):
                 self._secret.write(self.charged, None)
             self._secret.cut_log()
 

@@ -40,7 +40,7 @@ class Sender:
         self._servers = broker.servers
         self._producer = Producer(settings, logger=LOGGER)
         self._lock = Lock()
-        self._numbers = count()
+        self._numbers = count()  # the next one is had in one step: no lock
         self._refused: list[tuple[float, _Record]] = []  # with when to send it again
         self._broken: BusError | None = None
         self._closed = False

@@ -5,7 +5,6 @@ own timestamps are whole milliseconds, and the bare rings keep no metrics; this 
 a core, sees a node as its neighbours do, and is the same for every ring.
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from nodes.values import FloatArray
 from streams.kafka.connection import consumer_settings
 from streams.mesh_file.settings.node import BrokerSettings
+from tests.support.resident import resident
 
 LONG = 120.0
 """Seconds without a record after which a ring is given up."""
@@ -148,9 +148,3 @@ def _kind(name: str, *, first: bool) -> str:
     if name.startswith("rdk:"):
         return "rdkafka"
     return COMPILING if name.startswith(("C1 Compiler", "C2 Compiler")) else "others"
-
-
-def resident(pid: int) -> int:
-    """Return the bytes of memory that a process has."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -13,6 +12,7 @@ from streams.broker.broker import start
 from streams.mesh_file.settings.node import BrokerSettings
 from tests.support.data_streams import DataTopic, live_stream, numbers
 from tests.support.kafka import until
+from tests.support.resident import resident
 from tests.support.users import add_user, allow, rule
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -71,19 +71,13 @@ def test_a_backlog_makes_lag_and_no_memory(broker, tmp_path):
     with live_stream(topic, tmp_path, slots=lambda: CountSlots(100)) as live:
         _, position = live.take(1)
         until(lambda: live.stream._collector._blocked and live.lag is not None)
-        before = resident()
+        before = resident(os.getpid())
         assert live.lag >= records - 1000  # and so it stays while no slot is open
         _, position = live.take(records // 100 - 1, position, first=2)
         assert position == ((0, records),)
         until(lambda: live.lag == 0)
-        assert resident() - before < 8 * 2**20  # of 20 MB that went through
+        assert resident(os.getpid()) - before < 8 * 2**20  # of 20 MB that went through
         assert live.counts.records == records
-
-
-def resident():
-    """The bytes of memory that this process holds."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_party_that_logs_in_reads_what_it_may(new_broker, tmp_path):

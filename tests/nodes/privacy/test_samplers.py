@@ -10,7 +10,7 @@ from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.opendp_calls import invoked
 from nodes.privacy.simulated import SimulatedSampler
-from tests.benchmarks.kafka_watch import resident
+from tests.support.resident import resident
 from tests.support.samplers import narrow
 
 SCALE = 2.0**31
