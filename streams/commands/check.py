@@ -18,7 +18,7 @@ from streams.mesh_file.settings.node import (
 from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
 from streams.sources.slot_feed import has_truth, truth
-from streams.terminal.wording import counted, headline, listed
+from streams.terminal.wording import counted, headline, listed, shared
 
 _LOOKED_AT = 100
 """How many records of a source are looked at."""
@@ -29,7 +29,8 @@ def check(mesh: MeshArgument) -> None:
 
     Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
     sources name must be there and begin with records that their schemas fit. Standard input is not read. An
-    own loss is tried on made-up records: its shapes, its gradients against its values, and more.
+    own loss is tried on made-up records: its shapes, its gradients against its values, and more. Files that
+    several nodes read, or that are equal, are told of: their records pay in each.
 
     \b
     Example:
@@ -41,6 +42,8 @@ def check(mesh: MeshArgument) -> None:
         raise MeshFileError(wrong)
     typer.echo(f"{mesh}: right")
     typer.echo(headline(file.mesh))
+    for line in shared(file):
+        typer.echo(line)
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:
         typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")

@@ -17,8 +17,7 @@ class Endpoints:
     def __init__(
         self, shared: Address | None, private: Address | None, log: logging.Logger, closing: ExitStack
     ) -> None:
-        if private is not None and not is_loopback(private):
-            log.warning("private metrics tell about the data, and %s:%d is open to others", *private)
+        warn_of_open("private metrics", private, log)
         self._shared, self._private = (
             None if address is None else closing.enter_context(Endpoint(*address))
             for address in (shared, private)
@@ -30,3 +29,9 @@ class Endpoints:
             self._shared.show(metrics.shared, metrics.missing)
         if self._private is not None:
             self._private.show(metrics.private, metrics.missing)
+
+
+def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:
+    """Say in the log that others reach what tells about the data, where they do."""
+    if address is not None and not is_loopback(address):
+        log.warning("%s tell about the data, and %s:%d is open to others", what, *address)

@@ -18,7 +18,7 @@ from streams.journal.timed import TimedJournal
 from streams.kafka.bus import KafkaBus
 from streams.live.data_start import check_data
 from streams.live.decisions import Decisions
-from streams.live.endpoints import Endpoints
+from streams.live.endpoints import Endpoints, warn_of_open
 from streams.live.node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
@@ -64,6 +64,7 @@ class NodeProcess:
         with ExitStack() as closing:
             private = self._options.private_metrics or self._file.own(self._name).private_endpoint
             endpoints = Endpoints(self._options.metrics, private, self._log, closing)
+            warn_of_open("Faust's pages", self._options.web, self._log)
             spend = RunSpend(self._file, self._name, self._options)
             journal = closing.enter_context(
                 open_journal(self._options.state, self._name, self._mesh, _new_id())

@@ -1,4 +1,7 @@
-"""The files that a run leaves: each written whole under another name first, and then renamed."""
+"""The files that a run leaves: each written whole under another name first, and then renamed.
+
+Regret and counts are un-noised: their files are for their owner alone (mode 0600), also over older ones.
+"""
 
 import csv
 import json
@@ -24,7 +27,7 @@ def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[P
     rounds = ROUNDS if summary.first_round == 1 else f"rounds-from-{summary.first_round}.csv"
     write_rounds(folder / rounds, recorder, len(summary.decision))
     text = json.dumps(summary.as_json(), indent=2, allow_nan=False)
-    write_whole(folder / SUMMARY, f"{text}\n".encode())
+    write_whole(folder / SUMMARY, f"{text}\n".encode(), private=True)
     return folder / rounds, folder / SUMMARY
 
 
@@ -48,7 +51,7 @@ def write_rounds(path: Path, recorder: Recorder, dimension: int) -> None:
         for t in range(common)
         for name, node in recorder.nodes.items()
     )
-    write_csv(path, ["round", "node", *coordinates, "regret", "gap", "epsilon_spent"], rows)
+    write_csv(path, ["round", "node", *coordinates, "regret", "gap", "epsilon_spent"], rows, private=True)
 
 
 def write_columns(path: Path, columns: dict[str, FloatArray]) -> None:
@@ -56,28 +59,33 @@ def write_columns(path: Path, columns: dict[str, FloatArray]) -> None:
     write_csv(path, list(columns), zip(*(values.tolist() for values in columns.values()), strict=True))
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_csv(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, private: bool = False
+) -> None:
     """Write a table; floats with all their digits. Raises OSError."""
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
-    write_whole(path, text.getvalue().encode())
+    write_whole(path, text.getvalue().encode(), private=private)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write the file, or leave what was there as it was. Raises OSError."""
-    save_whole(path, lambda unfinished: unfinished.write_bytes(content))
+def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write the file, or leave what was there as it was; `private`: mode 0600. Raises OSError."""
+    save_whole(path, lambda unfinished: unfinished.write_bytes(content), private=private)
 
 
-def save_whole(path: Path, save: Callable[[Path], object]) -> None:
-    """Have `save` write the file under another name, then rename it. Raises what `save` raises, OSError."""
+def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
+    """Have `save` write the file under another name, then rename it. Raises what `save` raises, OSError.
+
+    `private`: its mode is 0600; else what the process's mask leaves.
+    """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(descriptor)
     unfinished = Path(name)
     try:
         save(unfinished)
-        unfinished.chmod(0o666 & ~_umask())
+        unfinished.chmod(0o600 if private else 0o666 & ~_umask())
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from streams.mesh_file.settings.files import TakeSettings
@@ -19,9 +20,18 @@ def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
     if path == "-":
         yield from _lines(stdin or sys.stdin.buffer)
         return
-    opened = gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # noqa: SIM115, PTH123 # below
-    with closing(opened) as file:
-        yield from _lines(cast("BinaryIO", file))
+    with closing(opened(path)) as file:
+        yield from _lines(file)
+
+
+def is_packed(path: str) -> bool:
+    """Whether the file is unpacked as it is read."""
+    return path.endswith(".gz")
+
+
+def opened(path: str) -> BinaryIO:
+    """Return the file, which the caller closes, unpacked as it is read. Raises OSError."""
+    return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else Path(path).open("rb")
 
 
 def ordered(

@@ -10,7 +10,7 @@ from streams.mesh_file.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh_file.settings.topology import TopologySettings
 from streams.terminal.mechanisms import described
 from streams.terminal.spending import spending
-from streams.terminal.wording import counted, headline, listed, promises
+from streams.terminal.wording import counted, headline, listed, promises, shared
 from topology.connectivity import mixing_rate, window
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
 
@@ -33,6 +33,7 @@ def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     yield from _warnings(file)
     promised = promises({name: promise(file, name) for name in mesh.nodes})
     yield from (("guarantee", sentence) for sentence in promised)
+    yield from (("shared", sentence) for sentence in shared(file))
     yield from _waiting(mesh)
 
 

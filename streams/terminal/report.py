@@ -11,7 +11,7 @@ from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.promise import promise
-from streams.terminal.wording import counted, promises
+from streams.terminal.wording import counted, promises, shared
 
 
 def say(console: Console, text: str, style: str = "") -> None:
@@ -33,7 +33,7 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
 
 def say_promises(console: Console, file: MeshFile, nodes: Iterable[str]) -> None:
     """Print what is promised to the owners of the nodes' records."""
-    for sentence in promises({name: promise(file, name) for name in nodes}):
+    for sentence in (*promises({name: promise(file, name) for name in nodes}), *shared(file)):
         say(console, sentence)
 
 

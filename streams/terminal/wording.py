@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from nodes.decimals import as_text
+from nodes.decimals import as_text, rounded_up, up_to_digits
 from nodes.privacy.guarantee import Guarantee
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.promise import promise
 from streams.mesh_file.settings.budget import EpsilonSettings
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import PrivacySettings
+from streams.sources.shared_records import shared_records
 
 _SHOWN = 12
 
@@ -60,6 +63,28 @@ def promises(guarantees: Mapping[str, Guarantee]) -> list[str]:
         f"{guarantee.sentence(first)}{f' The same holds for {listed(others)}.' if others else ''}"
         for guarantee, (first, *others) in alike.items()
     ]
+
+
+def shared(file: MeshFile) -> list[str]:
+    """Return, for nodes that may hold the same records, what one that all of them hold pays: a line each."""
+    found = shared_records(file.nodes)
+    groups = dict.fromkeys(
+        tuple(one for one in file.nodes if one == name or one in others) for name, others in found.items()
+    )
+    return [_of_shared([promise(file, name) for name in names], names) for names in groups]
+
+
+def _of_shared(guarantees: Sequence[Guarantee], names: Sequence[str]) -> str:
+    said = (
+        f"Nodes {listed(names)} may hold the same records (they read the same file, or two of one content): "
+    )
+    epsilons = [made.epsilon for made in guarantees if made.protects and made.epsilon is not None]
+    delta = rounded_up(sum((Fraction(made.delta) for made in guarantees), Fraction(0)))
+    if len(epsilons) < len(guarantees) or delta >= 1:
+        return f"{said}nothing is known to be protected of one that is in all {len(names)}."
+    strength = f"delta = {up_to_digits(delta)!r}" if delta else "pure"
+    paid = as_text(sum(epsilons, Fraction(0)))
+    return f"{said}one that is in all {len(names)} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _privacy(mesh: MeshSettings) -> str:

@@ -7,7 +7,12 @@ from urllib.error import URLError
 import pytest
 
 from streams.live.endpoints import Endpoints
+from streams.live.node_process import NodeProcess
+from streams.live.options import NodeOptions
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
 from tests.support.brokers import free_port, free_ports
+from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics, scraped
 
 
@@ -48,3 +53,22 @@ def test_private_metrics_that_others_reach_are_warned_of(caplog, host, warned):
         served((host, other), None)  # the shared ones are for all
     said = [f"private metrics tell about the data, and {host}:{port} is open to others"]
     assert [record.getMessage() for record in caplog.records] == said * warned
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"),
+    [("127.0.0.1", False), ("0.0.0.0", True)],  # noqa: S104 # it is the point
+)
+def test_pages_of_the_data_stream_that_others_reach_are_warned_of(tmp_path, caplog, host, warned):
+    tree = changed()
+    broker = {"servers": "127.0.0.1:1"}
+    tree["brokers"] = {"mesh": broker, "data": broker, "trust_broker": True}
+    process = NodeProcess(loaded(tmp_path, tree), "a", NodeOptions(tmp_path, web=(host, 6066)))
+    with Stop() as stop:
+        stop.asked.set()
+        with pytest.raises(Stopped):
+            process.run(stop)
+    said = [f"Faust's pages tell about the data, and {host}:6066 is open to others"]
+    assert [
+        record.getMessage() for record in caplog.records if "Faust" in record.getMessage()
+    ] == said * warned

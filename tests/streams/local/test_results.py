@@ -93,3 +93,12 @@ def test_a_file_may_be_read_by_whoever_the_umask_lets(tmp_path):
     save_whole(tmp_path / "new.csv", lambda unfinished: unfinished.write_text("x"))
     (tmp_path / "plain").write_text("x")
     assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_un_noised_figures_are_for_their_owner_alone_also_over_older_files(run, tmp_path):
+    file, local = run
+    for name in ("rounds.csv", "summary.json"):
+        (tmp_path / name).write_text("older")
+        (tmp_path / name).chmod(0o644)
+    for path in write_results(tmp_path, local.recorder, summarise(file, local.recorder, None)):
+        assert path.stat().st_mode & 0o777 == 0o600
