@@ -6,11 +6,11 @@ kept or said. Records that come from a broker, standard input, a generator or a 
 
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
 from math import gcd
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from streams.mesh_file.settings.node import FileSettings, NodeSettings
 from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings
@@ -66,7 +66,7 @@ def _file(own: NodeSettings) -> Path | None:
     source = own.source
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
         return None
-    path = Path(cast("str", source.path))
+    path = Path(source.path)
     with suppress(OSError):
         return path if stat.S_ISREG(path.stat().st_mode) else None  # links are followed
     return None
@@ -115,7 +115,7 @@ def _equal(one: Path, other: Path) -> bool:
     return False
 
 
-def _content(path: Path, size: int) -> Iterator[bytes]:
+def _content(path: Path, size: int) -> Generator[bytes]:
     """Yield what is in the file, unpacked; it ends where it cannot be read on, which reading it will say."""
     with suppress(OSError, EOFError, zlib.error), opened(str(path)) as file:
         while piece := file.read(size):
