@@ -12,6 +12,7 @@ from nodes.journal import JournalRecord
 from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.commands.usage import UsageError, writable_folder
 from streams.live.stopping import INTERRUPTED
+from streams.local.data_order import keep_order
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.summary import Summary, summarise
@@ -71,7 +72,7 @@ def run(
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     if state is not None:
         writable_folder(state)
-        refuse_another_order(state, file.mesh.seed if seed is None else seed)
+        keep_order(state, file, file.mesh.seed if seed is None else seed)
     local = LocalRun(parts, state=state)
     if state is not None:
         refuse_torn(local, state)
@@ -100,23 +101,6 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     except KeyboardInterrupt:  # the second one: what every node has stepped is whole
         return True
     return end.asked
-
-
-def refuse_another_order(state: Path, seed: int) -> None:
-    """Keep the seed of the data's order beside the journals; raise UsageError where it was another.
-
-    Positions count records in that order: in another one, some would be learnt from twice.
-    """
-    kept = state / "seed"
-    if not kept.exists():
-        kept.write_text(f"{seed}\n")
-        return
-    begun = kept.read_text().strip()
-    if begun != str(seed):
-        raise UsageError(
-            f"--seed is {seed}: must be {begun}, as when {state} was begun; in another order of the data "
-            "some records would be learnt from twice"
-        )
 
 
 def refuse_torn(local: LocalRun, state: Path) -> None:

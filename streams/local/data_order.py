@@ -1,0 +1,143 @@
+"""What chooses and orders the records of a run in one process, kept in its state folder from its beginning.
+
+A journal's position counts records in their order: in another one some would be learnt from twice. Settings
+alone are kept, and the sizes of files: a hash of records would tell of them, un-noised. So it is seen that a
+file has become shorter; that what stands in it is the same, its owner must see to.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streams.commands.usage import UsageError
+from streams.journal.file import JournalError
+from streams.journal.journal import JournalReader
+from streams.local.results import write_whole
+from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.errors import ABSENT, MeshFileError
+from streams.mesh_file.settings.privacy import TimeSlots
+
+NAME, OLDER = "order.json", "seed"
+"""Kept in the state folder: of every run there; and what older folders have, the seed of the last run."""
+
+_SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
+_AGAIN = "some records would be learnt from twice"
+
+
+def keep_order(state: Path, file: MeshFile, seed: int) -> None:
+    """Keep what chooses and orders the records of the file's run, or hold it against what was kept.
+
+    Raises MeshFileError or UsageError where the run would go on with other records, or in another order.
+    """
+    kept, run = _kept(state), file.mesh.run
+    began = kept.get(run)
+    if began is None:
+        older = _older_seed(state, run) if not kept else None
+        began = None if older is None else {"seed": older, "nodes": {}}
+    now = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
+    if began is not None:
+        _check(state, file, began, now)
+    if began != now:
+        content = json.dumps(kept | {run: now}, indent=1)
+        write_whole(state / NAME, f"{content}\n".encode(), private=True)
+        (state / OLDER).unlink(missing_ok=True)
+
+
+def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
+    """Return the settings that choose and order a node's records, by key, and its file's size in bytes."""
+    source = file.own(node).source
+    given: dict[str, Any] = {} if source is None else source.model_dump(mode="json")
+    found = {key: given[key] for key in _SETTINGS if given.get(key) is not None}
+    if isinstance(file.mesh.slots, TimeSlots) and "record" in given:
+        found["schema.timestamp"] = given["record"]["timestamp"]
+    path = found.get("path")
+    if path not in {None, "-"}:
+        found["path"] = os.path.realpath(path)
+        found["size"] = _size(found["path"])
+    return found
+
+
+def _size(path: str) -> int | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None  # opening it says so
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    if began["seed"] != now["seed"]:
+        raise UsageError(
+            f"--seed is {now['seed']}: must be {began['seed']}, as when {state} was begun; in another order "
+            f"of the data {_AGAIN}"
+        )
+    for node, was in began["nodes"].items():
+        found = now["nodes"].get(node)
+        if found is None:
+            continue  # other members: the digest or the journals say so
+        for key in dict.fromkeys((*was, *found)):
+            if key != "size" and was.get(key) != found.get(key):
+                raise _refused(file, node, key, f"was {_shown(was.get(key))}", state, found.get(key, ABSENT))
+        _check_size(state, file, node, was, found)
+
+
+def _check_size(
+    state: Path, file: MeshFile, node: str, was: Mapping[str, Any], found: Mapping[str, Any]
+) -> None:
+    before, after = was.get("size"), found.get("size")
+    if before is None or after is None or after == before:
+        return
+    if after < before:
+        raise _refused(file, node, "path", f"has {after:,} bytes, and had {before:,}", state, found["path"])
+    if found.get("shuffle"):
+        text = "has grown, and more lines have another order; it was shorter"
+        raise _refused(file, node, "path", text, state, found["path"])
+
+
+def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: object) -> MeshFileError:
+    text = (
+        f"{was} when run {file.mesh.run} was begun in {state}: {_AGAIN}; must be that again, or the mesh "
+        "needs a new run name (the new run counts what was spent)"
+    )
+    return file.refuse(("nodes", node, "source", *key.split(".")), text, value)
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _kept(state: Path) -> dict[str, Any]:
+    """Return what was kept of every run in the folder. Raises UsageError where it is broken."""
+    path = state / NAME
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        found = None
+    whole = isinstance(found, dict) and all(
+        isinstance(one, dict) and isinstance(one.get("nodes"), dict) and "seed" in one
+        for one in found.values()
+    )
+    if not whole:
+        raise UsageError(f"{path}: is broken: in which order the records were read is not known")
+    return dict(found)
+
+
+def _older_seed(state: Path, run: str) -> int | None:
+    """Return the seed that an older folder keeps, if a journal of this run is there."""
+    try:
+        seed = int((state / OLDER).read_text())
+    except (OSError, ValueError):
+        return None
+    for path in sorted(state.glob("*.journal")):
+        try:
+            with JournalReader(path) as journal:
+                if journal.life.run == run:
+                    return seed
+        except JournalError:
+            continue  # opening it says so
+    return None
