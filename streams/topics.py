@@ -82,6 +82,11 @@ class DataTopics:
         return self.records
 
     @property
+    def spends(self) -> str:
+        """What each run of any mesh has spent on the records, the last word of each state folder: private."""
+        return _joined("spends", self.node)
+
+    @property
     def decisions(self) -> str:
         """What the party's own application acts on, round by round."""
         return _joined("decisions", self.node)

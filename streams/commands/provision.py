@@ -50,7 +50,8 @@ def _say(side: Provisioned, *, dry_run: bool) -> None:
     for spec in side.made:
         kinds.setdefault(spec.kind, []).append(spec)
     for specs in kinds.values():
-        kept, longest = _size(specs[0].retention_bytes), _size(specs[0].max_message_bytes)
+        longest = _size(specs[0].max_message_bytes)
+        kept = "the last of each key" if specs[0].compacted else _size(specs[0].retention_bytes)
         typer.echo(f"  {_names(specs)}: keeps {kept}, messages up to {longest}")
 
 

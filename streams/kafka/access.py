@@ -35,7 +35,8 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
 def node_on_data(node: str, group: str | None = None) -> Access:
     """Return what a node needs on its party's own broker."""
     topics = DataTopics(node)
-    return Access((topics.records,), (topics.dead_letters, topics.predictions, topics.decisions), group)
+    written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
+    return Access((topics.records, topics.spends), written, group)
 
 
 def feeder(node: str) -> Access:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from streams.bus import BusError
+from streams.bus import BusError, UnknownTopic
 from streams.kafka.access import Access
 from streams.kafka.connection import PATIENCE, client_settings
 from streams.kafka.errors import Unreachable, bus_error
@@ -58,6 +58,9 @@ def preflight(
             found = _answer(future, topic)
         except Unreachable:
             raise
+        except UnknownTopic as error:
+            wrong.append(f"{error}: run provision")
+            continue
         except BusError as error:
             wrong.append(str(error))
             continue

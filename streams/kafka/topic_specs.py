@@ -1,7 +1,8 @@
 """Which topics a mesh file needs on which broker, and how each is kept. Sizes follow from the mesh alone.
 
-Logs are cut by bytes, never by age: a mesh may stand still for a month. Kafka drops whole segments, and never
-the one that is written to, so a log holds at least `retention_bytes`, and about two segments more.
+Logs are cut by bytes, never by age: a mesh may stand still for a month. What was spent is never cut. Kafka
+drops whole segments, and never the one that is written to, so a log holds at least `retention_bytes`, and
+about two segments more.
 """
 
 from collections.abc import Iterable
@@ -30,7 +31,7 @@ _PLANS, _RELEASES = 4, 2  # how often a record may be in its log: several schedu
 class TopicSpec:
     """A topic and how it is kept, in bytes. `owned`: the party's own stream, whose limits are its own affair.
 
-    `kind` is how all topics of its kind are called.
+    `kind` is how all topics of its kind are called. `compacted`: the last record of each key, kept for ever.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TopicSpec:
     retention_bytes: int
     max_message_bytes: int = LEAST_LIMIT
     owned: bool = False
+    compacted: bool = False
 
     @property
     def largest(self) -> int:
@@ -54,9 +56,10 @@ class TopicSpec:
     def configs(self) -> dict[str, str]:
         """The topic's settings, in Kafka's words."""
         return {
-            "cleanup.policy": "delete",  # a compacted log would lose releases, and with them rounds
+            # a compacted log would lose releases, and with them rounds; a cut one what was spent
+            "cleanup.policy": "compact" if self.compacted else "delete",
             "retention.ms": "-1",
-            "retention.bytes": str(self.retention_bytes),
+            "retention.bytes": "-1" if self.compacted else str(self.retention_bytes),
             "segment.bytes": str(self.segment_bytes),
             "max.message.bytes": str(self.max_message_bytes),
         }
@@ -120,6 +123,7 @@ def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
         _letters(topics.dead_letters, "data-deadletter", record),
         TopicSpec(topics.predictions, "predictions", max(kept * mesh.slots.size * OVERHEAD, 16 * MIB)),
         TopicSpec(topics.decisions, "decisions", max(kept * decision, MIB), max(decision, LEAST_LIMIT)),
+        TopicSpec(topics.spends, "spends", MIB, compacted=True),
     )
 
 

@@ -142,7 +142,8 @@ def test_a_refusal_is_a_line_on_standard_error(feeding, process):
     code, out, err = ended(process(feeding))
     assert (code, out) == (1, "")
     servers, topics = feeding.broker.servers, feeding.topics
-    assert err == f"{servers}: no topic {topics.records}\n{servers}: no topic {topics.dead_letters}\n"
+    asked = (topics.records, topics.dead_letters)
+    assert err == "".join(f"{servers}: no topic {topic}: run provision\n" for topic in asked)
 
 
 def test_a_killed_broker_is_waited_for_and_no_line_is_lost_or_doubled(new_broker, tmp_path, process):

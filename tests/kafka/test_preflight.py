@@ -34,7 +34,10 @@ def test_all_that_is_right_passes(at, topics):
 def test_every_missing_topic_is_a_line(at, topics):
     with pytest.raises(PreflightFailed) as failed:
         preflight(at, access(topics[0], "gone", "lost"), {})
-    assert failed.value.lines == (f"{at.servers}: no topic gone", f"{at.servers}: no topic lost")
+    assert failed.value.lines == (
+        f"{at.servers}: no topic gone: run provision",
+        f"{at.servers}: no topic lost: run provision",
+    )
 
 
 def test_a_topic_of_several_partitions_must_be_allowed(at, topics):

@@ -58,19 +58,19 @@ def test_every_topic_is_made_as_it_is_wanted_and_twice_is_harmless(tmp_path, tre
     file = saved(tmp_path, tree)
     done = provision(file)
     assert [side.label.split()[0] for side in done] == ["mesh", "data", "data", "data"]
-    assert [len(side.made) for side in done] == [2 + 3 + 3 + 6, 4, 4, 4]
+    assert [len(side.made) for side in done] == [2 + 3 + 3 + 6, 5, 5, 5]
     topics = there(at, file)
     for spec in specs(file):
         assert topics[spec.name].partitions == 1
         assert spec.configs.items() <= topics[spec.name].configs.items()
     again = provision(file)
     assert [len(side.made) for side in again] == [0, 0, 0, 0]
-    assert [len(side.found) for side in again] == [14, 4, 4, 4]
+    assert [len(side.found) for side in again] == [14, 5, 5, 5]
 
 
 def test_a_dry_run_makes_nothing(tmp_path, tree, at):
     file = saved(tmp_path, tree)
-    assert sum(len(side.made) for side in provision(file, dry_run=True)) == 26
+    assert sum(len(side.made) for side in provision(file, dry_run=True)) == 29
     assert there(at, file) == {}
 
 
@@ -185,10 +185,11 @@ def test_the_command_says_what_it_did(tmp_path, tree, broker):
     made = call(path).output.splitlines()
     assert made[0] == f"mesh broker {broker.address}: made 14, found right 0"
     assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 1 MiB") for line in made)
+    assert f"  spends.{next(iter(tree['nodes']))}: keeps the last of each key, messages up to 1 MiB" in made
     again = call(path).output.splitlines()
     assert [line.partition(": ")[2] for line in again] == [
         "made 0, found right 14",
-        *["made 0, found right 4"] * 3,
+        *["made 0, found right 5"] * 3,
     ]
 
 

@@ -69,11 +69,18 @@ def kept_apart(users, topics, a, b, c):
     """Assert that nobody reads another's data, or writes, or a scheduler reads, another's releases."""
     for topic in (f"data.{a}", topics.edge(b, a), topics.edge(a, b)):
         assert reads(users.settings(a), topic)
-    for topic in (f"data.{b}", f"decisions.{b}", topics.edge(b, c), topics.progress(b)):
+    for topic in (f"data.{b}", f"decisions.{b}", f"spends.{b}", topics.edge(b, c), topics.progress(b)):
         assert not reads(users.settings(a), topic)
     assert reads(users.settings("scheduler"), topics.progress(b))
-    for topic in (f"data.{a}", topics.edge(a, b)):
+    for topic in (f"data.{a}", f"spends.{a}", topics.edge(a, b)):
         assert not reads(users.settings("scheduler"), topic)
-    for topic in (topics.edge(b, a), topics.edge(b, c), topics.topology, f"data.{a}", f"data.{b}"):
+    for topic in (
+        topics.edge(b, a),
+        topics.edge(b, c),
+        topics.topology,
+        f"data.{a}",
+        f"data.{b}",
+        f"spends.{b}",
+    ):
         with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
             users.client(a).send(topic, b"forged")

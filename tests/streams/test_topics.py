@@ -18,14 +18,17 @@ def test_data_topics_belong_to_the_node_alone():
     assert topics.dead_letters == "data-deadletter.east"
     assert topics.predictions == "predictions.east"
     assert topics.decisions == "decisions.east"
+    assert topics.spends == "spends.east"
 
 
 def test_all_names_differ_whatever_mesh_and_run_are_called():
     data = DataTopics("topology")
     mesh = [
-        MeshTopics(mesh, run) for mesh in ("data", "decisions") for run in ("topology", "data-deadletter")
+        MeshTopics(mesh, run)
+        for mesh in ("data", "decisions", "spends")
+        for run in ("topology", "data-deadletter")
     ]
-    names = [data.records, data.dead_letters, data.predictions, data.decisions]
+    names = [data.records, data.dead_letters, data.predictions, data.decisions, data.spends]
     for topics in mesh:
         names += [topics.topology, topics.scheduler]
         names += [

@@ -48,8 +48,17 @@ def test_a_party_has_its_own_topics(mesh):
         "data-deadletter.b",
         "predictions.b",
         "decisions.b",
+        "spends.b",
     ]
-    assert [spec.owned for spec in data_specs(mesh, "b")] == [True, False, False, False]
+    assert [spec.owned for spec in data_specs(mesh, "b")] == [True, False, False, False, False]
+
+
+def test_what_was_spent_is_never_cut(mesh):
+    spends = data_specs(mesh, "b")[-1]
+    assert spends.configs["cleanup.policy"] == "compact"
+    assert spends.configs["retention.bytes"] == spends.configs["retention.ms"] == "-1"
+    cut = Topic(1, spends.configs | {"cleanup.policy": "delete"})
+    assert differences(spends, cut, by_time=False) == ["cleanup.policy is delete: must be compact"]
 
 
 @pytest.mark.parametrize("names", [["a", "b", "c"], ["a-long-name", "b", "c", "d", "e", "f"]])
@@ -91,7 +100,7 @@ def test_a_log_keeps_four_horizons_of_rounds_and_can_be_cut(tmp_path, dimension,
         assert spec.segment_bytes >= LEAST_SEGMENT
         assert spec.max_message_bytes <= spec.segment_bytes  # Kafka refuses a record that no segment holds
         assert spec.segment_bytes <= max(spec.retention_bytes, spec.max_message_bytes)
-        assert spec.configs["cleanup.policy"] == "delete"
+        assert spec.configs["cleanup.policy"] == ("compact" if spec.kind == "spends" else "delete")
         assert spec.configs["retention.ms"] == "-1"
 
 
@@ -150,8 +159,8 @@ def test_a_node_needs_its_edges_and_nobody_elses():
 
 def test_no_process_may_more_than_it_needs():
     data = node_on_data("b", "group")
-    assert (data.reads, data.group) == (("data.b",), "group")
-    assert set(data.writes) == {"data-deadletter.b", "predictions.b", "decisions.b"}
+    assert (set(data.reads), data.group) == ({"data.b", "spends.b"}, "group")
+    assert set(data.writes) == {"data-deadletter.b", "predictions.b", "decisions.b", "spends.b"}
     planning = scheduler(MeshTopics("m", "r"), "ab")
     assert set(planning.reads) == {"m.r.topology", "m.r.scheduler", "m.r.progress.a", "m.r.progress.b"}
     assert set(planning.writes) == {"m.r.topology", "m.r.scheduler"}

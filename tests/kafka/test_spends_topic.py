@@ -1,0 +1,94 @@
+"""What was spent, on the data broker: written by key, read whole, never cut."""
+
+import time
+import uuid
+from contextlib import closing
+from fractions import Fraction
+
+import pytest
+
+from nodes.privacy.spends import Span, Spend
+from streams.bus import BusError, UnknownTopic
+from streams.kafka.admin import Admin
+from streams.kafka.bus import KafkaBus
+from streams.kafka.topic_specs import MIB, data_specs
+from streams.spending.topic import SpendsTopic
+from streams.topics import DataTopics
+from tests.support.kafka import connection, until
+from tests.support.meshes import changed, loaded
+
+pytestmark = pytest.mark.kafka
+
+ONE = Spend("run-1", 3, Fraction(1, 3), 0.0, 1.5, 0.0, (Span("0", 0),), open=True)
+
+
+@pytest.fixture
+def at(broker):
+    return connection(broker.address)
+
+
+@pytest.fixture
+def node(at, tmp_path):
+    """A node of that name alone, with its topic of spends."""
+    return made(at, tmp_path)
+
+
+def made(at, folder, **configs):
+    node = f"a-{uuid.uuid4().hex[:8]}"
+    spec = data_specs(loaded(folder, changed(nodes=[node, "b"]) | {"nodes": {}}).mesh, node)[-1]
+    assert spec.name == DataTopics(node).spends
+    settings = spec.configs | {key.replace("_", "."): str(value) for key, value in configs.items()}
+    with Admin(at) as admin:
+        admin._client.create_topics(
+            {spec.name: {"num_partitions": 1, "configs": settings}}, wait_for_metadata=True
+        )
+    return node
+
+
+def opened(at, node):
+    return closing(SpendsTopic(at, node))
+
+
+def test_another_process_reads_what_was_written(at, node):
+    two = ONE._replace(run="run-2", epsilon=None, spans=())
+    with opened(at, node) as topic:
+        assert topic.read() == ()
+        topic.write("mesh/run-1/f", ONE)
+        topic.write("mesh/run-2/f", two)
+    with opened(at, node) as again:
+        assert again.read() == (ONE, two)
+
+
+def test_a_line_that_is_none_is_not_passed_over(at, node):
+    name = DataTopics(node).spends
+    with closing(KafkaBus(at, {name: MIB})) as bus:
+        bus.send(name, b'{"run": "run-1"}', key=b"m/run-1/f")  # Kafka refuses one without
+        assert bus.flush(20)
+    with (
+        opened(at, node) as topic,
+        pytest.raises(BusError, match=f"{name}: the record at offset 0 is broken"),
+    ):
+        topic.read()
+
+
+def test_a_topic_that_is_not_there_is_told(at):
+    with pytest.raises(UnknownTopic, match=r"no topic spends\.nobody"):
+        SpendsTopic(at, "nobody")
+
+
+@pytest.mark.slow
+def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
+    node = made(at, tmp_path, segment_ms=100, min_cleanable_dirty_ratio=0.01)
+    with opened(at, node) as topic:
+        for charged in range(4):
+            for run in ("run-1", "run-2"):
+                topic.write(f"mesh/{run}/f", ONE._replace(run=run, charged=charged))
+
+        def charged_of_run_1():
+            time.sleep(0.2)  # older than a segment gets: the next write begins another
+            topic.write("mesh/run-3/f", ONE._replace(run="run-3"))
+            return [spend.charged for spend in topic.read() if spend.run == "run-1"]
+
+        until(lambda: charged_of_run_1() == [3], 60)
+        last = {spend.run: spend.charged for spend in topic.read()}
+    assert last == {"run-1": 3, "run-2": 3, "run-3": 3}
