@@ -3,15 +3,17 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from streams.feed.errors import FeedFailed
+from streams.feed.letters import lacking
 from streams.feed.lines import Line, Lines
 from streams.feed.opening import Wanted, opened
 from streams.feed.pace import Pace
 from streams.feed.progress import shown
 from streams.feed.topic import ANEW, FeedTopic, feed_topic
 from streams.feed.waiting import Waiting
-from streams.feed.writer import Writer
+from streams.feed.writer import WINDOW, Writer
 from streams.live.process import Stopped, reached
 from streams.live.stopping import Stop
 from streams.mesh_file.file import MeshFile
@@ -43,13 +45,14 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     topic = feed_topic(broker, node, by_time=by_time, timed=source.timed)
     lines, waiting = Lines(source, topic.largest), Waiting(stop)
     with waiting:
-        _skip(lines, topic)
+        lost = _skip(lines, topic)
     left = None if source.most is None else max(0, source.most - topic.line)
     pace = Pace(topic.ahead, rate=wanted.rate, by_timestamps=wanted.timestamps, replay=not by_time)
     began = time.monotonic()
     writer = Writer(broker, node, topic, stop)
     stopped = False
     try:
+        writer.put_again(lost)
         with shown(source.most) as tell:
             for line in _before_end(lines, left, waiting):
                 writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
@@ -64,11 +67,27 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     return Fed(topic.name, topic.line, writer.acknowledged, writer.bad, seconds, stopped)
 
 
-def _skip(lines: Lines, topic: FeedTopic) -> None:
-    """Pass over what the topic holds. Raises FeedFailed unless that is where these lines begin."""
-    if topic.line and lines.skip(topic.line) != topic.mark:
+def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
+    """Pass over what the topic holds; return the letters of its bad lines that a kill has cost it.
+
+    Raises FeedFailed unless what it holds is where these lines begin.
+    """
+    if not topic.line:
+        return []
+    surely = max(0, topic.line - WINDOW)  # as many lines at least have their letters
+    lines.skip(surely)
+    last: list[Line] = []
+
+    def rest() -> Iterator[Line]:
+        for line in islice(lines, topic.line - surely):
+            last[:] = [line]
+            yield line
+
+    lost = lacking(rest(), topic.lettered)
+    if not last or (last[0].number, last[0].mark) != (topic.line, topic.mark):
         text = f"{topic.name}: the {counted(topic.line, 'line')} that it holds are not the first of these"
         raise FeedFailed(f"{text}: {ANEW}")
+    return lost
 
 
 def _before_end(lines: Lines, left: int | None, waiting: Waiting) -> Iterator[Line]:

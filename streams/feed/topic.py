@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from streams.feed.errors import FeedFailed
+from streams.feed.letters import digest
 from streams.kafka.access import feeder
 from streams.kafka.admin import Admin
 from streams.kafka.connection import PATIENCE, consumer_settings
@@ -29,7 +30,7 @@ class FeedTopic:
     """A data topic that can be fed: it holds `line` lines, the last of which has the mark.
 
     `largest` is the longest value that it takes, in bytes; with `timed` records keep their own times,
-    which may be `ahead` seconds ahead of the clock.
+    which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the letters that are there.
     """
 
     name: str
@@ -39,6 +40,7 @@ class FeedTopic:
     timed: bool
     line: int
     mark: bytes | None
+    lettered: frozenset[bytes]
 
 
 def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
@@ -60,6 +62,7 @@ def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool)
         timed,
         line,
         mark,
+        _lettered(broker, topics.dead_letters),
     )
 
 
@@ -85,6 +88,14 @@ def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, byt
     if int(line) != end:
         raise FeedFailed(f"{topic}: line {int(line):,} is its record {end:,}: others wrote to it: {ANEW}")
     return end, mark
+
+
+def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
+    logs = Logs(broker)
+    try:
+        return frozenset(digest(letter.value) for letter in logs.read({topic: logs.span(topic)[0]})[topic])
+    finally:
+        logs.close()
 
 
 def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes]":

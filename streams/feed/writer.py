@@ -1,7 +1,8 @@
 """Writes lines to a data topic with kafka-python: in order, each once, and none after one that is missing."""
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from streams.feed.errors import FeedFailed
-from streams.feed.letters import encode_letter
+from streams.feed.letters import BYTES, digest, encode_letter
 from streams.feed.lines import Line
 from streams.feed.topic import ANEW, LINE, MARK, FeedTopic
 from streams.feed.waiting import Waiting
@@ -22,7 +23,7 @@ from streams.live.stopping import Stop
 from streams.mesh_file.settings.node import BrokerSettings
 
 WINDOW = 10_000
-"""Records on their way at most: kafka-python itself knows no limit."""
+"""Records on their way at most: kafka-python itself knows no limit. No letter is further behind."""
 QUIET = 5.0
 """Seconds without an acknowledgement after which the broker is asked whether it is there."""
 NO_TIME = -1
@@ -53,13 +54,15 @@ class Writer:
     Attributes
     ----------
     sent, acknowledged, bad : int
-        Lines so far.
+        Lines so far; those that are bad, of the acknowledged.
     """
 
     def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
         self._broker, self._node, self._topic, self._stop = broker, node, topic, stop
         self._waiting = Waiting(stop)
         self.sent = self.acknowledged = self.bad = 0
+        self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
+        self._posted = self._delivered = 0  # bytes of letters
         self._failure: FeedFailed | None = None
         self._heard = time.monotonic()
         try:
@@ -68,18 +71,28 @@ class Writer:
             raise FeedFailed(f"{broker.servers}: {error}") from None
 
     def put(self, line: Line) -> None:
-        """Write a line, an empty record in the place of a bad one. Raises Stopped, BusError."""
-        if line.bad is not None:
-            self._dead_letter(line)
+        """Write a line: of a bad one an empty record, and then the letter. Raises Stopped, BusError.
+
+        The one does not wait for the other, or when a record arrives would tell of its content.
+        """
         self.tend()
         self._until(lambda: self.sent - self.acknowledged < WINDOW)
+        self._until(lambda: not self._letters or self._letters[0][0] > line.number - WINDOW)
         timestamp = _milliseconds(line) if self._topic.timed else None
         value = line.value if line.bad is None else b""
         headers = [(LINE, b"%d" % line.number), (MARK, line.mark)]
         future = self._send(self._topic.name, value, headers=headers, timestamp_ms=timestamp, partition=0)
         self.sent += 1
-        future.add_callback(partial(self._arrived, line.number))
-        future.add_errback(self._refused)
+        future.add_callback(partial(self._arrived, line))
+        future.add_errback(partial(self._refused, self._topic.name))
+        if line.bad is not None and digest(letter := encode_letter(line)) not in self._topic.lettered:
+            self._put_letter(line.number, letter)
+
+    def put_again(self, letters: Iterable[bytes]) -> None:
+        """Write the letters that a kill has cost the topic. Raises Stopped, BusError."""
+        for letter in letters:
+            self._put_letter(self._topic.line, letter)
+        self._until(lambda: not self._letters)
 
     def sleep(self, seconds: float) -> None:
         """Wait, but say it where the broker is away. Raises Stopped, BusError."""
@@ -90,13 +103,13 @@ class Writer:
 
     def finish(self) -> None:
         """Wait until all is acknowledged. Raises Stopped, BusError."""
-        self._until(lambda: self.acknowledged == self.sent)
+        self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
         """Raise what went wrong; wait for a broker that has been silent for long. Raises Stopped."""
         if self._failure is not None:
             raise self._failure
-        if self.acknowledged == self.sent:
+        if self.acknowledged == self.sent and not self._letters:
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > QUIET:
             reached(self._broker, self._stop)
@@ -111,13 +124,14 @@ class Writer:
         with suppress(KafkaError):
             self._producer.close(_FLUSH)
 
-    def _dead_letter(self, line: Line) -> None:
-        """Write the letter before the line: after a crash there may be two of it, and never none."""
-        future = self._send(self._topic.letters, encode_letter(line), partition=0)
-        self._until(lambda: future.is_done)
-        if future.failed():
-            raise self._failed(self._topic.letters, future.exception)
-        self.bad += 1
+    def _put_letter(self, number: int, letter: bytes) -> None:
+        size = len(letter)
+        self._until(lambda: not self._letters or self._posted - self._delivered + size <= BYTES)
+        self._letters.append((number, size))
+        self._posted += size
+        future = self._send(self._topic.letters, letter, partition=0)
+        future.add_callback(self._letter_arrived)
+        future.add_errback(partial(self._refused, self._topic.letters))
 
     def _send(self, topic: str, value: bytes, **more: Any) -> Any:
         try:
@@ -130,15 +144,20 @@ class Writer:
             self._waiting.sleep(_STEP)
             self.tend()
 
-    def _arrived(self, number: int, metadata: Any) -> None:  # in kafka-python's thread, as the next two
-        if metadata.offset not in {number - 1, -1}:  # -1: it was in the log before
-            where = f"line {number:,} became its record {metadata.offset + 1:,}"
+    def _arrived(self, line: Line, metadata: Any) -> None:  # in kafka-python's thread, as the next three
+        if metadata.offset not in {line.number - 1, -1}:  # -1: it was in the log before
+            where = f"line {line.number:,} became its record {metadata.offset + 1:,}"
             self._fail(FeedFailed(f"{self._topic.name}: {where}: others write to it: {ANEW}"))
         self.acknowledged += 1
+        self.bad += line.bad is not None
         self._heard = time.monotonic()
 
-    def _refused(self, error: Exception) -> None:
-        self._fail(self._failed(self._topic.name, error))
+    def _letter_arrived(self, _: Any) -> None:
+        self._delivered += self._letters.popleft()[1]  # they go to one partition, so they arrive in order
+        self._heard = time.monotonic()
+
+    def _refused(self, topic: str, error: Exception) -> None:
+        self._fail(self._failed(topic, error))
 
     def _fail(self, failure: FeedFailed) -> None:
         if self._failure is None:

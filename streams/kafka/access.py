@@ -40,10 +40,10 @@ def node_on_data(node: str, group: str | None = None) -> Access:
 
 
 def feeder(node: str) -> Access:
-    """Return what a feed needs on the party's own broker: it goes on after the last record that is there."""
+    """Return what a feed needs on the party's own broker: it goes on after what is there."""
     topics = DataTopics(node)
-    records = (topics.records,)
-    return Access(records, (*records, topics.dead_letters), configs=records)
+    records, both = (topics.records,), (topics.records, topics.dead_letters)
+    return Access(both, both, configs=records)
 
 
 def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:

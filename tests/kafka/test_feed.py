@@ -10,6 +10,7 @@ import pytest
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
 from streams.feed.errors import FeedFailed
+from streams.feed.letters import encode_letter
 from streams.feed.lines import Line
 from streams.feed.topic import feed_topic
 from streams.feed.writer import Writer, producer_settings
@@ -73,6 +74,27 @@ def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
     assert letters[1]["reason"] == "longer than 2476 bytes, the most that the topic takes"
     assert [base64.b64decode(letter["value"]) for letter in letters] == lines[1:5]
     assert feeding().records == 0  # and the lines are known again
+
+
+def test_letters_that_a_kill_has_cost_are_written_at_the_next_start(feeding, monkeypatch):
+    feeding.provision().write([row(1), b"{", row(3), b"[", b"x", row(6), b"y"])
+    posted, lost = Writer._put_letter, [2, 4]
+    monkeypatch.setattr(
+        Writer,
+        "_put_letter",
+        lambda writer, number, letter: None if number in lost else posted(writer, number, letter),
+    )
+    feeding(records=6)  # as if killed between a line and its letter
+    monkeypatch.undo()
+    assert [letter["line"] for letter in feeding.letters()] == [5]
+    with writing(feeding) as writer:  # as if killed between the letter and its line
+        bad = Line(7, b"y", None, b"mark", "does not fit the schema")
+        writer._put_letter(7, encode_letter(bad))
+        writer.finish()
+    assert feeding().records == 1
+    assert [letter["line"] for letter in feeding.letters()] == [5, 7, 2, 4]
+    assert [base64.b64decode(letter["value"]) for letter in feeding.letters()] == [b"x", b"y", b"{", b"["]
+    assert (feeding().records, len(feeding.letters())) == (0, 4)
 
 
 def test_the_longest_lines_go_through(feeding):
