@@ -14,7 +14,8 @@ from streams.commands.arguments import MeshArgument
 from streams.commands.usage import UsageError, writable_folder
 from streams.kafka.provision import Differs
 from streams.live.stopping import Stop
-from streams.mesh_file.file import MeshFile, load
+from streams.mesh_file.file import load
+from streams.up.folders import default_folder, other_folders
 from streams.up.programs import Observing, Options
 from streams.up.up import run_up
 
@@ -24,7 +25,7 @@ StateOption = Annotated[
         "--state",
         metavar="DIR",
         help="Where journals, logs and a broker that is started here are kept. The same DIR again: the run "
-        "goes on. [default: mirrormesh-state/<mesh>.<run>]",
+        "goes on; a new run counts what was spent. [default: mirrormesh-state/<mesh>]",
         show_default=False,
     ),
 ]
@@ -94,11 +95,12 @@ def up(
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     file = load(mesh)
-    folder = writable_folder(state or _default_state(file))
+    folder = writable_folder(state or default_folder(file))
+    others = () if state is not None else other_folders(file, folder)
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
-    options = Options(folder, rate, not no_feed, metrics_from, observing)
+    options = Options(folder, rate, not no_feed, metrics_from, observing, others)
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal is closed; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
@@ -110,10 +112,6 @@ def up(
             _leave(str(error))
     if stop.asked.is_set():
         raise typer.Exit(stop.exit_code)
-
-
-def _default_state(file: MeshFile) -> Path:
-    return Path("mirrormesh-state") / f"{file.mesh.name}.{file.mesh.run}"
 
 
 def _leave(*lines: str) -> None:

@@ -26,7 +26,7 @@ class Options:
     """What the user says beside the mesh file.
 
     `rate`: records a second of each feeder; None: as fast as it goes. `metrics_from`: the first of the ports
-    on which metrics are served, which `observing` needs.
+    on which metrics are served, which `observing` needs. `others`: folders in which the mesh has run before.
     """
 
     state: Path
@@ -34,6 +34,7 @@ class Options:
     feed: bool = True
     metrics_from: int | None = None
     observing: Observing | None = None
+    others: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

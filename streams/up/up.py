@@ -18,6 +18,7 @@ from streams.terminal.wording import counted, listed
 from streams.up import listening, observing, programs
 from streams.up.brokers import Fact, ensure_brokers
 from streams.up.children import Say
+from streams.up.folders import bring_spends
 from streams.up.mesh import UpMesh
 from streams.up.observers import Observers
 from streams.up.programs import Options, Ports
@@ -30,7 +31,7 @@ PERIOD = 0.25
 def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> None:
     """Run everything of the mesh here until the run is over, or it is asked to stop; then end everything.
 
-    Raises MeshFileError, UsageError, Differs, BusError, BrokerError: nothing is left running.
+    Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError: nothing is left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -47,6 +48,8 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     with ExitStack() as closing:
         closing.enter_context(_alone(options.state))
         fact("state", str(options.state))
+        for folder in bring_spends(file, options.state, options.others):
+            fact("earlier", f"{folder}: what its runs have spent counts")
         try:
             ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
