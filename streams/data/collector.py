@@ -26,7 +26,8 @@ REFILL = 7 / 8
 class SlotCollector:
     """The slots of one process's life of a node. `closed` gets each slot; `room` wakes the one that waits.
 
-    `timeout` is for slots by count: seconds after which an open one closes empty; None: never.
+    `timeout` is for slots by count: seconds after which an open one closes empty; None: never. `clock` is for
+    it, and never set; `wall` gives seconds since 1970.
     """
 
     def __init__(
@@ -37,9 +38,11 @@ class SlotCollector:
         closed: Callable[[SlotClosed], None],
         room: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._slots = ReplaySlots(slots)
-        self._decoder, self._closed, self._room, self._clock = decoder, closed, room, clock
+        self._decoder, self._closed, self._room = decoder, closed, room
+        self._clock, self._wall = clock, wall
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
@@ -100,7 +103,7 @@ class SlotCollector:
     def add(self, arrival: Arrival[bytes]) -> bool:
         """Take a record; return whether to wait for `room` before the next one."""
         with self._lock:
-            self._counts.records += self._slots.add(arrival)
+            self._counts.records += self._slots.add(arrival, self._wall())
             found = self._complete()
             blocked = self._blocked = self._full()
         if found is not None:
@@ -136,9 +139,13 @@ class SlotCollector:
         return self._slots.take()
 
     def _full(self) -> bool:
-        return self._opened is None and self._slots.waiting >= AHEAD
+        if self._opened is not None:
+            return False
+        return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
 
     def _wants_more(self) -> bool:
+        if not self._slots.by_count:  # bounded by themselves, and no record may hold up another
+            return not self._full()
         return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
 
     def _hand_on(self, found: ClosedSlot[bytes] | None) -> None:

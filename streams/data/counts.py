@@ -16,6 +16,7 @@ class DataCounts:
     late: int = 0
     overfull: int = 0
     lost: int = 0
+    early: int = 0
 
     def close(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
         """Count a slot and what was found in it."""
@@ -23,3 +24,4 @@ class DataCounts:
         self.empty_slots += not slot.values
         self.late += slot.late
         self.overfull += slot.overfull
+        self.early += slot.early

@@ -1,5 +1,6 @@
 """The slots of a stream that comes record by record, each slot from the position that is asked for."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -30,11 +31,11 @@ class ReplaySlots:
         """Take no record below these offsets."""
         self.next |= {part: max(offset, self.next.get(part, 0)) for part, offset in positions.items()}
 
-    def add(self, arrival: Arrival[bytes]) -> bool:
+    def add(self, arrival: Arrival[bytes], now: float = math.inf) -> bool:
         """Take the next record of its partition; return whether it was one: others nobody needs."""
         if arrival.offset < self.next.get(arrival.partition, 0):
             return False
-        self._slots.add(arrival)
+        self._slots.add(arrival, now)
         self.next[arrival.partition] = arrival.offset + 1
         if self.by_count:
             self._kept.append(arrival)
@@ -53,6 +54,10 @@ class ReplaySlots:
                     self._slots.add(arrival)
         self._position = position
         self._slots.open(round)
+
+    def behind(self, now: float) -> bool:
+        """Whether records are to wait where they are until a slot is opened; `now` in seconds."""
+        return self._slots.behind(now)
 
     def ready(self, now: float) -> bool:
         """Whether the open slot is complete; `now` in seconds."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from nodes.slots import TimeSlots
+from nodes.time_slots import TimeSlots
 from streams.kafka.access import scheduler as scheduler_access
 from streams.kafka.topic_specs import mesh_specs
 from streams.live.process import FLUSH, opened, patiently, reached

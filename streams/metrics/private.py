@@ -70,7 +70,7 @@ class PrivateFigures:
             registry.gauge(PrivateMetric.ERROR, self._tracking_error)
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
-        for reason in ("late", "overfull", "lost"):
+        for reason in ("late", "early", "overfull", "lost"):
             registry.total(PrivateMetric.DROPPED, partial(_dropped, counts, reason), reason)
         registry.collected.register(_Process(registry.labels))
 

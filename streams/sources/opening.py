@@ -25,7 +25,7 @@ from streams.sources.libsvm import LibsvmDecoder, rows_of
 from streams.sources.lines import ordered
 from streams.sources.localisation import measurements, sensor
 from streams.sources.own import OwnDecoder
-from streams.sources.record import Decoder, RawRecord
+from streams.sources.record import Decoder, RawRecord, in_order_of_time
 from streams.sources.schema_files import file_decoder, guarded, opened_file
 
 _MEASURED = SchemaSettings(
@@ -44,7 +44,7 @@ class Source:
 
 
 def open_source(file: MeshFile, node: str, seed: int) -> Source:
-    """Open the source of a node; `seed` makes up data and orders it.
+    """Open the source of a node; `seed` makes up data and orders it; with slots by time, files are by time.
 
     Raises MeshFileError where the node has no source here, or the source cannot be read.
     """
@@ -59,7 +59,9 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     found, decoder = _opened(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
     if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
-        return Source((RawRecord(line, decoder.timestamp(line)) for line in chosen), decoder)
+        timed = (RawRecord(line, decoder.timestamp(line)) for line in chosen)
+        # Standard input may have no end: it comes as it comes, and `run` refuses it.
+        return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
 

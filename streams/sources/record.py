@@ -1,5 +1,7 @@
 """A raw record, and what decodes it: totally, never raising on data, never saying anything about it."""
 
+import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from nodes.values import FloatArray, IntArray
@@ -10,6 +12,15 @@ class RawRecord(NamedTuple):
 
     value: bytes
     timestamp: float | None = None
+
+
+def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
+    """Yield the records by (time, offset), once all are read; what has no time belongs to no slot: first."""
+    yield from sorted(records, key=_time)
+
+
+def _time(record: RawRecord) -> float:
+    return -math.inf if record.timestamp is None else record.timestamp
 
 
 class SparseRow(NamedTuple):

@@ -11,6 +11,7 @@ from nodes.events import OpenSlot, SlotClosed
 from nodes.journal import DataPosition
 from nodes.privacy.private import Private
 from nodes.slots import Arrival, ClosedSlot, Slots
+from nodes.time_slots import TimeSlots
 from nodes.values import FloatArray, Observations
 from streams.sources.decoder import SchemaDecoder
 from streams.sources.libsvm import LibsvmDecoder, sparse_observations
@@ -51,36 +52,45 @@ class DataLog:
 
 
 class SlotFeed:
-    """Closes the slots of one process's life of a node; the clock is the data's own timestamps."""
+    """Closes the slots of one process's life of a node: no clock has a part.
+
+    For slots by time the records are in order of time, those without one first; every slot closes, empty or not.
+    """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
         self._log, self._new_slots, self._decoder = log, slots, decoder
         self._slots = slots()
         self._at: int | None = None
-        self._clock = -inf
+        self._read_to = 0  # the slot of the last record, by time
         self._position: DataPosition | None = None  # after the last slot closed
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
         first = self._offset(opened.position)
         if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
-            self._slots, self._clock = self._new_slots(), -inf
+            self._slots, self._read_to = self._new_slots(), 0
             self._at = first
         self._log.trim(first)
         self._slots.open(opened.round)
-        while not self._slots.ready(self._clock):
+        while not self._complete(opened.round):
             record = self._log.read(self._at)
             if record is None:
-                if self._slots.waiting and self._slots.ready(inf):
+                if isinstance(self._slots, TimeSlots):
                     break
                 return None
             timestamp = -inf if record.timestamp is None else record.timestamp  # before every slot
             self._slots.add(Arrival(0, self._at, timestamp, record.value))
-            self._clock = max(self._clock, timestamp)
+            if isinstance(self._slots, TimeSlots):
+                self._read_to = self._slots.round_of(timestamp)
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
         return slot_closed(closed, observed(closed.values, self._decoder), self._decoder)
+
+    def _complete(self, round: int) -> bool:
+        if isinstance(self._slots, TimeSlots):
+            return self._read_to > round
+        return self._slots.ready(inf)
 
     def _offset(self, position: DataPosition | None) -> int:
         if position is None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from nodes.slots import CountSlots, TimeSlots
+from nodes.slots import CountSlots
+from nodes.time_slots import TimeSlots
 from streams.data.collector import SlotCollector
 from tests.support.brokers import free_port
 from tests.support.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers

@@ -154,7 +154,7 @@ def of_the_owner(shown):
     assert 0 < shown["clipped_gradients_total",] <= FED - BAD
     assert shown["regret",] > 0
     assert shown["regret_average",] == pytest.approx(shown["regret",] / STEPPED)
-    assert {shown["dropped_records_total", reason] for reason in ("late", "overfull", "lost")} == {0}
+    assert {shown["dropped_records_total", reason] for reason in ("late", "early", "overfull", "lost")} == {0}
     assert 2**24 < shown["process_resident_memory_bytes",] < 2**30
 
 

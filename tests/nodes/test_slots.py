@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.slots import Arrival, CountSlots, TimeSlots
+from nodes.slots import Arrival, CountSlots
+from nodes.time_slots import TimeSlots
 
 
 def arrivals(offsets, partition=0):
@@ -112,6 +113,95 @@ def test_the_content_of_a_record_moves_no_other(timestamps, changed, size):
         return closed
 
     assert slotted("this") == slotted("that")
+
+
+TIMES = st.lists(st.floats(80.0, 230.0) | st.sampled_from([1e9, 1e300, float("inf"), -1e9]), max_size=20)
+
+
+def in_slots(timestamps, size, now=float("inf")):
+    """Which records each of slots 1 to 10 holds, all read at `now` before the first is open."""
+    slots = TimeSlots(size, start=100.0, period=10.0, grace=2.0, horizon=4)
+    for offset, (timestamp, value) in enumerate(timestamps):
+        slots.add(Arrival(0, offset, timestamp, value), now)
+    closed = []
+    for round in range(1, 11):
+        slots.open(round)
+        closed.append(slots.take().values)
+    return closed
+
+
+@given(TIMES, st.floats(80.0, 230.0) | st.just(1e9), st.integers(0, 20), st.integers(1, 3), st.booleans())
+def test_a_record_more_or_less_changes_its_own_slot_alone(timestamps, added, place, size, clocked):
+    now = 130.0 if clocked else float("inf")
+    usual = [(timestamp, f"r{k}") for k, timestamp in enumerate(timestamps)]
+    other = [*usual[:place], (added, "added"), *usual[place:]]
+    pairs = zip(in_slots(usual, size, now), in_slots(other, size, now), strict=True)
+    differing = {round for round, (before, after) in enumerate(pairs, 1) if before != after}
+    assert differing <= {by_time().round_of(added)}
+
+
+@given(TIMES, st.integers(1, 3))
+def test_what_was_dropped_before_the_position_is_missed_by_no_restart(timestamps, size):
+    def life(first):
+        slots = TimeSlots(size, start=100.0, period=10.0, grace=2.0, horizon=4)
+        slots.open(1)
+        for offset, timestamp in enumerate(timestamps[first:], first):
+            slots.add(Arrival(0, offset, timestamp, offset))
+        return slots
+
+    whole = life(0)
+    for round in range(1, 11):
+        whole.open(round)
+        position = dict(whole.take().position).get(0, 0)
+        again = life(position)
+        for later in range(round + 1, 11):
+            again.open(later)
+            expected = life(0)
+            expected.open(later)
+            assert again.take().values == expected.take().values
+
+
+def test_a_record_dated_more_than_h_periods_after_the_clock_is_dropped_and_counted():
+    slots = TimeSlots(2, start=100.0, period=10.0, grace=2.0, horizon=4)
+    slots.open(1)
+    for offset, timestamp in enumerate([101.0, 145.1, 145.0, 1e300]):
+        slots.add(Arrival(0, offset, timestamp, timestamp), 105.0)
+    closed = slots.take()
+    assert (closed.values, closed.early, closed.late) == ((101.0,), 2, 0)
+    assert closed.position == ((0, 2),)  # the near one waits, and holds the position
+    slots.open(5)
+    assert slots.take().values == (145.0,)
+
+
+def test_no_more_than_h_records_of_a_slot_are_kept_and_they_are_the_first():
+    slots = TimeSlots(2, start=100.0, period=10.0, grace=2.0, horizon=4)
+    slots.open(1)
+    for offset in range(1000):
+        slots.add(Arrival(0, offset, 129.0 - offset / 100, offset), 105.0)
+        assert slots.waiting <= 2 * 2  # slots 3 and 2
+    closed = slots.take()
+    assert (closed.values, closed.overfull) == ((), 996)
+    assert closed.position == ((0, 899),)
+    slots.open(2)
+    assert slots.take().values == (999, 998)
+    slots.open(3)
+    assert slots.take().values == (900, 899)
+
+
+def test_a_backlog_keeps_only_slots_that_a_plan_may_name():
+    """The mesh stood still: it goes on with the plans that there are, then at the clock's round."""
+    slots = TimeSlots(1, start=0.0, period=1.0, grace=0.0, horizon=4)
+    assert slots.behind(5.0)
+    assert not slots.behind(3.9)
+    slots.open(1)
+    for offset in range(1000):
+        slots.add(Arrival(0, offset, offset + 0.5, offset + 1), 1000.0)
+    assert slots.waiting <= 5 * 4 + 1
+    closed = []
+    for round in (1, 9, 993, 1000):
+        slots.open(round)
+        closed += slots.take().values
+    assert closed == [1, 9, 993, 1000]
 
 
 @given(st.lists(st.floats(100.0, 199.0), max_size=40))

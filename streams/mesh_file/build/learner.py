@@ -7,7 +7,8 @@ import numpy as np
 from nodes.learner import Learner
 from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
-from nodes.slots import CountSlots, Slots, TimeSlots
+from nodes.slots import CountSlots, Slots
+from nodes.time_slots import TimeSlots
 from nodes.softmax import Softmax
 from nodes.weighted import Weighted
 from streams.mesh_file.build.account import ledger
@@ -65,5 +66,5 @@ def slots(mesh: MeshSettings) -> Slots[bytes]:
     """Return empty slots for one node."""
     settings = mesh.slots
     if isinstance(settings, TimeSlotSettings):
-        return TimeSlots(settings.size, settings.start, settings.period, settings.grace)
+        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, mesh.horizon)
     return CountSlots(settings.size)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
-from nodes.slots import Arrival, CountSlots, TimeSlots
+from nodes.slots import Arrival, CountSlots
+from nodes.time_slots import TimeSlots
 from streams.data.collector import AHEAD, REFILL, SlotCollector
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.sources.decoder import SchemaDecoder, csv_fields
@@ -54,7 +55,7 @@ class Side:
     """A collector, what it closed, and how often it made room; the clock stands until it is moved."""
 
     def __init__(self, slots=lambda: CountSlots(2), timeout=None):
-        self.slots, self.rooms, self.now = [], 0, 100.0
+        self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
         self.collector = SlotCollector(
             slots,
             Digits(),
@@ -62,6 +63,7 @@ class Side:
             lambda slot: self.slots.append(seen(slot)),
             self._make_room,
             lambda: self.now,
+            lambda: self.wall,
         )
 
     def _make_room(self):
@@ -303,6 +305,19 @@ def test_a_slot_of_more_records_than_may_wait_fills_all_the_same():
     assert len(side.slots) == 1
 
 
+def test_slots_by_time_wait_for_room_by_the_clock_alone():
+    side = Side(lambda: TimeSlots(9, start=0.0, period=1.0, grace=0.0, horizon=4))
+    side.collector.open(OpenSlot(97, ()))
+    side.collector.settle(97.0)
+    assert len(side.slots) == 1
+    assert not any(side.collector.add(arrival(k, 99.5)) for k in range(2 * AHEAD))
+    side.wall = 101.0  # the clock is in round 102: there is room again when a slot opens
+    assert [side.collector.add(arrival(2 * AHEAD + k, 99.5)) for k in range(2)] == [True, True]
+    side.collector.open(OpenSlot(98, side.slots[-1][2]))
+    assert side.rooms == 1
+    assert not side.collector.add(arrival(2 * AHEAD + 2, 99.5))
+
+
 def test_nobody_is_woken_who_does_not_wait():
     side = Side()
     side.fill(0, 10)
@@ -326,6 +341,20 @@ def test_what_became_of_the_records_is_counted():
     side.collector.settle(30.0)
     assert side.slots[-1][:2] == (3, [3.0])
     assert side.counts.empty_slots == 0
+
+
+def test_a_record_that_is_too_early_when_it_is_read_changes_nothing_but_the_owners_count():
+    for times in ((5.0, 15.0, 25.0), (1e9, 5.0, 15.0, 1e9, 25.0, 140.1)):
+        side = Side(lambda: TimeSlots(9, start=0.0, period=10.0, grace=0.0, horizon=4))
+        for offset, timestamp in enumerate(times):
+            side.collector.add(arrival(offset, timestamp, b"%d" % timestamp))
+        position = ()
+        for round in (1, 2, 3):
+            side.collector.open(OpenSlot(round, position))
+            side.collector.settle(10.0 * round)
+            position = side.slots[-1][2]
+        assert [slot[:2] for slot in side.slots] == [(1, [5.0]), (2, [15.0]), (3, [25.0])]
+        assert (side.counts.early, position) == (len(times) - 3, ((0, len(times)),))
 
 
 def test_counts_cannot_be_looked_at_without_the_owner():

@@ -1,6 +1,7 @@
 """Slots opened again and again: which records they hold, and which are dropped."""
 
-from nodes.slots import Arrival, CountSlots, TimeSlots
+from nodes.slots import Arrival, CountSlots
+from nodes.time_slots import TimeSlots
 from streams.data.replay import ReplaySlots
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from nodes.privacy.opening import opened
-from nodes.slots import CountSlots, TimeSlots
+from nodes.slots import CountSlots
+from nodes.time_slots import TimeSlots
 from streams.data.collector import SlotCollector
 from streams.data.start import Start
 from streams.kafka.errors import OffsetOutOfRange

@@ -11,7 +11,8 @@ from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected
-from nodes.slots import CountSlots, TimeSlots
+from nodes.slots import CountSlots
+from nodes.time_slots import TimeSlots
 from nodes.softmax import Softmax
 from nodes.weighted import Weighted
 from streams.mesh_file import build

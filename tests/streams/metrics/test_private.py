@@ -45,7 +45,7 @@ def test_nothing_of_the_data_moves_a_shared_sample(report):
     figures = metrics(learner(private=True), counts=lambda: Private(counts), truth=True)
     before, private_before = shown(figures.shared), shown(figures.private)
     told(figures, [report])
-    counts.late = counts.overfull = counts.lost = 7
+    counts.late = counts.early = counts.overfull = counts.lost = 7
     assert shown(figures.shared) == before
     moved = {name for (name, *_), value in shown(figures.private).items() if _of_data(name, value)}
     assert moved  # the owner does see it
@@ -111,12 +111,12 @@ def test_reports_wait_until_they_are_worked_out_and_not_many_do():
 def test_what_the_data_stream_knows_is_asked_at_each_scrape():
     lag, counts = [None], DataCounts()
     figures = metrics(lag=lambda: Private(lag[0]), counts=lambda: Private(counts))
-    reasons = ("late", "overfull", "lost")
+    reasons = ("late", "early", "overfull", "lost")
     assert isnan(private(figures, "data_lag_records"))
-    assert [private(figures, "dropped_records_total", why) for why in reasons] == [0, 0, 0]
-    lag[0], counts.late, counts.overfull, counts.lost = 12, 1, 2, 3
+    assert [private(figures, "dropped_records_total", why) for why in reasons] == [0, 0, 0, 0]
+    lag[0], counts.late, counts.early, counts.overfull, counts.lost = 12, 1, 4, 2, 3
     assert private(figures, "data_lag_records") == 12
-    assert [private(figures, "dropped_records_total", why) for why in reasons] == [1, 2, 3]
+    assert [private(figures, "dropped_records_total", why) for why in reasons] == [1, 4, 2, 3]
 
 
 def test_the_mean_loss_is_over_the_size_of_a_slot_and_what_is_no_number_counts_as_zero():

@@ -67,7 +67,16 @@ def test_records_of_json_lines_and_gzip(tmp_path):
 def test_slots_by_time_go_by_the_timestamps_of_the_records(tmp_path):
     (tmp_path / "rows.csv").write_bytes(ROWS)
     found = read(loaded(tmp_path, mesh={"slots": {"by": "time", "period": 1, "start": 10}}))
-    assert [stamp for stamp, _ in found] == [10.0, 11.0, None, 12.0]
+    assert [stamp for stamp, _ in found] == [None, 10.0, 11.0, 12.0]  # the one without a time in no slot: first
+
+
+def test_with_slots_by_time_a_file_is_put_in_order_of_time_and_then_of_its_lines(tmp_path):
+    times = (12, 10, 1e300, 11, 10, -5, 12)
+    rows = "".join(f"{k},0,1,{at}\n" for k, at in enumerate(times))
+    (tmp_path / "rows.csv").write_text("x,y,label,at\n" + rows)
+    found = read(loaded(tmp_path, mesh={"slots": {"by": "time", "period": 1, "start": 10}}))
+    assert [features[0] for _, (features, _) in found] == [5, 1, 4, 3, 0, 6, 2]
+    assert [features[0] for _, (features, _) in read(loaded(tmp_path))] == list(range(7))
 
 
 def test_localisation_has_one_record_a_slot(tmp_path):

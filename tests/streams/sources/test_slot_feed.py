@@ -4,7 +4,8 @@ import numpy as np
 
 from nodes.events import OpenSlot
 from nodes.privacy.opening import opened
-from nodes.slots import CountSlots, TimeSlots
+from nodes.slots import CountSlots
+from nodes.time_slots import TimeSlots
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.sources.decoder import SchemaDecoder, csv_fields
 from streams.sources.record import RawRecord
@@ -59,13 +60,21 @@ def test_who_reads_from_the_end_reads_nothing_that_was_read():
     assert read(feed(log), 2, None) == ([2.0, 3.0], ((0, 4),))
 
 
-def test_slots_by_time_end_with_the_last_record():
+def test_slots_by_time_close_empty_after_the_last_record():
     slots = feed(records(5), lambda: TimeSlots(9, 0.0, 2.0, 0.0))
     position = ()
-    for round, values in enumerate(([0.0, 1.0], [2.0, 3.0], [4.0]), start=1):
+    for round, values in enumerate(([0.0, 1.0], [2.0, 3.0], [4.0], [], []), start=1):
         seen, position = read(slots, round, position)
         assert seen == values
-    assert slots.close(OpenSlot(4, position)) is None
+
+
+def test_a_slot_by_time_is_over_when_the_next_record_lies_beyond_it_whatever_the_grace():
+    log = DataLog(RawRecord(b"%d" % k, at) for k, at in enumerate((None, 0.5, 1.5, 1e9, 2e9, 1e308)))
+    slots, position = feed(log, lambda: TimeSlots(9, 0.0, 1.0, 7.0)), ()
+    for round, values in enumerate(([1.0], [2.0], [], []), start=1):
+        seen, position = read(slots, round, position)
+        assert (seen, log.end) == (values, 2 + min(round, 2))  # of what lies beyond one record is read, no more
+    assert read(slots, 1_000_000_001, position) == ([3.0], ((0, 4),))
 
 
 TRACKED = SchemaDecoder(
