@@ -28,13 +28,18 @@ class Span(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """What one run has spent on one node's data.
+    """What one life of a journal has spent on one node's data in one run.
 
     `epsilon`, `delta` are of a record (None: nothing was protected), `stream_epsilon`, `stream_delta` of the
     whole stream; `charged` is the number of releases. No spans: it may have learnt from any record. `open`:
     it was not seen to end, so it may have charged more. `before`: of the charged, those of runs that nobody
     here knows of, and `word` what is read again of their records; `by_plans`: a journal of the run was begun
     with the charges that plans count. Both are what others say.
+
+    `mesh`, `run`, `folder` and `life` say whose it is: `folder` is the id of the state folder, `life` the
+    journal's instance, random both. Lives that are not the same add up; `charged` counts a life's own releases,
+    not those of lives before it. A `life` of "" is that of a line, or a journal, from before they were told
+    apart: one for each run.
     """
 
     run: str
@@ -48,10 +53,26 @@ class Spend(NamedTuple):
     before: int = 0
     word: Word | None = None
     by_plans: bool = False
+    mesh: str = ""
+    folder: str = ""
+    life: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What two lines of the same life share, in whatever folder they stand."""
+        return (self.mesh if self.life else "", self.run, self.life)
+
+    @property
+    def key(self) -> str:
+        """A name for the line where those of all folders stand together."""
+        return "/".join((self.mesh, self.run, self.folder, self.life))
 
 
 class Total(NamedTuple):
-    """What all runs have spent; epsilons are None where one of them protected nothing."""
+    """What all lives have spent; epsilons are None where one of them protected nothing, or nobody knows.
+
+    Of a life that was not seen to end, and whose journal is gone, nobody knows how much of the stream it cost.
+    """
 
     epsilon: Fraction | None
     delta: float
@@ -63,13 +84,46 @@ def total(spends: Iterable[Spend]) -> Total:
     """Return what the runs have spent together, at both levels."""
     paid = [spend for spend in spends if spend.charged or spend.open]
     bare = any(spend.epsilon is None for spend in paid)
-    whole = any(math.isinf(spend.stream_epsilon) for spend in paid)
+    whole = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
     return Total(
         None if bare else _worst([(spend.spans, spend.epsilon or Fraction(0)) for spend in paid]),
         rounded_up(_worst([(spend.spans, Fraction(spend.delta)) for spend in paid])),
         None if whole else sum((Fraction(spend.stream_epsilon) for spend in paid), Fraction(0)),
         rounded_up(sum((Fraction(spend.stream_delta) for spend in paid), Fraction(0))),
     )
+
+
+def merged(known: Spend, found: Spend) -> Spend:
+    """Return what two lines of one life say together: the larger wins, and what is not known is unprotected.
+
+    The spans are those of `found` where it names their place, and begin where either does.
+    """
+    bare = known.epsilon is None or found.epsilon is None
+    spans = {span.where: span for span in known.spans}  # of which a new journal may be silent
+    spans |= {
+        where: Span(where, min(begun, spans[where].first) if where in spans else begun, end)
+        for where, begun, end in found.spans
+    }
+    return found._replace(
+        charged=max(known.charged, found.charged),
+        epsilon=None if bare else max(known.epsilon or Fraction(0), found.epsilon or Fraction(0)),
+        delta=max(known.delta, found.delta),
+        stream_epsilon=max(known.stream_epsilon, found.stream_epsilon),
+        stream_delta=max(known.stream_delta, found.stream_delta),
+        spans=tuple(spans.values()),
+        before=max(known.before, found.before),
+        word="reused" if "reused" in (known.word, found.word) else found.word or known.word,
+        by_plans=known.by_plans or found.by_plans,
+        mesh=known.mesh or found.mesh,
+        folder=known.folder or found.folder,
+    )
+
+
+def added(before: float, after: float) -> float:
+    """Return what a life has added to a stream's epsilon, rounded up; infinite where nobody knows."""
+    if not (math.isfinite(before) and math.isfinite(after)):
+        return math.inf
+    return max(0.0, rounded_up(Fraction(after) - Fraction(before)))
 
 
 def _worst(paid: list[tuple[tuple[Span, ...], Fraction]]) -> Fraction:

@@ -11,7 +11,9 @@ from pathlib import Path
 from streams.journal.rows import TABLES
 from streams.journal.secret import DRAWS_TABLE
 
-SCHEMA = 5
+SCHEMA = 6
+OLDEST = 5
+"""Read, and brought to `SCHEMA` where it is written: of its past no price is known but what `.spends` says."""
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 
@@ -28,7 +30,10 @@ class JournalLocked(JournalError):  # the state of the journal, not a fault of i
 class Life:
     """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id.
 
-    `place` is the file it was made as: a copy is another, and two of them must not live one life.
+    `place` is the file it was made as: a copy is another, and two of them must not live one life. `price` is
+    what a release costs, as it was when the life began ("": unknown); `carried` are the charged rounds of the
+    lives before it in this file, `carried_epsilon` what they cost of the whole stream, `ended` what each has
+    spent, as lines of `.spends`. `began` is the format that the life began in.
     """
 
     run: str
@@ -37,6 +42,19 @@ class Life:
     horizon: int
     instance: str
     place: str = ""
+    mesh: str = ""
+    price: str = ""
+    carried: int = 0
+    carried_epsilon: float = 0.0
+    ended: str = ""
+    began: int = SCHEMA
+
+
+_LIFE = ", ".join(field.name for field in fields(Life))
+_TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
+_COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
+_OLD = 6
+"""The columns of format 5."""
 
 
 def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connection:
@@ -58,6 +76,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life)
+    _migrate(connection)
     return connection
 
 
@@ -78,10 +97,20 @@ def place_of(path: Path) -> str:
 
 def read_life(connection: sqlite3.Connection) -> Life:
     """Return whose journal it is. Raises ValueError where that is not said."""
-    row = connection.execute("SELECT run, node, digest, horizon, instance, place FROM life").fetchone()
-    if row is None or [type(value) for value in row] != [field.type for field in fields(Life)]:
+    old = _version(connection) == OLDEST
+    columns = ", ".join(_LIFE.split(", ")[:_OLD]) if old else _LIFE
+    row = connection.execute(f"SELECT {columns} FROM life").fetchone()  # noqa: S608 # names of ours
+    wanted = [field.type for field in fields(Life)][: _OLD if old else None]
+    if row is None or [type(value) for value in row] != wanted:
         raise ValueError("it is broken: it does not say whose it is")
-    return Life(*row)
+    return replace(Life(*row), began=OLDEST) if old else Life(*row)
+
+
+def keep_life(connection: sqlite3.Connection, life: Life) -> None:
+    """Write down whose journal it is, in place of what stood there."""
+    connection.execute("DELETE FROM life")
+    marks = ", ".join("?" * len(fields(Life)))
+    connection.execute(f"INSERT INTO life VALUES ({marks})", astuple(life))  # noqa: S608 # as above
 
 
 @contextmanager
@@ -115,21 +144,35 @@ def _is_journal(connection: sqlite3.Connection) -> bool:
         return False
     if application != APPLICATION:
         raise ValueError("it is a file of another program")
-    if version != SCHEMA:
+    if version not in {OLDEST, SCHEMA}:
         raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
     return True
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a journal of format 5 to this one."""
+    if _version(connection) == SCHEMA:
+        return
+    life = read_life(connection)
+    with transaction(connection):
+        connection.execute("DROP TABLE life")
+        connection.execute(f"CREATE TABLE life ({', '.join(_COLUMNS)})")
+        keep_life(connection, life)
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def _create(connection: sqlite3.Connection, life: Life) -> None:
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        for table in (*TABLES, DRAWS_TABLE):
+        for table in (*TABLES, DRAWS_TABLE, f"life ({', '.join(_COLUMNS)})"):
             connection.execute(f"CREATE TABLE {table}")
-        connection.execute(
-            "CREATE TABLE life (run TEXT, node TEXT, digest BLOB, horizon INTEGER, instance TEXT, place TEXT)"
-        )
-        connection.execute("INSERT INTO life VALUES (?, ?, ?, ?, ?, ?)", astuple(life))
+        keep_life(connection, life)
 
 
 def _check_owner(found: Life, asked: Life) -> None:
@@ -139,3 +182,5 @@ def _check_owner(found: Life, asked: Life) -> None:
             shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
             reason = ": other settings of the mesh need a new run" if name == "digest" else ""
             raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")
+    if found.mesh and asked.mesh and found.mesh != asked.mesh:
+        raise ValueError(f"its mesh is {found.mesh}, not {asked.mesh}")

@@ -5,6 +5,7 @@ kept, and beside them the newest running average, and what the mechanism must re
 beside it turns a second process away; read-only readers get in at any time.
 """
 
+import math
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,18 +16,26 @@ from typing import Self
 
 from nodes.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from nodes.privacy.price import Price
+from nodes.privacy.spends import Span, Spend, added
 from streams.journal.file import (
+    OLDEST,
+    SCHEMA,
     JournalError,
     JournalLocked,
     Life,
+    keep_life,
     open_to_read,
     open_to_write,
     place_of,
     read_life,
     transaction,
 )
+from streams.journal.price_text import from_text, to_text
 from streams.journal.rows import KEPT, SELECT, Row, from_row, to_row
 from streams.journal.secret import SecretTable
+from streams.journal.spend_file import read_spends, spends_file
+from streams.journal.spend_lines import from_line, to_line
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
@@ -60,9 +69,51 @@ class JournalReader:
 
     @property
     def charged(self) -> int:
-        """The charged rounds so far."""
+        """The charged rounds so far, those of the lives before included."""
         last = self.records(1)
-        return last[0].charged if last else 0
+        return last[0].charged if last else self.carried
+
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the lives before this one."""
+        return self._life.carried
+
+    @property
+    def price(self) -> Price | None:
+        """What a release of this life costs; None: nobody knows. Raises JournalError."""
+        with _explained(self._path):
+            return from_text(self._life.price)
+
+    @property
+    def spend(self) -> Spend:
+        """What this life has spent, as far as the journal tells: without a price, nothing that is known.
+
+        Where its records begin is not told. Raises JournalError.
+        """
+        life, price, last = self._life, self.price, self.records(1)
+        position = (last[0].data_position if last else None) or ()
+        spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
+        charged = last[0].charged - life.carried if last else 0
+        return Spend(
+            life.run,
+            charged,
+            price and price.epsilon,
+            price.delta if price else 0.0,
+            added(life.carried_epsilon, last[0].epsilon_spent) if last else 0.0,
+            price.stream_delta if price else 0.0,
+            spans,
+            mesh=life.mesh,
+            life="" if life.began == OLDEST else life.instance,
+        )
+
+    @property
+    def ended(self) -> tuple[Spend, ...]:
+        """What the lives before this one have spent, oldest first. Raises JournalError."""
+        with _explained(self._path):
+            try:
+                return tuple(from_line(line) for line in self._life.ended.splitlines())
+            except (TypeError, KeyError) as error:
+                raise ValueError("it is broken: what it has spent cannot be read") from error
 
     def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
         """Return the last `limit` records (None: H), oldest first; the newest has its average.
@@ -105,20 +156,63 @@ class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
     `copied`: the file is a copy of the one that was opened last, so it has begun a new life, with
-    `instance`. Raises JournalLocked if another process has it open, and JournalError if it is another run's,
-    node's, digest's, horizon's or version's, or broken.
+    `instance`, and with the charges of the one before. `price` is what a release costs by the settings at hand
+    (None: the caller does not say); with the first charge it is settled. Raises JournalLocked if another process
+    has it open, and JournalError if it is another run's, node's, mesh's, digest's, price's, horizon's or
+    version's, or broken.
     """
 
     def __init__(
-        self, path: Path, *, run: str, node: str, digest: bytes, instance: str, horizon: int
+        self,
+        path: Path,
+        *,
+        run: str,
+        node: str,
+        digest: bytes,
+        instance: str,
+        horizon: int,
+        mesh: str = "",
+        price: Price | None = None,
     ) -> None:
-        life = Life(run, node, digest, horizon, instance)
+        life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
+        self._asked = price
         self._start(path, lambda closing: open_to_write(path, life, closing))
-        with _explained(path):
-            self._secret = SecretTable(self._connection, horizon)
-        self.copied = self._life.place != place_of(path)
-        if self.copied:
-            self.renew(instance)
+        with ExitStack() as refused:
+            refused.callback(self.close)
+            with _explained(path):
+                self._secret = SecretTable(self._connection, horizon)
+                self._settle_price()
+            self.copied = self._life.place != place_of(path)
+            if self.copied:
+                self.renew(instance)
+            refused.pop_all()
+
+    def _settle_price(self) -> None:
+        """Refuse another price than that of the charged rounds; until there is one, take the one at hand."""
+        asked, kept = self._asked, self.price
+        if asked is None or kept == asked:
+            return
+        if self.charged and kept is None:
+            told = self._told_before()
+            if told is None:
+                return
+            kept = Price(told.epsilon, told.delta, asked.stream_delta, asked.settings)
+        if self.charged and kept is not None and (changed := kept.changed(asked)):
+            raise ValueError(
+                f"its {changed.key} is {changed.was}, not {changed.now}: "
+                "a node's own privacy settings need a new run"
+            )
+        self._keep(replace(self._life, price=to_text(asked)))
+
+    def _told_before(self) -> Spend | None:
+        """Return what `.spends` says of a journal that knows no price; None: nothing."""
+        found = read_spends(spends_file(self._path.parent, self._life.node))
+        return next((spend for spend in found if (spend.run, spend.life) == (self._life.run, "")), None)
+
+    def _keep(self, life: Life) -> None:
+        with transaction(self._connection):
+            keep_life(self._connection, life)
+        self._life = life
 
     def secret(self) -> Secret | None:
         """Return the secret that the last record was appended with. Raises JournalError."""
@@ -154,14 +248,24 @@ class Journal(JournalReader):
                 self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
 
     def renew(self, instance: str) -> None:
-        """Begin a new life without records: the old one is out of date, or another's. Raises JournalError."""
-        with _explained(self._path), transaction(self._connection):
-            self._connection.execute("DELETE FROM records")
-            self._connection.execute("DELETE FROM average")
-            self._secret.write(0, None)
-            place = place_of(self._path)
-            self._connection.execute("UPDATE life SET instance = ?, place = ?", (instance, place))
-        self._life = replace(self._life, instance=instance, place=place)
+        """Begin a new life without records: the old one is out of date, or another's. Raises JournalError.
+
+        What was charged is not forgotten: the new life goes on from it.
+        """
+        spend, last, life = self.spend, self.records(1), self._life
+        if last:
+            ended = f"{life.ended}{to_line(spend)}\n"
+            charged, cost = last[0].charged, last[0].epsilon_spent
+            life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
+        with _explained(self._path):
+            price = to_text(self._asked) or life.price
+            life = replace(life, instance=instance, place=place_of(self._path), price=price, began=SCHEMA)
+            with transaction(self._connection):
+                self._connection.execute("DELETE FROM records")
+                self._connection.execute("DELETE FROM average")
+                self._secret.write(life.carried, None)
+                keep_life(self._connection, life)
+        self._life = life
         self._last, self._kept = 0, 0
         with _explained(self._path):
             self._secret.cut_log()

@@ -66,8 +66,9 @@ class NodeProcess:
             endpoints = Endpoints(self._options.metrics, private, self._log, closing)
             warn_of_open("Faust's pages", self._options.web, self._log)
             spend = RunSpend(self._file, self._name, self._options)
+            price = build.price(self._file.mesh, self._name)
             journal = closing.enter_context(
-                open_journal(self._options.state, self._name, self._mesh, _new_id())
+                open_journal(self._options.state, self._name, self._mesh, _new_id(), price)
             )
             if journal.copied:
                 self._log.warning("the journal is a copy: joining as a new instance")

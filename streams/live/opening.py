@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from nodes.losses import Loss
+from nodes.privacy.price import Price
 from streams.journal.journal import Journal
 from streams.kafka.access import node_on_mesh
 from streams.kafka.bus import KafkaBus
@@ -19,11 +20,20 @@ from streams.surroundings import Surroundings
 from streams.topics import DataTopics
 
 
-def open_journal(state: Path, node: str, mesh: Surroundings, instance: str) -> Journal:
+def open_journal(
+    state: Path, node: str, mesh: Surroundings, instance: str, price: Price | None = None
+) -> Journal:
     """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
-    path = state / f"{node}.journal"
-    run, digest, horizon = mesh.topics.run, mesh.digest, mesh.horizon
-    return Journal(path, run=run, node=node, digest=digest, instance=instance, horizon=horizon)
+    return Journal(
+        state / f"{node}.journal",
+        run=mesh.topics.run,
+        node=node,
+        digest=mesh.digest,
+        instance=instance,
+        horizon=mesh.horizon,
+        mesh=mesh.topics.mesh,
+        price=price,
+    )
 
 
 def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:

@@ -41,7 +41,8 @@ def mesh_parts(
     rounds = mesh.rounds if rounds is None else rounds
     scheduler = build.scheduler(mesh, seed, silence=silence, rounds=rounds)
     topics = MeshTopics(mesh.name, mesh.run)
-    return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout)
+    prices = {name: build.price(mesh, name) for name in mesh.nodes}
+    return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout, prices)
 
 
 class LocalRun:

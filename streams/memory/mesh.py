@@ -4,12 +4,13 @@
 """
 
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from nodes.events import Report
+from nodes.privacy.price import Price
 from streams.codec import Expected, Reason
 from streams.journal.journal import Journal
 from streams.journal.memory import MemoryJournal
@@ -28,7 +29,10 @@ HEARTBEAT_PERIOD = 1.0
 
 @dataclass(frozen=True, slots=True)
 class MeshParts:
-    """What a mesh is made of. `round_timeout` None: nodes wait for ever."""
+    """What a mesh is made of. `round_timeout` None: nodes wait for ever.
+
+    `prices`: what each node's releases cost, which journals keep; a node without is of unknown price.
+    """
 
     topics: MeshTopics
     digest: bytes
@@ -36,6 +40,7 @@ class MeshParts:
     scheduler: SchedulerSettings
     nodes: dict[str, NodeParts]
     round_timeout: float | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
     def expected(self, source: str) -> Expected:
         """Return what a reader of that source's edges accepts."""
@@ -184,4 +189,6 @@ def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> 
         digest=parts.digest,
         instance=instance,
         horizon=parts.horizon,
+        mesh=parts.topics.mesh,
+        price=parts.prices.get(name),
     )

@@ -1,12 +1,15 @@
-"""What one run spends on a node's data: written down as its process starts and ends."""
+"""What one life of a node spends on its data: written down as its process starts and ends."""
 
 import math
 from pathlib import Path
 
 from nodes.journal import DataPosition, JournalRecord
+from nodes.privacy.price import Price
 from nodes.privacy.reuse import Reuse
-from nodes.privacy.spends import TIME, Span, Spend, Word
-from streams.journal.spends import earlier_spends, keep_spend, spends_file
+from nodes.privacy.spends import TIME, Span, Spend, Word, added
+from streams.journal.folder import folder_id
+from streams.journal.journal import JournalReader
+from streams.journal.spends import all_spends, keep_spend, keep_told, spends_file
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.privacy import TimeSlots
@@ -27,10 +30,13 @@ def begin_spend(
 
     `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
     and with `--from end` the ends that the partitions have now. `before`, `word` and `by_plans` are of a
-    journal that begins (`Spend`). Raises JournalError.
+    journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and what
+    the lives before it have spent: that is written down, too. Raises JournalError.
     """
+    if (state / f"{node}.journal").exists():
+        keep_told(state, node)
     position = dict(start) if record is None else dict(record.data_position or start)
-    spend = _spend(mesh, node, record)._replace(
+    spend = _spend(state, mesh, node, record)._replace(
         spans=_begun(mesh, record, position), open=True, before=before, word=word, by_plans=by_plans
     )
     return keep_spend(spends_file(state, node), spend)
@@ -47,20 +53,38 @@ def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord 
         spans = (Span(TIME, end, end),)
     elif position:
         spans = tuple(Span(str(partition), end, end) for partition, end in position)
-    keep_spend(spends_file(state, node), _spend(mesh, node, record)._replace(spans=spans))
+    keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
 
 
 def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:
-    """Return what earlier runs do to the guarantee: its `sentence()` follows that. Raises JournalError."""
-    return Reuse(earlier_spends(state, node, mesh.run), own)
+    """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
+
+    Raises JournalError.
+    """
+    found = all_spends(state, node)
+    return Reuse(tuple(spend for spend in found if spend.identity != own.identity), own)
 
 
-def _spend(mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend:
-    ledger = build.ledger(mesh, node)
-    promise = build.guarantee(mesh, node)
-    charged, spent = (record.charged, record.epsilon_spent) if record else (0, 0.0)
-    epsilon = promise.epsilon if promise.protects else None
-    return Spend(mesh.run, charged, epsilon, promise.delta, spent if epsilon else math.inf, ledger.delta)
+def _spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend:
+    """Return what the life at hand has spent by its last record, at the price that its journal keeps."""
+    path, price = state / f"{node}.journal", build.price(mesh, node)
+    whose = Spend(mesh.run, 0, None, 0.0, 0.0, 0.0)
+    carried, carried_epsilon = 0, 0.0
+    if path.exists():
+        with JournalReader(path) as journal:
+            whose, life = journal.spend, journal.life
+            price = journal.price or Price(None)
+            carried, carried_epsilon = life.carried, life.carried_epsilon
+    charged, spent = (record.charged, record.epsilon_spent) if record else (carried, carried_epsilon)
+    return whose._replace(
+        charged=charged - carried,
+        epsilon=price.epsilon,
+        delta=price.delta,
+        stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
+        stream_delta=price.stream_delta,
+        mesh=mesh.name,
+        folder=folder_id(state),
+    )
 
 
 def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int, int]) -> tuple[Span, ...]:

@@ -6,6 +6,7 @@ Each function raises ValueError where the settings, each right by itself, do not
 from streams.mesh_file.build.account import composition, ledger
 from streams.mesh_file.build.algorithm import algorithm, constraint, mirror_map, step_size
 from streams.mesh_file.build.learner import learner, loss, slots
+from streams.mesh_file.build.price import price
 from streams.mesh_file.build.privacy import guarantee, mechanism, sampler
 from streams.mesh_file.build.schedule import schedule, scheduler
 
@@ -19,6 +20,7 @@ __all__ = [
     "loss",
     "mechanism",
     "mirror_map",
+    "price",
     "sampler",
     "schedule",
     "scheduler",

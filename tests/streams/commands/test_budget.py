@@ -75,7 +75,7 @@ def test_earlier_runs_are_told(file):
 def test_all_runs_are_added_up_rounded_up(file):
     folder = file.path.parent
     old = Spend("old", 7, Fraction(1, 3), 0.0, 7 / 3, 0.0, (Span("0", 0, 7),))
-    for spend in (old, old._replace(run="run-1", charged=3, stream_epsilon=0.75)):
+    for spend in (old, old._replace(run="run-1", charged=3, stream_epsilon=0.75, life="aa" * 16)):
         keep_spend(spends_file(folder, "d"), spend)
     out = " ".join(called(file.path, "d", "--state", folder).split())
     assert "run old: 7 rounds charged; epsilon 0.333334 of a record, 2.33334 of the stream" in out

@@ -222,11 +222,11 @@ def test_a_reader_makes_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_new_life_has_no_records_and_another_instance(tmp_path):
+def test_a_new_life_has_no_records_and_another_instance_and_keeps_what_was_charged(tmp_path):
     with opened(tmp_path / "j") as journal:
         journal.append(record(7))
         journal.renew("cc" * 16)
-        assert (journal.instance, journal.records(), journal.charged) == ("cc" * 16, (), 0)
+        assert (journal.instance, journal.records(), journal.charged) == ("cc" * 16, (), 7)
         assert journal._connection.execute("SELECT count(*) FROM average").fetchone() == (0,)
         journal.append(record(3))
     with opened(tmp_path / "j") as journal:
@@ -266,7 +266,7 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
         ("text", "not a database"),
         ("other", "another program"),
         ("new", "version 99"),
-        ("old", "version 4, this program reads 5"),
+        ("old", "version 4, this program reads 6"),
     ):
         before = (tmp_path / name).read_bytes()
         with pytest.raises(JournalError, match=text):

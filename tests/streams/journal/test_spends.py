@@ -69,11 +69,12 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
 
 
 def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_far_it_got(tmp_path):
-    opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, before=3, word="end")
+    who = {"before": 3, "word": "end", "life": "aa" * 16}
+    opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, **who)
     keep_spend(spends_file(tmp_path, "east"), opened)
     journal(tmp_path, "r1", 12)  # killed: nobody has closed the line
     spans = (Span("0", 5, 40),)
-    expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, spans, before=3, word="end")
+    expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, spans, **who)
     assert earlier_spends(tmp_path, "east", "r2") == (expected,)
     assert earlier_spends(tmp_path, "east", "r1") == ()
     put_aside(tmp_path, "east", "r2")
@@ -82,7 +83,7 @@ def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_
 
 def test_every_journal_of_another_run_in_the_folder_counts(tmp_path):
     journal(tmp_path, "r0", 3, name="east.r0.journal")
-    journal(tmp_path, "r1", 4, name="east-old.journal")
+    journal(tmp_path, "r1", 4, name="east.old.journal")
     journal(tmp_path, "r1", 9, node="east-2")
     found = {spend.run: spend.charged for spend in earlier_spends(tmp_path, "east", "r2")}
     assert found == {"r0": 3, "r1": 4}
