@@ -52,7 +52,7 @@ bench-peers: out/peers/installed   ## the engine beside DISROPT, in an environme
 	@$(BIN)/python -m tests.benchmarks.peers
 
 bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
-	@$(BIN)/mirrormesh experiment run utility --output experiments
+	@$(BIN)/python -m experiments run utility --output experiments/results
 
 lock: .venv/installed   ## show what is installed, to update requirements.lock from
 	@$(BIN)/python -m pip freeze --exclude-editable

@@ -1,4 +1,4 @@
-"""The experiments by name: `mirrormesh experiment list`."""
+"""The experiments by name: `python -m experiments list`."""
 
 from typing import NamedTuple
 

@@ -24,7 +24,7 @@ from streams.sources.opening import held_out
 
 RUNS = 10
 EPSILONS = (None, Fraction(10), Fraction(1), Fraction(3, 10))
-OUTPUT = Path(__file__).with_name("income.csv")
+OUTPUT = Path(__file__).with_name("results") / "income.csv"
 
 
 def with_epsilon(file: MeshFile, epsilon: Fraction | None) -> MeshFile:

@@ -50,7 +50,7 @@ def draw(
     scales: tuple[str, str] = ("linear", "linear"),
     points: bool = False,
 ) -> list[Path]:
-    """Write name.png, name.svg and name.csv into `output`; return their paths. `x` and `y` have units."""
+    """Write name.png and name.csv into `output`; return their paths. `x` and `y` have units."""
     with plt.style.context(STYLE):
         figure, axes = plt.subplots()
         for label, curve in curves.items():
@@ -58,17 +58,16 @@ def draw(
         axes.set(title=title, xlabel=x, ylabel=y, xscale=scales[0], yscale=scales[1])
         axes.legend()
         written = save(output, name, figure)
-    return [*written, table(output, name, *_numbers(curves))]
+    return [written, table(output, name, *_numbers(curves))]
 
 
-def save(output: Path, name: str, figure: Figure) -> list[Path]:
-    """Write a figure as PNG and SVG, and let go of it."""
+def save(output: Path, name: str, figure: Figure) -> Path:
+    """Write a figure as PNG, and let go of it."""
     output.mkdir(parents=True, exist_ok=True)
-    paths = [output / f"{name}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        figure.savefig(path, metadata={"Software" if path.suffix == ".png" else "Date": None})
+    path = output / f"{name}.png"
+    figure.savefig(path, metadata={"Software": None})
     plt.close(figure)
-    return paths
+    return path
 
 
 def table(output: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Path:

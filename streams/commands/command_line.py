@@ -12,7 +12,6 @@ from streams.commands.broker import app as broker
 from streams.commands.budget import budget
 from streams.commands.check import check
 from streams.commands.demo import demo
-from streams.commands.experiment import app as experiment
 from streams.commands.feed import feed
 from streams.commands.init import init
 from streams.commands.model import model
@@ -81,7 +80,6 @@ _COMMANDS = (
 for command in _COMMANDS:
     app.command()(command)
 app.add_typer(audit, name="audit")
-app.add_typer(experiment, name="experiment")
 app.add_typer(broker, name="broker")
 
 

@@ -1,5 +1,6 @@
 """Runs the command line in this process, as a user would in the folder at hand."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -37,15 +38,15 @@ class Outcome(NamedTuple):
 
 
 class Commands:
-    """`call("plan", "mesh.yaml")` is `mirrormesh plan mesh.yaml`."""
+    """`call("plan", "mesh.yaml")` is `mirrormesh plan mesh.yaml`, or what another `entry` makes of it."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
+    def __init__(self, capsys: pytest.CaptureFixture[str], entry: Callable[[list[str]], None] = main) -> None:
+        self._capsys, self._entry = capsys, entry
 
     def __call__(self, *arguments: object) -> Outcome:
         """Run it. SystemExit alone may come out of it."""
         self._capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
+            self._entry([str(argument) for argument in arguments])
         shown = self._capsys.readouterr()
         return Outcome(int(ended.value.code or 0), shown.out, shown.err)

@@ -29,7 +29,7 @@ def test_help_names_every_command(call):
     assert "Exit codes" in outcome.out
 
 
-@pytest.mark.parametrize("group", [(), ("audit",), ("broker",), ("experiment",)])
+@pytest.mark.parametrize("group", [(), ("audit",), ("broker",)])
 def test_what_each_command_does_is_said_in_a_line_that_is_not_cut(call, monkeypatch, group):
     monkeypatch.setenv("COLUMNS", "80")
     listed = call(*group, "--help").out.split("Commands:\n")[1].splitlines()
