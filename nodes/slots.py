@@ -1,8 +1,8 @@
 """Which records enter which slot: never a matter of their content.
 
-`CountSlots`: the next h records by offset, one partition; `nodes.time_slots` has those by time. The shell adds
-records as they arrive and asks `ready`; a slot by count taken before it is ready (`slot_timeout`) is empty: its
-records wait.
+`CountSlots`: the next h records by offset, one partition; `nodes.time_slots` has those by time. The shell
+adds records as they arrive and asks `ready`; a slot by count taken before it is ready (`slot_timeout`) is
+empty: its records wait.
 """
 
 import math
@@ -49,7 +49,7 @@ class Slots(Protocol[T]):
         """Start the slot of that round."""
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
-        """Take a record in the order of its partition; `now` in seconds, infinite where no clock has a part."""
+        """Take a record in the order of its partition; `now` in seconds, infinite without a clock."""
 
     def behind(self, now: float) -> bool:
         """Whether records are to wait where they are until a slot is opened: never a matter of theirs."""

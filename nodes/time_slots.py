@@ -1,7 +1,7 @@
 """Slots by time: slot = floor((timestamp - start)/period) + 1, and a record is of no other.
 
-Each holds the first h of its records by (timestamp, partition, offset), so that one record more or less changes
-its own slot alone. The clock is the caller's: no record moves it.
+Each holds the first h of its records by (timestamp, partition, offset): one record more or less changes its
+own slot alone. The clock is the caller's: no record moves it.
 """
 
 import math
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class TimeSlots(Generic[T]):
     """Slots of `period` seconds from `start` on, of at most `size` records.
 
-    `horizon` (H, in periods) bounds what is kept by the clock: a record dated more than that after it is early,
-    and dropped. None: no bound, for what is read without a clock.
+    `horizon` (H, in periods) bounds what is kept by the clock: a record dated more than that after it is
+    early, and dropped. None: no bound, for what is read without a clock.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class TimeSlots(Generic[T]):
     def _passed_over(self, number: int, now: float) -> bool:
         """Whether no plan will have that round: those who are so far behind the clock go on at its round.
 
-        Plans lead by H at most, so from the open slot on two times H are safe; as many are left for clocks that
-        differ.
+        Plans lead by H at most, so from the open slot on two times H are safe; as many are left for clocks
+        that differ.
         """
         if not self._round or not math.isfinite(now):
             return False

@@ -6,7 +6,9 @@ from itertools import islice
 import typer
 
 from nodes.check_loss import check_loss
+from nodes.time_slots import TimeSlots
 from streams.commands.arguments import MeshArgument
+from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile, load
 from streams.mesh_file.settings.errors import MeshFileError, Problem
 from streams.mesh_file.settings.node import (
@@ -17,6 +19,7 @@ from streams.mesh_file.settings.node import (
 )
 from streams.own import raw_loss
 from streams.sources.opening import held_out, open_source
+from streams.sources.record import RawRecord
 from streams.sources.slot_feed import has_truth, truth
 from streams.terminal.wording import counted, headline, listed, shared
 
@@ -30,7 +33,8 @@ def check(mesh: MeshArgument) -> None:
     Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
     sources name must be there and begin with records that their schemas fit. Standard input is not read. An
     own loss is tried on made-up records: its shapes, its gradients against its values, and more. Files that
-    several nodes read, or that are equal, are told of: their records pay in each.
+    several nodes read, or that are equal, are told of: their records pay in each. With slots by time files
+    are read whole, and where the mesh file has no rounds it is said how many there are records for.
 
     \b
     Example:
@@ -42,7 +46,7 @@ def check(mesh: MeshArgument) -> None:
         raise MeshFileError(wrong)
     typer.echo(f"{mesh}: right")
     typer.echo(headline(file.mesh))
-    for line in shared(file):
+    for line in [*shared(file), *proposed_rounds(file)]:
         typer.echo(line)
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:
@@ -86,10 +90,31 @@ def unreadable(file: MeshFile) -> list[str]:
     return wrong
 
 
+def proposed_rounds(file: MeshFile) -> list[str]:
+    """Return a line that proposes `rounds` where slots go by time and `run` would ask for them."""
+    slots = build.slots(file.mesh)
+    if not isinstance(slots, TimeSlots) or file.mesh.rounds is not None:
+        return []
+    last = 0
+    for name, own in file.nodes.items():
+        if isinstance(own.source, FileSettings) and own.source.path not in {None, "-"}:
+            records = open_source(replace(file, nodes={name: _in_order(own)}), name, 0).records
+            found = (slots.round_of(record.timestamp) for record in records if record.timestamp is not None)
+            last = max(last, max(found, default=0))
+    line = "rounds: none; with slots by time run needs them, as rounds in the mesh or --rounds"
+    return [line if last == 0 else f"{line}: the last record here is of slot {last}"]
+
+
 def _look_at(file: MeshFile, name: str) -> None:
     """Raise MeshFileError unless one of the source's first records can be decoded."""
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
-    first = list(islice(source.records, _LOOKED_AT))
+    first, looked_at = list(islice(source.records, _LOOKED_AT)), 0
+    while timed and first and _timeless(first):  # they stand before those with a time
+        looked_at += len(first)
+        first = list(islice(source.records, _LOOKED_AT))
+    if timed and looked_at and not first:
+        allowed = f"reads no time in the first {counted(looked_at, 'record')}"
+        raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     if all(source.decoder.decode(record.value) is None for record in first):
@@ -98,9 +123,10 @@ def _look_at(file: MeshFile, name: str) -> None:
     if has_truth(source.decoder) and all(truth((record.value,), source.decoder) is None for record in first):
         allowed = f"reads no truth in the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", "schema", "truth"), allowed)
-    if timed and all(record.timestamp is None for record in first):
-        allowed = f"reads no time in the first {counted(len(first), 'record')}"
-        raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
+
+
+def _timeless(records: list[RawRecord]) -> bool:
+    return all(record.timestamp is None for record in records)
 
 
 def _decoding(own: NodeSettings) -> tuple[str, ...]:

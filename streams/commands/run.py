@@ -59,6 +59,9 @@ def run(
     ends, or with Ctrl-C: the first one lets the rounds that are planned end, the second one does not. Either
     way, what there is is written.
 
+    With slots by time no clock has a part: files are put in order of time first, and every slot closes, empty
+    or not, up to the rounds, which must be given.
+
     \b
     Examples:
       mirrormesh run mesh.yaml

@@ -37,7 +37,9 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     if began is None:
         older = _older_seed(state, run) if not kept else None
         began = None if older is None else {"seed": older, "nodes": {}}
-    now = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
+    now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
+    if file.mesh.slots.by == "time":
+        now["order"] = "time"
     if began is not None:
         _check(state, file, began, now)
     if began != now:
@@ -74,6 +76,9 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
             f"--seed is {now['seed']}: must be {began['seed']}, as when {state} was begun; in another order "
             f"of the data {_AGAIN}"
         )
+    if began.get("order") != now.get("order"):  # as before records were put in order
+        text = f"records are read in order of time, and were in another when {_again(file, state)}"
+        raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
     for node, was in began["nodes"].items():
         found = now["nodes"].get(node)
         if found is None:
@@ -98,11 +103,13 @@ def _check_size(
 
 
 def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: object) -> MeshFileError:
-    text = (
-        f"{was} when run {file.mesh.run} was begun in {state}: {_AGAIN}; must be that again, or the mesh "
-        "needs a new run name (the new run counts what was spent)"
-    )
+    text = f"{was} when {_again(file, state, 'must be that again, or ')}"
     return file.refuse(("nodes", node, "source", *key.split(".")), text, value)
+
+
+def _again(file: MeshFile, state: Path, way: str = "") -> str:
+    begun = f"run {file.mesh.run} was begun in {state}: {_AGAIN}"
+    return f"{begun}; {way}the mesh needs a new run name (the new run counts what was spent)"
 
 
 def _shown(value: object) -> str:

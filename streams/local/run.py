@@ -24,11 +24,15 @@ def mesh_parts(
 ) -> MeshParts:
     """Return the parts of the file's mesh, for one process. Raises MeshFileError where a source is missing.
 
+    With slots by time there is no clock: the rounds must be given, and standard input cannot be put in order.
     `seed` and `rounds` stand in for the file's. Nobody is silent in one process, so nodes wait for ever, and
     are live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, say otherwise.
     """
     mesh = file.mesh
     seed = mesh.seed if seed is None else seed
+    rounds = mesh.rounds if rounds is None else rounds
+    if mesh.slots.by == "time":
+        _check_times(file, rounds)
     nodes = {}
     for name in mesh.nodes:
         source = open_source(file, name, seed)
@@ -38,11 +42,20 @@ def mesh_parts(
             source.decoder,
             source.records,
         )
-    rounds = mesh.rounds if rounds is None else rounds
     scheduler = build.scheduler(mesh, seed, silence=silence, rounds=rounds)
     topics = MeshTopics(mesh.name, mesh.run)
     prices = {name: build.price(mesh, name) for name in mesh.nodes}
     return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout, prices)
+
+
+def _check_times(file: MeshFile, rounds: int | None) -> None:
+    if rounds is None:
+        text = "none, and slots by time do not end: must be a number (check proposes one), or give --rounds"
+        raise file.refuse(("mesh", "rounds"), text)
+    for name, own in file.nodes.items():
+        if getattr(own.source, "path", None) == "-":
+            text = "with slots by time records are put in order first: must be a file"
+            raise file.refuse(("nodes", name, "source", "path"), text, "-")
 
 
 class LocalRun:

@@ -54,7 +54,8 @@ class DataLog:
 class SlotFeed:
     """Closes the slots of one process's life of a node: no clock has a part.
 
-    For slots by time the records are in order of time, those without one first; every slot closes, empty or not.
+    For slots by time the records are in order of time, those without one first; every slot closes, empty or
+    not.
     """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:

@@ -8,8 +8,8 @@ from nodes.learner import Learner
 from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.privacy.mechanism import Sampler
 from nodes.slots import CountSlots, Slots
-from nodes.time_slots import TimeSlots
 from nodes.softmax import Softmax
+from nodes.time_slots import TimeSlots
 from nodes.weighted import Weighted
 from streams.mesh_file.build.account import ledger
 from streams.mesh_file.build.algorithm import algorithm

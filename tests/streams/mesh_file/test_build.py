@@ -12,8 +12,8 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected
 from nodes.slots import CountSlots
-from nodes.time_slots import TimeSlots
 from nodes.softmax import Softmax
+from nodes.time_slots import TimeSlots
 from nodes.weighted import Weighted
 from streams.mesh_file import build
 from streams.mesh_file.settings.mesh import MeshSettings

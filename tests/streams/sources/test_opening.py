@@ -67,7 +67,7 @@ def test_records_of_json_lines_and_gzip(tmp_path):
 def test_slots_by_time_go_by_the_timestamps_of_the_records(tmp_path):
     (tmp_path / "rows.csv").write_bytes(ROWS)
     found = read(loaded(tmp_path, mesh={"slots": {"by": "time", "period": 1, "start": 10}}))
-    assert [stamp for stamp, _ in found] == [None, 10.0, 11.0, 12.0]  # the one without a time in no slot: first
+    assert [stamp for stamp, _ in found] == [None, 10.0, 11.0, 12.0]  # what is in no slot stands first
 
 
 def test_with_slots_by_time_a_file_is_put_in_order_of_time_and_then_of_its_lines(tmp_path):

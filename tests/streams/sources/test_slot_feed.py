@@ -73,7 +73,7 @@ def test_a_slot_by_time_is_over_when_the_next_record_lies_beyond_it_whatever_the
     slots, position = feed(log, lambda: TimeSlots(9, 0.0, 1.0, 7.0)), ()
     for round, values in enumerate(([1.0], [2.0], [], []), start=1):
         seen, position = read(slots, round, position)
-        assert (seen, log.end) == (values, 2 + min(round, 2))  # of what lies beyond one record is read, no more
+        assert (seen, log.end) == (values, 2 + min(round, 2))  # one record beyond the slot is read
     assert read(slots, 1_000_000_001, position) == ([3.0], ((0, 4),))
 
 

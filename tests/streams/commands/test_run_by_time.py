@@ -1,0 +1,145 @@
+"""`run` and `check` with slots by time: files in order of time, rounds that are given, and no clock."""
+
+import csv
+import json
+
+import pytest
+
+PERIODS = 8
+MESH = """
+mesh:
+  name: timed
+  run: run-1
+  nodes: [a, b]
+  dimension: 2
+  algorithm: {name: dpdo-nc, constraint: {l1-ball: 3}, step_size: {rule: inverse-sqrt, a: 0.5}}
+  loss: squared
+  slots: {by: time, period: 1, start: 100, size: 2}
+  privacy: {mechanism: laplace, noise: simulated, epsilon: 1, gradient_bound: 5}
+  topology: {graph: ring}
+  horizon: 4
+nodes:
+""" + "".join(
+    f"""  {name}:
+    source:
+      kind: json-lines
+      path: {name}.jsonl
+      schema: {{features: {{x: number, y: number}}, label: {{column: z}}, timestamp: at}}
+"""
+    for name in "ab"
+)
+
+
+def row(at, number):
+    return json.dumps({"x": number % 5, "y": 1, "z": number % 3, "at": at})
+
+
+ROWS = [row(100.5 + k, k) for k in range(PERIODS)]
+
+
+@pytest.fixture
+def timed(tmp_path):
+    """A mesh of two nodes whose records have a time each, one a slot."""
+    path = tmp_path / "timed.yaml"
+    path.write_text(MESH)
+    for name in "ab":
+        write(tmp_path, name, ROWS)
+    return path
+
+
+def write(folder, name, rows):
+    (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+
+
+def releases(call, mesh, out="out", rounds=PERIODS):
+    """The decisions of each round, which are functions of all releases before it, and the whole outcome."""
+    outcome = call("run", mesh, "--rounds", rounds, "--output", out)
+    assert (outcome.code, outcome.err) == (0, "")
+    found = rows_of(mesh.parent / out / "rounds.csv")
+    assert max(int(round) for round, _ in found) == rounds
+    return found
+
+
+def rows_of(path):
+    with path.open() as opened:
+        return {(row["round"], row["node"]): row for row in csv.DictReader(opened)}
+
+
+def decision(row):
+    return [value for name, value in row.items() if name.startswith("decision")]
+
+
+def test_one_record_dated_far_ahead_changes_nothing_but_its_own_slot(call, timed, tmp_path):
+    usual = releases(call, timed)
+    for added in (
+        '{"x": 9, "y": 9, "z": 9, "at": 1e12}',
+        '{"x": 9, "y": 9, "z": 9, "at": "2999-01-01T00:00:00Z"}',
+    ):
+        write(tmp_path, "a", [*ROWS[:3], added, *ROWS[3:]])
+        assert releases(call, timed) == usual
+    write(tmp_path, "a", [*ROWS[:3], row(105.6, 4), *ROWS[3:]])
+    other = releases(call, timed)
+    differing = {int(round) for round, node in usual if usual[round, node] != other[round, node]}
+    assert differing == {6, 7, 8}  # a's score in round 6, and every decision that follows from its release
+
+
+def test_the_order_of_the_lines_does_not_matter(call, timed, tmp_path):
+    usual = releases(call, timed)
+    write(tmp_path, "a", [ROWS[k] for k in (6, 1, 7, 0, 3, 2, 5, 4)])
+    assert releases(call, timed) == usual
+
+
+def test_every_slot_up_to_the_rounds_closes_empty_or_not(call, timed, tmp_path):
+    write(tmp_path, "a", [ROWS[1], ROWS[5], '{"x": 1, "y": 1, "z": 1}'])
+    assert len(releases(call, timed, rounds=20)) == 40
+
+
+def test_rounds_must_be_given_and_check_proposes_them(call, timed, tmp_path):
+    outcome = call("run", timed)
+    assert (outcome.code, outcome.out) == (2, "")
+    words = "mesh.rounds: none, and slots by time do not end: must be a number (check proposes one), or give"
+    assert outcome.err == f"{timed}: {words} --rounds\n"
+    write(tmp_path, "b", [row(170.0, 1), *ROWS])
+    outcome = call("check", timed)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith("--rounds: the last record here is of slot 71\n")
+    timed.write_text(MESH.replace("horizon: 4", "horizon: 4\n  rounds: 8"))
+    assert "--rounds" not in call("check", timed).out
+    assert call("run", timed).code == 0
+
+
+def test_check_looks_past_records_without_a_time(call, timed, tmp_path):
+    write(tmp_path, "a", ['{"x": 1}'] * 150)
+    outcome = call("check", timed)
+    assert outcome.code == 2
+    assert outcome.err.endswith("schema.timestamp: reads no time in the first 150 records\n")
+    write(tmp_path, "a", ['{"x": 1}'] * 150 + ROWS)
+    assert call("check", timed).code == 0
+
+
+def test_standard_input_cannot_be_put_in_order(call, timed):
+    timed.write_text(MESH.replace("a.jsonl", '"-"'))
+    outcome = call("run", timed, "--rounds", 8)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith(
+        'nodes.a.source.path: "-": with slots by time records are put in order first: must be a file\n'
+    )
+
+
+def test_a_run_goes_on_by_time_and_not_in_a_folder_that_was_begun_in_file_order(call, timed, tmp_path):
+    assert call("run", timed, "--rounds", 3, "--state", "parts").code == 0
+    outcome = call("run", timed, "--rounds", PERIODS, "--state", "parts", "--output", "out")
+    assert "rounds 4 to 8" in outcome.out
+    parts, whole = rows_of(tmp_path / "out" / "rounds-from-4.csv"), releases(call, timed, "whole")
+    assert {key: decision(found) for key, found in whole.items() if int(key[0]) > 3} == {
+        key: decision(found) for key, found in parts.items()
+    }
+    kept = tmp_path / "parts" / "order.json"
+    order = json.loads(kept.read_text())
+    assert order["run-1"].pop("order") == "time"
+    kept.write_text(json.dumps(order))  # as before records were put in order
+    outcome = call("run", timed, "--rounds", 12, "--state", "parts")
+    assert (outcome.code, outcome.out) == (2, "")
+    words = 'mesh.slots.by: "time": records are read in order of time, and were in another when run run-1'
+    assert words in outcome.err
+    assert len(outcome.err.splitlines()) == 1
