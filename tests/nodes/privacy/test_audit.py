@@ -106,6 +106,16 @@ def test_the_search_for_an_event_is_not_paid_for_with_confidence() -> None:
     assert sum(bound > 0 for bound in bounds) <= 12
 
 
+def test_an_event_is_not_chosen_for_its_luck() -> None:
+    """The best of 396 at the level of the judgement is, once in these 30, one whose bound is below 0.5."""
+    bounds = []
+    for run in range(30):
+        random = generator("luck", run)
+        bounds.append(epsilon_lower_bound(random.laplace(size=10_000), random.laplace(size=10_000) + 1))
+    assert min(bounds) > 0.7
+    assert max(bounds) <= 1
+
+
 def test_the_same_input_twice_shows_nothing() -> None:
     random = generator("audit test")
     assert epsilon_lower_bound(random.normal(size=2_000), random.normal(size=2_000)) < 0.1
