@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := topology nodes streams tests experiments grafana
 WORKERS ?= auto
 
-.PHONY: help demo test lint format bench bench-kafka bench-peers bench-utility lock clean
+.PHONY: help demo test test-bare lint format bench bench-kafka bench-peers bench-utility lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -23,6 +23,9 @@ demo: .venv/installed   ## six sensors track a moving target privately, live
 
 test: .venv/installed   ## all tests
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+
+test-bare: .venv/installed   ## those that ask for a program, a terminal or a home, with none of them
+	@tests/bare.sh --numprocesses $(WORKERS) --dist worksteal
 
 lint: .venv/installed   ## formatting, lint, types, layers
 	@$(BIN)/ruff format --check $(SOURCES)

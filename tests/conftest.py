@@ -1,4 +1,4 @@
-"""The broker that all tests on a real Kafka share, and a loud line where they were left out."""
+"""The broker that all tests on a real Kafka share, what tests ask for, and loud lines on who was left out."""
 
 import signal
 
@@ -6,15 +6,26 @@ import pytest
 from hypothesis import settings
 
 from streams.broker.broker import stop
-from tests.support.brokers import LEFT_OUT, started
+from tests.support.asking import Asking
+from tests.support.brokers import started
+from tests.support.programs import left_out
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
 
-def pytest_configure():
+def pytest_addoption(parser):
+    parser.addoption(
+        "--asked-for",
+        choices=("any", "process", "PATH", "HOME", "TERM"),
+        help="only tests that asked for it when they ran last, and those that have not run yet",
+    )
+
+
+def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background: processes would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(Asking(config, config.getoption("--asked-for")))
 
 
 @pytest.fixture(scope="session")
@@ -44,10 +55,5 @@ def new_broker(tmp_path):
 
 
 def pytest_terminal_summary(terminalreporter):
-    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])]
-    left_out = [reason for reason in reasons if LEFT_OUT in reason]
-    if left_out:
-        why = left_out[0].partition(LEFT_OUT)[2].rstrip("')")
-        tests = "1 test" if len(left_out) == 1 else f"{len(left_out)} tests"
-        line = f"LEFT OUT: {tests} on a real Kafka: {why}"
+    for line in left_out(terminalreporter.stats.get("skipped", [])):
         terminalreporter.write_sep("=", line, red=True, bold=True)

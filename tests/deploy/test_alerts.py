@@ -2,13 +2,13 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
+from tests.support.programs import promtool
 
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
 RUNBOOKS = (PROMETHEUS.parent / "runbooks.md").read_text()
@@ -65,12 +65,6 @@ FAULTS = {  # what is otherwise where each alert fires, and the labels that it f
 }
 
 
-def promtool(folder, *arguments):
-    """What promtool says, and whether it is content."""
-    done = subprocess.run(["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr, done.returncode == 0
-
-
 def fired(folder, series):
     """The alerts, with their labels, that fire in the ninth minute."""
     expected = [{"eval_time": "9m", "alertname": alert, "exp_alerts": []} for alert in ALERTS]
@@ -86,7 +80,7 @@ def fired(folder, series):
         ],
     }
     (folder / "test.json").write_text(json.dumps(test))
-    said, content = promtool(folder, "test", "rules", "test.json")
+    said, content = promtool("test", "rules", "test.json", folder=folder)
     found = re.findall(r"Labels:(\{[^}]*\})", said)
     assert content == (not found), said
     labels = [dict(re.findall(r'(\w+)="([^"]*)"', one)) for one in found]
@@ -137,5 +131,5 @@ def test_rules_ask_for_metrics_that_there_are_and_for_what_is_recorded():
 
 
 def test_prometheus_takes_the_configuration():
-    said, content = promtool(PROMETHEUS, "check", "config", "prometheus.yaml")
+    said, content = promtool("check", "config", "prometheus.yaml", folder=PROMETHEUS)
     assert content, said

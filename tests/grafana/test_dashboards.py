@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from grafana.generate import DASHBOARDS, FOLDER, generated
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
+from tests.support.programs import promtool
 
 OURS = re.compile(r"mirrormesh_(\w+?)(?:_bucket)?(\{[^}]*\})")
 OF_SCHEDULERS = {"live_nodes", "plan_members", "plan_round", "plan_lead_rounds", "plans_published_total"}
@@ -101,14 +101,8 @@ def test_a_query_is_promql(name, expr, tmp_path):
     plain = expr.replace("$__rate_interval", "1m").replace("$mesh", "m").replace("$node", ".*")
     rules = {"groups": [{"name": "query", "rules": [{"record": "found", "expr": plain}]}]}
     (tmp_path / "rules.yaml").write_text(json.dumps(rules))
-    done = subprocess.run(
-        ["promtool", "check", "rules", "rules.yaml"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    said, content = promtool("check", "rules", "rules.yaml", folder=tmp_path)
+    assert content, said
 
 
 LEFT_OUT = {

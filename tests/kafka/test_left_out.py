@@ -35,5 +35,5 @@ def test_left_out_loudly(tmp_path):
 def test_never_left_out_in_ci(tmp_path):
     done = without_java(tmp_path, CI="true")
     assert done.returncode == 1
-    assert "no Kafka here: java is missing" in done.stdout
+    assert "on a real Kafka: java is missing" in done.stdout
     assert "LEFT OUT" not in done.stdout

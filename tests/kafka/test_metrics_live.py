@@ -85,16 +85,20 @@ def test_every_figure_of_the_catalogue_is_there_and_true(mesh, ports):
     for other in others:
         mesh.node(other)
 
+    texts, figures = [], []
+
     def settled():
-        shared, private, scheduler = (read(port)[1] for port in ports)
+        texts[:], figures[:] = zip(*(read(port) for port in ports), strict=True)
+        shared, private, scheduler = figures
         waited_for = [shared.get(("releases_received_total", other)) for other in others]
         waited_for += [shared.get(("releases_sent_total",), 0) / 2, scheduler.get(("plan_round",), 0) - 3]
-        return waited_for == [STEPPED + 1] * 4 and private.get(("data_lag_records",)) == 0
+        owner = [private.get((name,)) for name in ("data_lag_records", "records_total")]  # worked out later
+        alive = [scheduler.get((name,)) for name in ("plan_members", "live_nodes")]
+        connected = [shown.get(("broker_connected",)) for shown in (shared, scheduler)]
+        return (waited_for, owner, alive, connected) == ([STEPPED + 1] * 4, [0, FED], [3, 3], [1, 1])
 
     wait_until(settled)
-    (shared_text, shared), (private_text, private), (text, scheduler) = (read(port) for port in ports)
-    for served in (shared_text, private_text, text):
-        assert promtool_says(served) == ""
+    shared, private, scheduler = figures
     for port in ports:
         for probe in ("livez", "readyz"):
             with urlopen(f"http://{HERE}:{port}/{probe}", timeout=10) as answer:
@@ -106,6 +110,8 @@ def test_every_figure_of_the_catalogue_is_there_and_true(mesh, ports):
     assert names(private) >= catalogued(PrivateMetric)
     for word in (*catalogued(PrivateMetric), "process_"):
         assert not any(word in name for name in names(shared) | names(scheduler))
+    for served in texts:
+        assert promtool_says(served) == ""
 
 
 def of_nodes(shown, others, began):

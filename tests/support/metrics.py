@@ -1,19 +1,13 @@
 """A node's metrics, what a registry shows, and Prometheus's own opinion of it."""
 
-import os
-import shutil
-import subprocess
 from urllib.request import urlopen
-
-import pytest
 
 from nodes.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
 from streams.data.counts import DataCounts
 from streams.metrics.node import NodeMetrics
 from tests.support.machines import learner
-
-LEFT_OUT = "not here: install the Debian package prometheus"
+from tests.support.programs import promtool
 
 
 def metrics(
@@ -72,18 +66,7 @@ def scraped(address, port):
 
 
 def promtool_says(text):
-    """What `promtool check metrics` finds wrong. No promtool: skip, or fail if CI is set."""
-    need("promtool")
-    command = ["promtool", "check", "metrics"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
-    found = done.stdout + done.stderr
-    assert bool(found) == bool(done.returncode)
+    """Return what `promtool check metrics` finds wrong."""
+    found, content = promtool("check", "metrics", given=text)
+    assert bool(found) == (not content)
     return found
-
-
-def need(program):
-    """Skip where there is no such program, or fail if CI is set."""
-    if shutil.which(program) is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{program} is {LEFT_OUT}", pytrace=False)
-        pytest.skip(f"{program} is {LEFT_OUT}")

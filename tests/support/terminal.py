@@ -13,6 +13,14 @@ import pyte
 
 from tests.support.processes import LONG, PROGRAM
 
+KIND = {"TERM": "xterm-256color"}
+
+
+def pretend(monkeypatch):
+    """Let commands in this process draw as on a terminal, whatever this one is."""
+    for name, value in (KIND | {"FORCE_COLOR": "1"}).items():
+        monkeypatch.setenv(name, value)
+
 
 class Terminal:
     """`mirrormesh ARGUMENTS` in a terminal of 80 columns and 24 lines. A context manager."""
@@ -33,8 +41,7 @@ class Terminal:
             stderr=theirs,
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 # so that Ctrl-C is a signal
-            env={name: value for name, value in os.environ.items() if name not in unset}
-            | {"TERM": "xterm-256color"},
+            env={name: value for name, value in os.environ.items() if name not in unset} | KIND,
         )
         self._thread = Thread(target=self._read)
         self._thread.start()

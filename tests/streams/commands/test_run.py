@@ -7,6 +7,7 @@ import pytest
 
 from streams.journal.journal import Journal
 from streams.mesh_file.file import load
+from tests.support.terminal import pretend
 
 CSV_NODES = """
 nodes:
@@ -87,7 +88,7 @@ def test_quiet_prints_nothing(call, mesh):
 
 def test_progress_is_for_terminals_and_never_in_the_output(call, mesh, monkeypatch):
     assert call("run", mesh).err == ""
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich: as if on a terminal
+    pretend(monkeypatch)
     outcome = call("run", mesh)
     assert "40/40" in outcome.err
     assert "40/40" not in outcome.out

@@ -1,6 +1,7 @@
 import pytest
 
 from streams.feed import progress
+from tests.support.terminal import pretend
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ def test_most_of_the_time_it_says_nothing(capsys):
 
 
 def test_on_a_terminal_it_is_a_bar(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    pretend(monkeypatch)
     monkeypatch.setattr(progress, "_REDRAWN", 1e-9)
     with progress.shown(5000) as tell:
         for held in range(2000):

@@ -1,0 +1,58 @@
+"""Programs that a machine may lack: a test asks for them here, and is left out where one is missing."""
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from typing import Never
+
+import pytest
+
+PACKAGES = {
+    "java": "openjdk-17-jre-headless",
+    "mvn": "maven",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+}
+"""The Debian package that brings each."""
+_LEFT_OUT = "left out: "
+
+
+def need(program: str) -> None:
+    """Go on where there is that program; else leave the test out, or fail it if CI is set."""
+    if shutil.which(program) is None:
+        leave_out(f"with {program}: {missing(program)}")
+
+
+def missing(program: str) -> str:
+    """Say that it is missing, and what brings it."""
+    return f"{program} is missing: install {PACKAGES[program]}"
+
+
+def leave_out(why: str) -> Never:
+    """Leave the running test out, or fail it if CI is set. `why`: what kind of test, and what is missing."""
+    if os.environ.get("CI"):
+        pytest.fail(why, pytrace=False)
+    pytest.skip(f"{_LEFT_OUT}{why}")
+
+
+def left_out(skipped: list[pytest.TestReport]) -> list[str]:
+    """Return a line for each reason why tests were left out."""
+    said = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
+    found = Counter(one.partition(_LEFT_OUT)[2] for one in said if _LEFT_OUT in one)
+    return [f"LEFT OUT: {n} {'test' if n == 1 else 'tests'} {why}" for why, n in sorted(found.items())]
+
+
+def promtool(*arguments, given=None, folder=None):
+    """Return what promtool says, on `given` as its input, and whether it is content."""
+    need("promtool")
+    done = subprocess.run(
+        ["promtool", *arguments],
+        input=given,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr, done.returncode == 0
