@@ -2,44 +2,27 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from streams.commands.audit import app as audit
-from streams.commands.broker import app as broker
-from streams.commands.budget import budget
-from streams.commands.check import check
-from streams.commands.demo import demo
-from streams.commands.feed import feed
-from streams.commands.init import init
-from streams.commands.model import model
-from streams.commands.node import node
-from streams.commands.plan import plan
-from streams.commands.predict import predict
-from streams.commands.provision import provision
-from streams.commands.run import run
-from streams.commands.scheduler import scheduler
-from streams.commands.tune import tune
-from streams.commands.up import up
-from streams.commands.usage import UsageError
-from streams.commands.watch import watch
-from streams.journal.journal import JournalError
-from streams.mesh_file.settings.errors import MeshFileError
+from streams.commands.catalogue import SETTINGS, LazyGroup
 
 app = typer.Typer(
     name="mirrormesh",
+    cls=LazyGroup,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=SETTINGS,
 )
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 # typer's callback takes it so
     if asked:
+        from importlib.metadata import version  # noqa: PLC0415 # a tenth of a second that no other call needs
+
         typer.echo(f"mirrormesh {version('mirrormesh')}")
         raise typer.Exit
 
@@ -73,29 +56,30 @@ def _mirrormesh(
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
-_COMMANDS = (
-    *(demo, run, plan, check, init, tune, model, predict),
-    *(provision, scheduler, node, feed, up, budget, watch),
-)
-for command in _COMMANDS:
-    app.command()(command)
-app.add_typer(audit, name="audit")
-app.add_typer(broker, name="broker")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends in SystemExit. A mistake is a line on standard error, never a traceback."""
     try:
         app(None if arguments is None else list(arguments), prog_name="mirrormesh")
-    except MeshFileError as error:
-        _leave(error.lines, 2)
-    except (UsageError, JournalError) as error:
-        _leave([str(error)], 2)
-    except OSError as error:
-        _leave([f"{error.filename}: {error.strerror}" if error.filename else str(error)], 1)
+    except Exception as error:
+        lines, code = _mistake(error)
+        if not lines:
+            raise
+        for line in lines:
+            typer.echo(line, err=True)
+        sys.exit(code)
 
 
-def _leave(lines: Sequence[str], code: int) -> None:
-    for line in lines:
-        typer.echo(line, err=True)
-    sys.exit(code)
+def _mistake(error: Exception) -> tuple[Sequence[str], int]:
+    """Return the lines that tell a mistake, and the exit code; no lines for a fault of ours."""
+    from streams.commands.usage import UsageError  # noqa: PLC0415 # help needs none of these
+    from streams.journal.journal import JournalError  # noqa: PLC0415
+    from streams.mesh_file.settings.errors import MeshFileError  # noqa: PLC0415
+
+    match error:
+        case MeshFileError():
+            return error.lines, 2
+        case UsageError() | JournalError():
+            return [str(error)], 2
+        case OSError():
+            return [f"{error.filename}: {error.strerror}" if error.filename else str(error)], 1
+    return (), 1

@@ -1,8 +1,11 @@
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
 from typer.main import get_command
 
+from streams.commands.catalogue import COMMANDS as COMMANDS_LISTED
 from streams.commands.command_line import app
 
 
@@ -15,6 +18,22 @@ def commands(group, above=()):
 
 
 COMMANDS = tuple(commands(get_command(app)))
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    for name, command in get_command(app).commands.items():
+        assert COMMANDS_LISTED[name] == command.help.partition("\n")[0]
+
+
+def test_help_loads_no_command():
+    code = (
+        "import sys; from streams.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "loaded = {'numpy', 'pydantic', 'kafka', 'rich', 'confluent_kafka'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_version(call):
