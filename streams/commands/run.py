@@ -9,14 +9,16 @@ import typer
 from rich.console import Console
 
 from nodes.journal import JournalRecord
+from nodes.privacy.reuse import Reuse
 from streams.commands.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.commands.usage import UsageError, writable_folder
 from streams.live.stopping import INTERRUPTED
 from streams.local.data_order import keep_order
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
+from streams.local.spending import LocalSpends
 from streams.local.summary import Summary, summarise
-from streams.mesh_file.file import load
+from streams.mesh_file.file import MeshFile, load
 from streams.model.run import run_model
 from streams.model.writing import model_paths, write_model
 from streams.sources.opening import held_out
@@ -76,13 +78,20 @@ def run(
     if state is not None:
         writable_folder(state)
         keep_order(state, file, file.mesh.seed if seed is None else seed)
+    spends = None if state is None else LocalSpends(file, state)
     local = LocalRun(parts, state=state)
-    if state is not None:
+    if state is not None and spends is not None:
         refuse_torn(local, state)
+        spends.begin(local.mesh)
     console = Console(highlight=False, quiet=quiet)
-    say_promises(console, file, file.mesh.nodes)
+    said = {name: reuse.sentence() for name, reuse in reuses(spends, file).items()}
+    say_promises(console, file, file.mesh.nodes, said)
     interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
-    summary = summarise(file, local.recorder, test_records, interrupted=interrupted)
+    if spends is not None:
+        spends.end(local.recorder)
+    summary = summarise(
+        file, local.recorder, test_records, interrupted=interrupted, reuses=reuses(spends, file)
+    )
     written: tuple[Path, ...] = ()
     if output and summary.rounds:
         written = write_results(output, local.recorder, summary)
@@ -90,6 +99,11 @@ def run(
     report(console, local, summary, written)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
+    """Return what earlier runs do to the nodes' guarantees; nothing where no state is kept."""
+    return {} if spends is None else {name: spends.reuse(name) for name in file.mesh.nodes}
 
 
 def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
@@ -120,7 +134,7 @@ def refuse_torn(local: LocalRun, state: Path) -> None:
         where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
         raise UsageError(
             f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
-            "must be another folder"
+            "the mesh needs a new run name (the new run counts what was spent)"
         )
 
 

@@ -7,7 +7,7 @@ it is there. A journal of another run that is found in the folder is written dow
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from nodes.privacy.spends import Spend, merged
@@ -19,6 +19,7 @@ from streams.journal.spend_file import read_spends, spends_file, write_spends
 __all__ = [
     "all_spends",
     "earlier_spends",
+    "forget_places",
     "keep_spend",
     "keep_told",
     "put_aside",
@@ -78,6 +79,16 @@ def earlier_spends(state: Path, node: str, run: str) -> tuple[Spend, ...]:
     Raises JournalError where one of them cannot be read.
     """
     return tuple(spend for spend in all_spends(state, node) if spend.run != run)
+
+
+def forget_places(state: Path, node: str, runs: Collection[str]) -> None:
+    """Write down that what all but these runs have spent may be of any record: places meant others in them.
+
+    Raises JournalError.
+    """
+    path, found = spends_file(state, node), all_spends(state, node)
+    if any(spend.spans and spend.run not in runs for spend in found):
+        write_spends(path, [spend if spend.run in runs else spend._replace(spans=()) for spend in found])
 
 
 def keep_told(state: Path, node: str) -> None:

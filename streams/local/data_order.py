@@ -48,6 +48,19 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
         (state / OLDER).unlink(missing_ok=True)
 
 
+def runs_in_order(state: Path, file: MeshFile, node: str) -> set[str]:
+    """Return the runs in the folder that read a node's records as the run of the file: in one order."""
+    kept = _kept(state)
+    now = kept[file.mesh.run]
+    return {run for run, one in kept.items() if _places(one, node) == _places(now, node)}
+
+
+def _places(kept: Mapping[str, Any], node: str) -> tuple[object, ...]:
+    found = kept["nodes"].get(node, {})
+    chosen = {key: value for key, value in found.items() if key != "size" or found.get("shuffle")}
+    return kept["seed"], kept.get("order"), chosen
+
+
 def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
     """Return the settings that choose and order a node's records, by key, and its file's size in bytes."""
     source = file.own(node).source

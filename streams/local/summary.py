@@ -1,13 +1,17 @@
 """What a run in one process came to: the values that its table and its `summary.json` show."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from nodes.averages import Average
-from nodes.decimals import as_text
+from nodes.decimals import as_text, rounded_up
 from nodes.privacy.guarantee import Guarantee
+from nodes.privacy.reuse import Reuse
+from nodes.privacy.spends import Total, total
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
@@ -35,12 +39,25 @@ class NodeSummary:
     decision: tuple[float, ...] = ()
     average: tuple[float, ...] = ()
     averaged: int = 0
+    reuse: Reuse | None = None
+
+    @property
+    def event_epsilon(self) -> Fraction | None:
+        """Of one record, over all runs that are known (event level); None where nothing is protected."""
+        if not self.guarantee.protects:
+            return None
+        return self.guarantee.epsilon if self.reuse is None else _over_all(self.reuse).epsilon
 
     @property
     def epsilon(self) -> str | None:
-        """Of one record, for its whole stream (event level); None where nothing is protected."""
-        claimed = self.guarantee.epsilon
-        return as_text(claimed) if self.guarantee.protects and claimed is not None else None
+        """The same, in words."""
+        return None if self.event_epsilon is None else as_text(self.event_epsilon)
+
+    @property
+    def promised(self) -> str:
+        """What is promised, in words, with what earlier runs do to it."""
+        reused = "" if self.reuse is None else self.reuse.sentence()
+        return f"{self.guarantee.sentence(self.name)} {reused}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +91,10 @@ class Summary:
             {
                 "name": node.name,
                 "regret_per_round": node.regret,
-                "epsilon_of_a_record": None if node.epsilon is None else float(node.guarantee.epsilon or 0),
+                "epsilon_of_a_record": None if node.event_epsilon is None else rounded_up(node.event_epsilon),
                 "epsilon_of_the_stream": node.stream_epsilon,
                 "malformed": node.malformed,
-                "guarantee": node.guarantee.sentence(node.name),
+                "guarantee": node.promised,
                 "decision": node.decision,
                 "average": node.average,
                 "averaged": node.averaged,
@@ -93,10 +110,17 @@ def summarise(
     held_out: tuple[Rows, FloatArray] | None,
     *,
     interrupted: bool = False,
+    reuses: Mapping[str, Reuse] | None = None,
 ) -> Summary:
-    """Return what is recorded of the rounds that all nodes have stepped."""
+    """Return what is recorded of the rounds that all nodes have stepped.
+
+    `reuses`: what earlier runs over the same records do to the nodes' guarantees.
+    """
     mesh, rounds = file.mesh, recorder.common_rounds
-    nodes = tuple(_node(file, name, history, rounds) for name, history in recorder.nodes.items())
+    nodes = tuple(
+        _node(file, name, history, rounds, (reuses or {}).get(name))
+        for name, history in recorder.nodes.items()
+    )
     if rounds == 0:
         return Summary(mesh.name, mesh.run, interrupted, 0, 0, 0, (), nodes, None)
     decision = recorder.decisions()[-1].mean(0)
@@ -124,21 +148,36 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
     return [by_round[number] for number in history.rounds[:rounds]]
 
 
-def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int) -> NodeSummary:
+def _over_all(reuse: Reuse) -> Total:
+    return total((*reuse.earlier, reuse.own))
+
+
+def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | None:
+    """Return the stream-level epsilon, over all runs that are known; None where nobody knows it."""
+    if not guarantee.protects:
+        return None
+    if reuse is None or not reuse.sentence():
+        return spent
+    known = _over_all(reuse).stream_epsilon
+    return None if known is None else rounded_up(known)
+
+
+def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: Reuse | None) -> NodeSummary:
     guarantee = promise(file, name)
     if not rounds:
-        return NodeSummary(name, 0.0, 0.0 if guarantee.protects else None, 0, guarantee)
-    total = spent(history, rounds)[-1]
+        return NodeSummary(name, 0.0, _stream(guarantee, 0.0, reuse), 0, guarantee, reuse=reuse)
+    last = spent(history, rounds)[-1]
     average = _averages(history)[history.rounds[rounds - 1]]
     return NodeSummary(
         name,
         history.regrets[rounds - 1] / rounds,
-        total if guarantee.protects else None,
+        _stream(guarantee, last, reuse),
         sum(int((~seen.present).sum()) for seen in history.observations[:rounds]),
         guarantee,
         tuple(history.decisions[rounds - 1].tolist()),
         tuple(average.mean.tolist()),
         average.rounds,
+        reuse,
     )
 
 

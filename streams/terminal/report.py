@@ -1,6 +1,6 @@
 """Tables and sentences for people: the same words on a terminal and in a file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -31,9 +31,11 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(grid)
 
 
-def say_promises(console: Console, file: MeshFile, nodes: Iterable[str]) -> None:
-    """Print what is promised to the owners of the nodes' records."""
-    for sentence in (*promises({name: promise(file, name) for name in nodes}), *shared(file)):
+def say_promises(
+    console: Console, file: MeshFile, nodes: Iterable[str], reused: Mapping[str, str] | None = None
+) -> None:
+    """Print what is promised to the owners of the nodes' records; `reused`: what earlier runs do to that."""
+    for sentence in (*promises({name: promise(file, name) for name in nodes}, reused), *shared(file)):
         say(console, sentence)
 
 

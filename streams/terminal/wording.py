@@ -54,14 +54,18 @@ def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
     return f"epsilon {as_text(epsilon.total)}{delta} of a stream of {rounds}, {epsilon.schedule}"
 
 
-def promises(guarantees: Mapping[str, Guarantee]) -> list[str]:
-    """Return the guarantees of the nodes in sentences; nodes that have the same share one."""
-    alike: dict[Guarantee, list[str]] = {}
+def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | None = None) -> list[str]:
+    """Return the guarantees of the nodes in sentences; nodes that have the same share one.
+
+    `reused`: what earlier runs do to a node's guarantee.
+    """
+    alike: dict[tuple[Guarantee, str], list[str]] = {}
     for name, guarantee in guarantees.items():
-        alike.setdefault(guarantee, []).append(name)
+        alike.setdefault((guarantee, (reused or {}).get(name, "")), []).append(name)
     return [
-        f"{guarantee.sentence(first)}{f' The same holds for {listed(others)}.' if others else ''}"
-        for guarantee, (first, *others) in alike.items()
+        f"{f'{guarantee.sentence(first)} {more}'.strip()}"
+        f"{f' The same holds for {listed(others)}.' if others else ''}"
+        for (guarantee, more), (first, *others) in alike.items()
     ]
 
 

@@ -1,9 +1,12 @@
 """`run --state`: what goes on, and what is refused, where the sources of a run have changed."""
 
 import json
+import shutil
 
 import pytest
 
+from nodes.privacy.spends import Span
+from streams.journal.spends import read_spends, spends_file
 from tests.support.meshes import changed, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
@@ -141,3 +144,78 @@ def test_a_broken_file_is_one_line(call, begun, tree):
         "",
         "state/order.json: is broken: in which order the records were read is not known\n",
     )
+
+
+def ran(call, folder, tree, *options, **mesh):
+    """What `run --output` says, and what its summary says of node a."""
+    tree["mesh"] |= mesh
+    outcome = call("run", written(folder, tree), "--output", "out", *options)
+    assert (outcome.code, outcome.err) == (0, "")
+    (a, _) = json.loads((folder / "out" / "summary.json").read_text())["nodes"]
+    return outcome.out, a
+
+
+def budgeted(call, folder, tree, state):
+    """What `budget` says of node a in that state, and its JSON."""
+    arguments = ("budget", written(folder, tree), "a", "--state", state)
+    (found,) = json.loads(call(*arguments, "--json").out)["nodes"]
+    return call(*arguments).out, found
+
+
+def test_a_new_run_counts_the_old(call, begun, tree):
+    out, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
+    said = "Run run-1 learnt from some of the same records: over all runs each record is protected with eps"
+    assert f"{said}ilon = 2 (pure)" in out.splitlines()[0]
+    assert said in a["guarantee"]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 7.0)
+    out, found = budgeted(call, begun, tree, "state")
+    assert said in out
+    assert (found["all_runs"]["epsilon"], found["all_runs"]["stream_epsilon"]) == (2.0, 7.0)
+
+
+def test_a_new_run_is_the_way_out_of_another_order(call, begun, tree):
+    tree = with_value(tree, "nodes.a.source.shuffle", value=True)
+    assert going_on(call, begun, tree).code == 2
+    out, a = ran(call, begun, tree, "--state", "state", run="run-2")
+    assert "over all runs each record is protected with epsilon = 2 (pure)" in out
+    assert a["epsilon_of_a_record"] == 2.0
+
+
+def test_a_run_that_goes_on_pays_once(call, begun, tree):
+    out, a = ran(call, begun, tree, "--state", "state", rounds=9)
+    assert "over all runs" not in out
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (1.0, 9.0)
+    assert "over all runs" not in budgeted(call, begun, tree, "state")[0]
+
+
+def test_a_copy_starts_at_what_was_charged(call, tmp_path, tree):
+    tree["mesh"]["privacy"]["budget"] = 6
+    ran(call, tmp_path, tree, "--state", "state", rounds=4)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    out, a = ran(call, tmp_path, tree, "--state", "copy", rounds=4)
+    assert "over all runs each record is protected with epsilon = 2 (pure)" in out.splitlines()[0]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 6.0)  # two rounds, then it relays
+    _, found = budgeted(call, tmp_path, tree, "copy")
+    assert (found["charged"], found["left"], found["all_runs"]["stream_epsilon"]) == (6, 0.0, 6.0)
+    shutil.copytree(tmp_path / "copy", tmp_path / "third")
+    out, a = ran(call, tmp_path, tree, "--state", "third", rounds=4)
+    assert a["epsilon_of_the_stream"] == 6.0  # nothing was left to learn with
+    assert a["epsilon_of_a_record"] == 2.0
+
+
+def test_a_second_life_under_one_name_is_a_second_spend(call, begun, tree):
+    ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
+    out, a = ran(call, begun, tree, "--state", "state", run="run-1", rounds=3)
+    assert "each record is protected with epsilon = 3 (pure)" in out.splitlines()[0]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (3.0, 10.0)
+
+
+def test_places_in_another_order_are_not_the_same_records(call, begun, tree):
+    shuffled = with_value(tree, "nodes.a.source.shuffle", value=True)
+    ran(call, begun, shuffled, "--state", "state", run="run-2", rounds=2)
+    ran(call, begun, with_value(tree, "nodes.a.source.take", {"every": 2}), "--state", "state", run="run-3")
+    lives = read_spends(spends_file(begun / "state", "a"))
+    assert [(spend.run, spend.spans) for spend in lives[:2]] == [("run-1", ()), ("run-2", ())]
+    assert lives[2].spans == (Span("0", 0, 4),)
+    b = read_spends(spends_file(begun / "state", "b"))  # read in one order all the time
+    assert [spend.spans for spend in b] == [(Span("0", 0, rounds),) for rounds in (4, 2, 4)]
