@@ -48,6 +48,7 @@ from topology.scheduler_events import (
     SourceEnded,
     Started,
     Ticked,
+    heartbeat_period,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "SourceEnded",
     "Started",
     "Ticked",
+    "heartbeat_period",
 ]
 
 

@@ -8,6 +8,11 @@ from topology.plans import Heartbeat, Plan
 from topology.schedules import Schedule
 
 
+def heartbeat_period(silence: float | None) -> float:
+    """Return the seconds from one heartbeat to the next: 1, or less, so that ten fit into `silence`."""
+    return 1.0 if silence is None else min(1.0, silence / 10)
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
     """What every scheduler of a run is given alike.

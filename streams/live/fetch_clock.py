@@ -3,33 +3,33 @@
 from collections.abc import Callable
 from threading import Lock
 
-BEAT = 1.0
-"""Seconds between the beats that a process sends, to others and to this clock."""
 PATIENCE = 1.5
-"""Seconds from one own beat read to the next that still count as time."""
+"""Seconds without an own beat after which the broker counts as away."""
 
 
 class FetchClock:
     """Seconds during which a process could read its own beats from the broker. Thread-safe.
 
-    From `PATIENCE` seconds after a beat was read it stands still until the next one is. `clock` is monotonic.
+    It goes on for `PATIENCE` seconds after a beat was read, or half of `silence` (seconds) if that is less: an
+    outage alone must make nobody silent. `clock` is monotonic.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], silence: float | None = None) -> None:
         self._clock, self._lock = clock, Lock()
+        self._patience = PATIENCE if silence is None else min(PATIENCE, silence / 2)
         self._passed, self._beat = 0.0, clock()
 
     def beat(self) -> None:
         """Take note that an own beat was read just now."""
         with self._lock:
             now = self._clock()
-            self._passed += min(now - self._beat, PATIENCE)
+            self._passed += min(now - self._beat, self._patience)
             self._beat = now
 
     def now(self) -> float:
         """Return the seconds that count so far."""
         with self._lock:
-            return self._passed + min(self._clock() - self._beat, PATIENCE)
+            return self._passed + min(self._clock() - self._beat, self._patience)
 
     @property
     def going(self) -> bool:

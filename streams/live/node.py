@@ -11,7 +11,7 @@ from streams.bus import BusError
 from streams.codec import Reason, Refused, decode_heartbeat
 from streams.kafka.bus import KafkaBus
 from streams.live.deadlines import Deadlines
-from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.fetch_clock import FetchClock
 from streams.live.in_flight import InFlight
 from streams.live.letters import DeadLetters
 from streams.live.loop import Loop
@@ -19,6 +19,10 @@ from streams.live.outcome import Ended, Failed
 from streams.live.start import MeshStart
 from streams.node_shell import Appended, NodeShell, Ports
 from streams.surroundings import Surroundings
+from topology.scheduler import heartbeat_period
+
+CATCH_UP = 1.0
+"""Seconds that what was left for later may wait, at most."""
 
 
 class Watcher(Protocol):
@@ -63,7 +67,7 @@ class LiveNode:
     ) -> None:
         self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
         self._name, self._topics = machine.identity.name, surroundings.topics
-        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic)
+        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic, surroundings.silence)
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
@@ -100,8 +104,8 @@ class LiveNode:
                 self._mesh.round_timeout,
                 self._shell.deadline_passed,
             )
-            self._loop.every(BEAT, self._beat)
-            self._loop.every(BEAT, self._watcher.catch_up)
+            self._loop.every(heartbeat_period(self._mesh.silence), self._beat)
+            self._loop.every(CATCH_UP, self._watcher.catch_up)
             for topic, value in start.unsent:
                 self._send(topic, value)
             self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from streams.bus import BusError
 from streams.kafka.bus import KafkaBus
-from streams.live.fetch_clock import BEAT, FetchClock
+from streams.live.fetch_clock import FetchClock
 from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
 from streams.live.outcome import Ended, Failed
 from streams.scheduler_shell import SchedulerShell, SchedulerWatcher
 from streams.topics import MeshTopics
-from topology.scheduler import SchedulerSettings
+from topology.scheduler import SchedulerSettings, heartbeat_period
 
 
 class SchedulerStart(NamedTuple):
@@ -38,7 +38,8 @@ class LiveScheduler:
     ) -> None:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
         self._shell = SchedulerShell(settings, topics, digest, bus.send, watcher)
-        self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic), 0.0
+        self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
+        self._period = heartbeat_period(settings.silence)
         self._beats = InFlight()
         self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
@@ -65,7 +66,7 @@ class LiveScheduler:
         heartbeats = {node: start.values[topic] for topic, node in self._progress.items()}
         reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
-            self._loop.every(BEAT, self._beat)
+            self._loop.every(self._period, self._beat)
             self._shell.start(start.values[self._topics.topology], heartbeats)
             self._leave_when_over()
             self._loop.run()

@@ -18,4 +18,5 @@ def surroundings(file: MeshFile, node: str) -> Surroundings:
         return Expected(mesh.run, name, digest, mesh.dimension, made.release_bound)
 
     heard = {source: expected(source) for source in sources}
-    return Surroundings(topics, digest, mesh.horizon, mesh.round_timeout, expected(node), heard, targets)
+    waits = mesh.round_timeout, mesh.silence
+    return Surroundings(topics, digest, mesh.horizon, *waits, expected(node), heard, targets)

@@ -21,10 +21,7 @@ from streams.scheduler_shell import SchedulerShell
 from streams.surroundings import Surroundings
 from streams.topics import MeshTopics
 from topology.plans import Plan
-from topology.scheduler import Refusal, SchedulerSettings
-
-HEARTBEAT_PERIOD = 1.0
-"""Seconds of virtual time between heartbeats, in a mesh where silence counts."""
+from topology.scheduler import Refusal, SchedulerSettings, heartbeat_period
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ class MemoryMesh:
                 parts.digest,
                 parts.horizon,
                 parts.round_timeout,
+                parts.scheduler.silence,
                 expected[name],
                 {source: expected[source] for source in sources},
                 targets,
@@ -95,8 +93,9 @@ class MemoryMesh:
         self.scheduler = MemoryScheduler(parts, self.bus)
         for node in self.nodes.values():
             node.start()
+        self._period = heartbeat_period(parts.scheduler.silence)
         if parts.scheduler.silence is not None:
-            self.bus.after(HEARTBEAT_PERIOD, self._beat)
+            self.bus.after(self._period, self._beat)
 
     @property
     def done(self) -> bool:
@@ -121,8 +120,8 @@ class MemoryMesh:
             return
         for node in self.nodes.values():
             node.beat()
-        self.scheduler.tick(HEARTBEAT_PERIOD)
-        self.bus.after(HEARTBEAT_PERIOD, self._beat)
+        self.scheduler.tick(self._period)
+        self.bus.after(self._period, self._beat)
 
 
 class MemoryScheduler:

@@ -3,12 +3,17 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
+from statistics import median
 
 import pytest
 
 from streams.journal.file import place_of
 from streams.journal.journal import JournalError, JournalReader
+from streams.topics import MeshTopics
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
+from tests.support.feeding import stored
+from tests.support.kafka import connection
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -63,6 +68,23 @@ def test_the_lock_turns_a_second_process_on_one_state_folder_away(mesh_quick):
     assert "another process has the journal" in second.log
     mesh.finish("scheduler", *nodes)
     one_value_a_round(mesh)
+
+
+def test_a_short_silence_has_beats_to_match_and_leaves_the_dead_out(tmp_path, broker):
+    waits = {"round_timeout": 0.5, "silence": 0.6, "slots": {"by": "count", "size": 1, "timeout": 0.3}}
+    base = "deploy/meshes/tracking.yaml"
+    path = mesh_file(tmp_path, base, broker.address, rounds=60, horizon=16, privacy=SIMULATED, **waits)
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        dead, *others = mesh.nodes()
+        wait_until(lambda: last_round(mesh, dead) > 5)
+        mesh.processes[dead].kill()
+        mesh.finish("scheduler", *others)
+        topic = MeshTopics(mesh.file.mesh.name, mesh.file.mesh.run).progress(others[0])
+        sent = [one.timestamp()[1] for one in stored(connection(broker.address), topic)]
+    assert (
+        30 < median(later - one for one, later in pairwise(sent)) < 300
+    )  # milliseconds; 60 on an idle machine
 
 
 def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.events import Notice, Noticed, Stepped
 from nodes.losses import Squared
-from streams.codec import decode_dead_letter, decode_release, encode_release
+from streams.codec import decode_dead_letter, decode_plan, decode_release, encode_release
 from streams.journal.memory import MemoryJournal
 from streams.local.run import mesh_parts
 from streams.memory.bus import Faults
@@ -95,6 +95,24 @@ def test_a_node_that_dies_for_good_is_waited_for_once_and_then_left_out(file):
     assert {source for _, _, source, _ in given_up} == {"b"}
     assert watched.stepped["a"][-1] == 60
     assert watched.mesh.bus.now < 60 * 5.0  # zero seconds, once it was given up
+
+
+def test_a_short_silence_gives_up_the_dead_alone(tmp_path):
+    file = loaded(tmp_path, changed(rounds=60, horizon=16))  # every fourth round one more heartbeat
+    watched = Watched(file, Faults(slot_time=0.5), round_timeout=0.3, silence=0.6)
+    watched.until_round(20)
+    assert watched.noticed == []
+    watched.mesh.nodes["b"].stop()
+    watched.until(lambda: all(watched.mesh.nodes[name].halted for name in "acd"))
+    assert {source for _, _, source, _ in watched.noticed} == {"b"}
+    assert watched.stepped["a"][-1] == 60
+    parts = watched.mesh.parts
+    stored = watched.mesh.bus.read(parts.topics.topology, 0)
+    plans = {
+        plan.round: plan for plan in (decode_plan(one, parts.topics.run, parts.digest) for one in stored)
+    }
+    assert all(len(plans[round].members) == 4 for round in range(1, 21))
+    assert [member.name for member in plans[60].members] == ["a", "c", "d"]  # with a beat a second it has b
 
 
 def test_a_node_back_within_h_rounds_goes_on_where_it_was(file):

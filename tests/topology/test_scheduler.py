@@ -16,6 +16,7 @@ from topology.scheduler import (
     SourceEnded,
     Started,
     Ticked,
+    heartbeat_period,
 )
 from topology.schedules import FixedSchedule, SwitchingSchedule
 
@@ -266,3 +267,10 @@ def test_a_directed_ring_that_misses_one_speaks_both_ways():
     mesh.silence("a", "b")
     assert mesh.plans[-1].incoming("a") == (("b", 0.5),)
     assert mesh.plans[-1].incoming("b") == (("a", 0.5),)
+
+
+@pytest.mark.parametrize(
+    ("silence", "period"), [(None, 1.0), (60.0, 1.0), (10.0, 1.0), (3.0, 0.3), (0.5, 0.05)]
+)
+def test_ten_heartbeats_fit_into_the_time_of_silence(silence, period):
+    assert heartbeat_period(silence) == pytest.approx(period)

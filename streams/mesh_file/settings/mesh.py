@@ -35,7 +35,7 @@ class MeshSettings(Settings):
 
     `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
     rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without
-    a heartbeat after which a scheduler plans without a node. `rounds` none: until stopped. `seed` is for
+    a heartbeat after which a scheduler plans without a node, ten beats at least. `rounds` none: until stopped. `seed` is for
     schedules, data order and simulated noise, never for exact noise. `class_weights`: what a record counts by
     its label, [negative, positive] or one number a class.
     """
@@ -54,7 +54,7 @@ class MeshSettings(Settings):
     topology: TopologySettings
     horizon: int = Field(32, ge=4, le=4096)
     round_timeout: Seconds = 5.0
-    silence: Seconds = 10.0
+    silence: Annotated[Annotated[float, Field(ge=0.5)] | None, BeforeValidator(or_none)] = 10.0
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     min_members: Count | None = None
     seed: int = Field(0, ge=0)

@@ -34,6 +34,17 @@ def test_it_goes_with_the_beats_and_stands_still_without():
     assert clock.going
 
 
+def test_an_outage_alone_makes_nobody_silent():
+    hand = Hand()
+    clock = FetchClock(hand, silence=0.6)
+    hand.time += 60.0
+    assert abs(clock.now() - 0.3) < 1e-9
+    clock.beat()
+    hand.time += 1.0
+    assert abs(clock.now() - 0.6) < 1e-9
+    assert clock.going  # who asks whether the broker is there hears of no hiccup
+
+
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), max_size=20))
 def test_it_never_goes_back_nor_faster_than_time(steps):
     hand = Hand()

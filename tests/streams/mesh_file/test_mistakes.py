@@ -75,6 +75,7 @@ MISTAKES = [
     ("mesh.rounds", 0, "mesh.rounds: 0: must be at least 1"),
     ("mesh.round_timeout", "never", 'mesh.round_timeout: "never": must be a number'),
     ("mesh.round_timeout", -1, "mesh.round_timeout: -1: must be above 0"),
+    ("mesh.silence", 0.4, "mesh.silence: 0.4: must be at least 0.5"),
     ("mesh.min_members", 4, "mesh.min_members: 4: must be at most 3, the number of nodes"),
     ("mesh.seed", -1, "mesh.seed: -1: must be at least 0"),
     # what it computes
