@@ -29,12 +29,13 @@ class Started(NamedTuple):
     """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
 
     `plans` is the topology from the last record's `topology_position` to its end; `secret` is what the
-    journal keeps beside the last record.
+    journal keeps beside the last record; `carried` are the rounds that its earlier lives have charged.
     """
 
     records: tuple[JournalRecord, ...] = ()
     plans: tuple[PlanArrived, ...] = ()
     secret: Secret | None = None
+    carried: int = 0
 
 
 class ReleaseArrived(NamedTuple):

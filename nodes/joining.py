@@ -87,5 +87,9 @@ def listen(node: NodeState, opened: OpenRound) -> bool:
 
 
 def _charged_by_plan(node: NodeState, plan: Plan) -> int:
-    """Return what is charged where a journal begins: the plan counts this run, the operator others."""
-    return dict(plan.named).get(node.identity.name, 0) + node.learner.charged_before
+    """Return what is charged where a life begins: the plan counts this run, the operator others.
+
+    Never less than the journal's earlier lives: plans may be gone, with the broker's disk.
+    """
+    named = dict(plan.named).get(node.identity.name, 0)
+    return max(node.carried, named + node.learner.charged_before)

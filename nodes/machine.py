@@ -110,7 +110,7 @@ class NodeMachine:
         self._started = True
         node = self._node
         node.past = Past(node.past.edges, node.horizon, event.records)
-        node.secret = event.secret
+        node.secret, node.carried = event.secret, event.carried
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         for arrived in event.plans:
             self._add_plan(arrived)

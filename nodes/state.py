@@ -29,6 +29,8 @@ class NodeState:
         Sources given up on, and not heard since.
     secret : Secret or None
         Of the noise; goes into the journal as it comes.
+    carried : int
+        The rounds that earlier lives of the journal have charged.
     effects : list of Effect
         What this event has brought about so far, in order.
     """
@@ -46,6 +48,7 @@ class NodeState:
         self.open: OpenRound | None = None
         self.silent: set[str] = set()
         self.secret: Secret | None = None
+        self.carried = 0
         self.effects: list[Effect] = []
         self.halted = False
         self._steps = 0

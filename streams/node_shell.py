@@ -46,6 +46,10 @@ from streams.topics import MeshTopics
 class Appended(Protocol):
     """What a node's shell needs of a journal."""
 
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the lives before this one."""
+
     def secret(self) -> Secret | None:
         """Return what the mechanism must remember of the last round."""
 
@@ -62,13 +66,16 @@ class NodeJournal(Appended, Protocol):
 
     @property
     def charged(self) -> int:
-        """The charged rounds so far."""
+        """The charged rounds so far, those of earlier lives included."""
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the last rounds, oldest first."""
 
     def renew(self, instance: str) -> None:
-        """Begin a new life, without records."""
+        """Begin a new life, without records, that goes on from what was charged."""
+
+    def forget_secret(self) -> None:
+        """Forget what the mechanism must remember: the run is over."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -124,7 +131,7 @@ class NodeShell:
     def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
         """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
         arrived = [plan for offset, value in plans if (plan := self._plan(offset, value)) is not None]
-        self._handle(Started(records, tuple(arrived), self._journal.secret()))
+        self._handle(Started(records, tuple(arrived), self._journal.secret(), self._journal.carried))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""

@@ -3,6 +3,8 @@
 from fractions import Fraction
 from typing import NamedTuple
 
+from nodes.decimals import as_text
+
 
 class Changed(NamedTuple):
     """A setting of the price that is another now."""
@@ -33,17 +35,19 @@ class Price(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
 
     def changed(self, now: "Price") -> Changed | None:
-        """Return the first setting that is another in `now`; None where the price is the same."""
+        """Return the first setting that is another in `now`; None where the price is the same.
+
+        A price without settings is known by its epsilon and delta alone.
+        """
         was, new = dict(self.settings), dict(now.settings)
-        for key in sorted(was.keys() | new.keys(), key=[*new, *was].index):
-            if was.get(key) != new.get(key):
-                return Changed(key, was.get(key, "none"), new.get(key, "none"))
-        return None if self.agrees(now.epsilon, now.delta) else Changed("epsilon", *_both(self, now))
+        keys = dict.fromkeys([*was, *new]) if was else {}
+        pairs = [(key, was.get(key, "none"), new.get(key, "none")) for key in keys]
+        pairs += [
+            ("epsilon", _text(self.epsilon), _text(now.epsilon)),
+            ("delta", repr(self.delta), repr(now.delta)),
+        ]
+        return next((Changed(*pair) for pair in pairs if pair[1] != pair[2]), None)
 
-    def agrees(self, epsilon: Fraction | None, delta: float) -> bool:
-        """Whether a record pays so much."""
-        return (self.epsilon, self.delta) == (epsilon, delta)
 
-
-def _both(was: Price, now: Price) -> tuple[str, str]:
-    return str(was.epsilon), str(now.epsilon)
+def _text(epsilon: Fraction | None) -> str:
+    return "none" if epsilon is None else as_text(epsilon)

@@ -60,7 +60,7 @@ class Spend(NamedTuple):
     @property
     def identity(self) -> tuple[str, str, str]:
         """What two lines of the same life share, in whatever folder they stand."""
-        return (self.mesh if self.life else "", self.run, self.life)
+        return ("" if self.life else self.folder, self.run, self.life)
 
     @property
     def key(self) -> str:

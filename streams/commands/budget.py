@@ -1,7 +1,7 @@
 """`mirrormesh budget`: what is spent, what is left, and for how long."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 
 from nodes.decimals import rounded_up
-from nodes.privacy.spends import Spend, total
+from nodes.privacy.reuse import Reuse, reuse_of
+from nodes.privacy.spends import Spend
 from streams.bus import BusError
 from streams.commands.arguments import MeshArgument
 from streams.commands.usage import chosen
@@ -69,15 +70,22 @@ def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str
 
 
 def _json(
-    file: MeshFile, accounts: list[Account], spends: Mapping[str, Iterable[Spend]]
+    file: MeshFile, accounts: list[Account], spends: Mapping[str, Collection[Spend]]
 ) -> dict[str, object]:
-    """`all_runs` of a node: what the runs that the state folder knows have spent together."""
-    nodes = [one._asdict() | {"all_runs": _all_runs(spends[one.node])} for one in accounts]
+    """`all_runs` of a node: what all runs that the folder knows have spent together; null: nobody knows."""
+    run = file.mesh.run
+    nodes = [one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node], run))} for one in accounts]
     return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
 
 
-def _all_runs(spends: Iterable[Spend]) -> dict[str, float | None]:
-    found = total(spends)
+def _all_runs(known: Reuse | None) -> dict[str, float | None]:
+    if known is None:
+        return dict.fromkeys(("epsilon", "stream_epsilon", "delta", "stream_delta"))
+    found = known.total
     epsilons = {"epsilon": found.epsilon, "stream_epsilon": found.stream_epsilon}
     rounded = {name: None if value is None else rounded_up(value) for name, value in epsilons.items()}
-    return rounded | {"delta": found.delta, "stream_delta": found.stream_delta}
+    deltas = {"delta": found.delta, "stream_delta": found.stream_delta}
+    return rounded | {name: None if rounded[_EPSILON[name]] is None else deltas[name] for name in deltas}
+
+
+_EPSILON = {"delta": "epsilon", "stream_delta": "stream_epsilon"}

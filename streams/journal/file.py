@@ -13,7 +13,7 @@ from streams.journal.secret import DRAWS_TABLE
 
 SCHEMA = 6
 OLDEST = 5
-"""Read, and brought to `SCHEMA` where it is written: of its past no price is known but what `.spends` says."""
+"""Read, and brought to `SCHEMA` where it is written: the price of its past is what `.spends` says of it."""
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 

@@ -34,7 +34,7 @@ from streams.journal.file import (
 from streams.journal.price_text import from_text, to_text
 from streams.journal.rows import KEPT, SELECT, Row, from_row, to_row
 from streams.journal.secret import SecretTable
-from streams.journal.spend_file import read_spends, spends_file
+from streams.journal.spend_file import read_spends, spends_file, write_spends
 from streams.journal.spend_lines import from_line, to_line
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
@@ -103,7 +103,7 @@ class JournalReader:
             price.stream_delta if price else 0.0,
             spans,
             mesh=life.mesh,
-            life="" if life.began == OLDEST else life.instance,
+            life=life.instance,
         )
 
     @property
@@ -156,10 +156,10 @@ class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
     `copied`: the file is a copy of the one that was opened last, so it has begun a new life, with
-    `instance`, and with the charges of the one before. `price` is what a release costs by the settings at hand
-    (None: the caller does not say); with the first charge it is settled. Raises JournalLocked if another process
-    has it open, and JournalError if it is another run's, node's, mesh's, digest's, price's, horizon's or
-    version's, or broken.
+    `instance`, and with the charges of the one before. `price` is what a release costs by the settings at
+    hand (None: the caller does not say); with the first charge it is settled. Raises JournalLocked if another
+    process has it open, and JournalError if it is another run's, node's, mesh's, digest's, price's,
+    horizon's or version's, or broken.
     """
 
     def __init__(
@@ -181,11 +181,18 @@ class Journal(JournalReader):
             refused.callback(self.close)
             with _explained(path):
                 self._secret = SecretTable(self._connection, horizon)
+                self._adopt()
                 self._settle_price()
             self.copied = self._life.place != place_of(path)
             if self.copied:
                 self.renew(instance)
             refused.pop_all()
+
+    def _adopt(self) -> None:
+        """Give this life its own line of `.spends`, from before lines said whose they are."""
+        path, life = spends_file(self._path.parent, self._life.node), self._life
+        if life.began == OLDEST and (found := read_spends(path)) != (own := adopted(found, life)):
+            write_spends(path, own)
 
     def _settle_price(self) -> None:
         """Refuse another price than that of the charged rounds; until there is one, take the one at hand."""
@@ -193,21 +200,15 @@ class Journal(JournalReader):
         if asked is None or kept == asked:
             return
         if self.charged and kept is None:
-            told = self._told_before()
-            if told is None:
+            kept = told_price(self._path.parent, self._life)
+            if kept is None:
                 return
-            kept = Price(told.epsilon, told.delta, asked.stream_delta, asked.settings)
         if self.charged and kept is not None and (changed := kept.changed(asked)):
             raise ValueError(
                 f"its {changed.key} is {changed.was}, not {changed.now}: "
                 "a node's own privacy settings need a new run"
             )
         self._keep(replace(self._life, price=to_text(asked)))
-
-    def _told_before(self) -> Spend | None:
-        """Return what `.spends` says of a journal that knows no price; None: nothing."""
-        found = read_spends(spends_file(self._path.parent, self._life.node))
-        return next((spend for spend in found if (spend.run, spend.life) == (self._life.run, "")), None)
 
     def _keep(self, life: Life) -> None:
         with transaction(self._connection):
@@ -284,6 +285,26 @@ class Journal(JournalReader):
             raise ValueError(
                 f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
             )
+
+
+def told_price(state: Path, life: Life) -> Price | None:
+    """Return the price of a journal of format 5, which keeps none, as `.spends` tells it; None: it does not.
+
+    It tells epsilon and delta alone.
+    """
+    found = adopted(read_spends(spends_file(state, life.node)), life)
+    said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
+    return said and Price(said.epsilon, said.delta, said.stream_delta)
+
+
+def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
+    """Return the spends, of which one from before lives were told apart is that of a life of format 5."""
+    if life.began != OLDEST:
+        return spends
+    return tuple(
+        spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
+        for spend in spends
+    )
 
 
 @contextmanager

@@ -13,13 +13,14 @@ class MemoryJournal:
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
+        self.carried = 0
         self._records: deque[JournalRecord] = deque(maxlen=horizon + 1)
         self._secret: Secret | None = None
 
     @property
     def charged(self) -> int:
-        """The charged rounds so far."""
-        return self._records[-1].charged if self._records else 0
+        """The charged rounds so far, those of earlier lives included."""
+        return self._records[-1].charged if self._records else self.carried
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the records, oldest first."""
@@ -42,9 +43,13 @@ class MemoryJournal:
         self._secret = secret
 
     def renew(self, instance: str) -> None:
-        """Begin a new life, without records."""
-        self.instance = instance
+        """Begin a new life, without records, that goes on from what was charged."""
+        self.instance, self.carried = instance, self.charged
         self._records.clear()
+        self._secret = None
+
+    def forget_secret(self) -> None:
+        """Forget the secret: the run is over."""
         self._secret = None
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """What every life has spent on a node's data: `<node>.spends` in the state folder, beside the journal.
 
 A line for each life of each run. Written where the journal's lock is held: as a process starts (its line is
-open: it may learn from whatever comes) and as it ends in order; after a kill the journal tells, for as long as
-it is there. A journal of another run that is found in the folder is written down, and put aside.
+open: it may learn from whatever comes) and as it ends in order; after a kill the journal tells, for as long
+as it is there. A journal of another run that is found in the folder is written down, and put aside.
 """
 
 import math
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nodes.privacy.spends import Spend, merged
 from streams.journal.file import JournalError, locked
-from streams.journal.journal import JournalReader
+from streams.journal.journal import JournalReader, adopted
 from streams.journal.secret import wipe
 from streams.journal.spend_file import read_spends, spends_file, write_spends
 
@@ -127,7 +127,7 @@ def _by_life(spends: Iterable[Spend]) -> _Lives:
 
 
 def _with(known: _Lives, spend: Spend) -> Spend:
-    """Put in what a life's own process says, and what was known before: an earlier beginning, more charges."""
+    """Put in what a life's own process says, and what was known of it: an earlier beginning, more charges."""
     before = known.get(spend.identity)
     kept = spend if before is None else merged(before, spend)
     known[spend.identity] = kept
@@ -136,6 +136,7 @@ def _with(known: _Lives, spend: Spend) -> Spend:
 
 def _told(known: _Lives, journal: JournalReader) -> _Lives:
     """Return what is known with what a journal tells of its lives, the newest last."""
+    known = _by_life(adopted(tuple(known.values()), journal.life))
     for found in journal.ended:
         known[found.identity] = _told_of(known.get(found.identity), found, priced=found.epsilon is not None)
     found = journal.spend

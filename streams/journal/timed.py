@@ -14,6 +14,11 @@ class TimedJournal:
     def __init__(self, journal: Appended, took: Callable[[float], None]) -> None:
         self._journal, self._took = journal, took
 
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the journal's earlier lives."""
+        return self._journal.carried
+
     def secret(self) -> Secret | None:
         """Return the journal's secret."""
         return self._journal.secret()

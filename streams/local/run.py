@@ -84,7 +84,13 @@ class LocalRun:
         return True
 
     def finish(self) -> None:
-        """End the run after the last round that is planned, and close it."""
+        """End the run after the last round that is planned, and close it.
+
+        What a mechanism must remember of its noise is forgotten: a run that goes on begins it anew.
+        """
         self.mesh.scheduler.end()
         self.mesh.run()
+        for node in self.mesh.nodes.values():
+            if node.halted:
+                node.journal.forget_secret()
         self.mesh.close()

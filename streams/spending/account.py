@@ -14,11 +14,13 @@ class Standing(NamedTuple):
     """The last round that a node has stepped, and how many it has charged: from a journal, or at most.
 
     `exactly`: from the node's own journal; else by the plans that name it, which it may have missed.
+    `priced`: the settings at hand are those that the rounds were charged by, as far as anybody knows.
     """
 
     stepped: int
     charged: int
     exactly: bool
+    priced: bool = True
 
 
 class Account(NamedTuple):
@@ -65,10 +67,14 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         source="journal" if standing.exactly else "plans",
         stepped=standing.stepped,
         charged=charged,
-        protected=promised.protects,
-        epsilon=None if ledger.epsilon is None else rounded_up(ledger.epsilon) if charged else 0.0,
+        protected=promised.protects and standing.priced,
+        epsilon=None
+        if ledger.epsilon is None or not standing.priced
+        else rounded_up(ledger.epsilon)
+        if charged
+        else 0.0,
         delta=promised.delta,
-        spent=None if math.isinf(spent) else spent,
+        spent=None if math.isinf(spent) or not standing.priced else spent,
         stream_delta=ledger.delta,
         composition=None if ledger.composition is None else ledger.composition.words,
         budget=None if ledger.budget is None else -rounded_up(-ledger.budget),

@@ -30,8 +30,8 @@ def begin_spend(
 
     `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
     and with `--from end` the ends that the partitions have now. `before`, `word` and `by_plans` are of a
-    journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and what
-    the lives before it have spent: that is written down, too. Raises JournalError.
+    journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and
+    what the lives before it have spent: that is written down, too. Raises JournalError.
     """
     if (state / f"{node}.journal").exists():
         keep_told(state, node)
@@ -56,7 +56,7 @@ def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord 
     keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
 
 
-def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:
+def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:  # noqa: ARG001 # of its run
     """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
 
     Raises JournalError.

@@ -7,9 +7,10 @@ from pathlib import Path
 from streams.bus import BusError
 from streams.codec import Refused, decode_heartbeat, decode_plan
 from streams.journal.file import JournalError
-from streams.journal.journal import JournalReader
+from streams.journal.journal import JournalReader, told_price
 from streams.kafka.logs import Logs
 from streams.kafka.reach import reached
+from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
 from streams.spending.account import Standing
 from streams.topics import MeshTopics
@@ -25,18 +26,25 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     if not path.exists():
         return None
     with JournalReader(path) as journal:
-        life, records = journal.life, journal.records(1)
+        life, records, price = journal.life, journal.records(1), journal.price
+        charged = journal.charged
     if (life.run, life.node) != (file.mesh.run, node):
         raise JournalError(
             f"{path} is of node {life.node} in run {life.run}, not of {node} in {file.mesh.run}"
         )
     if life.digest != file.digest():
         raise JournalError(f"{path} is of other settings of the mesh: its account is not known")
-    return (
-        Standing(records[-1].stepped, records[-1].charged, exactly=True)
-        if records
-        else Standing(0, 0, exactly=True)
-    )
+    if charged:
+        now = build.price(file.mesh, node)
+        price = price or told_price(state, life)
+        changed = price and price.changed(now)
+        if changed:
+            raise JournalError(
+                f"{path}: {node}'s {changed.key} was {changed.was} in this run, not {changed.now}: "
+                "by this file its account is not known"
+            )
+    stepped = records[-1].stepped if records else 0
+    return Standing(stepped, charged, exactly=True, priced=not charged or price is not None)
 
 
 def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing]:

@@ -1,10 +1,11 @@
 """What a node has spent, in words."""
 
+import math
 from collections.abc import Collection, Iterator
 
 from nodes.decimals import down_to_digits, rounded_up, up_to_digits
-from nodes.privacy.reuse import Reuse
-from nodes.privacy.spends import Spend, total
+from nodes.privacy.reuse import reuse_of
+from nodes.privacy.spends import Spend
 from streams.spending.account import Account
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted
@@ -12,6 +13,8 @@ from streams.terminal.wording import counted
 
 def facts(account: Account, run: str, spends: Collection[Spend] = ()) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one account in `run`, and of what all runs have spent on the same data."""
+    found = reuse_of(spends, run)
+    own = found and found.own
     how = "" if account.source == "journal" else _BY_PLANS
     yield (
         "node",
@@ -23,21 +26,19 @@ def facts(account: Account, run: str, spends: Collection[Spend] = ()) -> Iterato
         yield "record", f"epsilon {_up(account.epsilon)}{at_delta(account.delta)} of one record (event level)"
         yield "spent", f"{_stream(account.spent, account.stream_delta)} (stream level, {account.composition})"
         yield "left", _left(account)
-    earlier = [spend for spend in spends if spend.run != run]
-    for spend in earlier:
-        yield "earlier", _earlier(spend)
-    own = next((spend for spend in spends if spend.run == run), None)
-    if earlier and own is not None:
-        found = total(spends)
-        stream = None if found.stream_epsilon is None else rounded_up(found.stream_epsilon)
-        said = Reuse(tuple(earlier), own).sentence()
-        yield "all runs", f"{said} Together they cost {_stream(stream, found.stream_delta)}.".strip()
+    for spend in spends:
+        if own is None or spend is not own:
+            yield "earlier", _earlier(spend, run)
+    if found is not None and (found.earlier or found.sentence()):
+        stream = None if found.total.stream_epsilon is None else rounded_up(found.total.stream_epsilon)
+        together = f"Together they cost {_stream(stream, found.total.stream_delta)}." if found.earlier else ""
+        yield "all runs", f"{found.sentence()} {together}".strip()
     yield "guarantee", account.guarantee
 
 
 _BY_PLANS = (
-    " in this run at most (by the plans that name it, at its last heartbeat; if it was started with --spent, "
-    "that many more)"
+    " in this run at most (by the plans that name it, at its last heartbeat, and by this file's settings; if "
+    "it was started with --spent, that many more)"
 )
 
 
@@ -61,10 +62,12 @@ def _left(account: Account) -> str:
     return f"{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
 
 
-def _earlier(spend: Spend) -> str:
+def _earlier(spend: Spend, run: str) -> str:
     least = "at least " if spend.open else ""
+    name = f"run {spend.run}, an earlier life" if spend.run == run else f"run {spend.run}"
     if spend.epsilon is None:
-        return f"run {spend.run}: nothing is known to have been protected"
+        return f"{name}: nothing is known to have been protected"
     charged = f"{least}{counted(spend.charged, 'round')} charged"
-    stream = f"{least}{_up(spend.stream_epsilon)} of the stream"
-    return f"run {spend.run}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"
+    known = math.isfinite(spend.stream_epsilon)
+    stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if known else "of the stream nobody knows"
+    return f"{name}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"

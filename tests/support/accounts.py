@@ -4,6 +4,7 @@ import numpy as np
 
 from nodes.journal import JournalRecord
 from streams.journal.journal import Journal
+from streams.mesh_file import build
 from tests.support.meshes import changed, loaded
 
 
@@ -40,6 +41,8 @@ def journal(folder, file, node, made):
         digest=file.digest(),
         instance="aa" * 16,
         horizon=file.mesh.horizon,
+        mesh=file.mesh.name,
+        price=build.price(file.mesh, node) if node in file.mesh.nodes else None,
     )
     with opened:
         if made:

@@ -1,4 +1,4 @@
-"""What a node's releases cost by the file at hand: kept by its journal, and then held against every other file."""
+"""What a node's releases cost by the file at hand: its journal keeps it, and refuses another."""
 
 import json
 from fractions import Fraction
