@@ -67,7 +67,8 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
             f"over all runs nothing is known to be protected."
         )
     delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
-    promise = f"over all runs each record is protected with epsilon = {as_text(over_all.epsilon)} ({delta}), by {by}"
+    epsilon = as_text(over_all.epsilon)
+    promise = f"over all runs each record is protected with epsilon = {epsilon} ({delta}), by {by}"
     if over_all.epsilon == max(spend.epsilon or 0 for spend in [*known, own]):
         return f"{runs} learnt from other records: {promise}."
     return f"{runs} learnt from some of the same records: {promise}."

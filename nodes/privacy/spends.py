@@ -37,8 +37,8 @@ class Spend(NamedTuple):
     with the charges that plans count. Both are what others say.
 
     `mesh`, `run`, `folder` and `life` say whose it is: `folder` is the id of the state folder, `life` the
-    journal's instance, random both. Lives that are not the same add up; `charged` counts a life's own releases,
-    not those of lives before it. A `life` of "" is that of a line, or a journal, from before they were told
+    journal's instance, random both. Lives that are not the same add up; `charged` counts a life's own
+    releases, not those of lives before it. A `life` of "" is that of a line from before they were told
     apart: one for each run.
     """
 
@@ -65,13 +65,13 @@ class Spend(NamedTuple):
     @property
     def key(self) -> str:
         """A name for the line where those of all folders stand together."""
-        return "/".join((self.mesh, self.run, self.folder, self.life))
+        return f"{self.mesh}/{self.run}/{self.folder}/{self.life}"
 
 
 class Total(NamedTuple):
     """What all lives have spent; epsilons are None where one of them protected nothing, or nobody knows.
 
-    Of a life that was not seen to end, and whose journal is gone, nobody knows how much of the stream it cost.
+    Of a life that was not seen to end, and whose journal is gone, nobody knows what the stream paid.
     """
 
     epsilon: Fraction | None

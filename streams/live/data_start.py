@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
+from streams.journal.spends import forget_places
 from streams.kafka.access import node_on_data
 from streams.kafka.preflight import preflight
 from streams.mesh_file.settings.node import BrokerSettings
@@ -16,12 +18,14 @@ def check_data(
     journal: NodeJournal,
     broker: BrokerSettings,
     new_id: Callable[[], str],
+    state: Path,
     *,
     by_time: bool,
 ) -> None:
     """Check topics and rights. Where the log ends before the journal's position it was made anew.
 
-    Then a new life begins. Slots by count need one partition. Raises PreflightFailed, BusError.
+    Then a new life begins, with the old one's charges: its records may be fed again, at other offsets. Slots
+    by count need one partition. Raises PreflightFailed, BusError, JournalError.
     """
     topics, records = DataTopics(node), journal.records()
     position = dict(records[-1].data_position or ()) if records else {}
@@ -29,5 +33,6 @@ def check_data(
     access = node_on_data(node, topics.group)
     outside = preflight(broker, access, {topics.records: position}, several=several)
     if any(found.position > found.end for found in outside):
+        forget_places(state, node)
         journal.renew(new_id())
         log.warning("%s was made anew: joining as a new instance", topics.records)

@@ -101,7 +101,8 @@ class NodeProcess:
 
     def _check_data(self, journal: Journal) -> None:
         by_time = self._file.mesh.slots.by == "time"
-        check_data(self._log, self._name, journal, self._brokers.data, _new_id, by_time=by_time)
+        broker, state = self._brokers.data, self._options.state
+        check_data(self._log, self._name, journal, broker, _new_id, state, by_time=by_time)
 
     def _start(self, journal: Journal, bus: KafkaBus, stop: Stop) -> MeshStart:
         """Say hello; when that is in the log, look at what the own edges hold."""

@@ -1,12 +1,12 @@
 """Whether a new journal begins on records that nobody here knows the price of: then its operator must say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from nodes.privacy.spends import Word
+from nodes.privacy.spends import Spend, Word
 from streams.commands.usage import UsageError
 from streams.journal.spends import spends_file
 from streams.kafka.connection import PATIENCE, consumer_settings
@@ -68,3 +68,24 @@ def check_word(
         f"--spent N, the rounds that other runs have charged (plans count those of this one), and --from end "
         f"(none of their records is read again) or --data-reused"
     )
+
+
+def check_same(node: str, run: str, lives: Iterable[Spend], word: Word | None, spent: int | None) -> None:
+    """Raise UsageError where an operator says other of a run that has begun than when it began.
+
+    `lives`: what is written down of the run. The same again is right: a unit repeats its command line.
+    """
+    known = [(spend.before, spend.word) for spend in lives]
+    before = max((count for count, _ in known), default=0)
+    words = [said for _, said in known if said is not None]
+    begun = "reused" if "reused" in words else words[0] if words else None
+    if spent is not None and spent != before:
+        raise UsageError(
+            f"--spent is {spent}: must be {before}, as when {run} was begun for {node}, or not be given"
+        )
+    if word is not None and word != begun:
+        option, then = (_OPTION[word], f"with {_OPTION[begun]}" if begun else "without it")
+        raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {then}")
+
+
+_OPTION = {"end": "--from end", "reused": "--data-reused"}

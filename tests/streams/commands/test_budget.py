@@ -80,7 +80,7 @@ def test_all_runs_are_added_up_rounded_up(file):
     out = " ".join(called(file.path, "d", "--state", folder).split())
     assert "run old: 7 rounds charged; epsilon 0.333334 of a record, 2.33334 of the stream" in out
     assert "Run old learnt from some of the same records: over all runs each record is protected with" in out
-    assert "Together they cost epsilon 5.33334 at delta = 1e-06 of the whole stream." in out  # 3 by the journal
+    assert "Together they cost epsilon 5.33334 at delta = 1e-06 of the whole stream." in out  # 3 of this run
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert found["all_runs"] == {
         "epsilon": pytest.approx(2 / 3),
