@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nodes.privacy.spends import TIME, Span, Spend, merged
+from nodes.privacy.spends import Spend, merged
 from streams.journal.file import JournalError, locked
 from streams.journal.journal import JournalReader, adopted
 from streams.journal.secret import wipe
@@ -96,22 +96,6 @@ def keep_told(state: Path, node: str) -> None:
     path = spends_file(state, node)
     with JournalReader(state / f"{node}.journal") as journal:
         write_spends(path, _told(_by_life(read_spends(path)), journal).values())
-
-
-def forget_places(state: Path, node: str) -> None:
-    """Let each life so far have learnt from any record: the log that its offsets are of is gone.
-
-    What the journal at hand tells is written down with it, to be called before it is renewed. Raises
-    JournalError.
-    """
-    path = spends_file(state, node)
-    with JournalReader(state / f"{node}.journal") as journal:
-        known = _told(_by_life(read_spends(path)), journal).values()
-    write_spends(path, (spend._replace(spans=_by_time(spend.spans)) for spend in known))
-
-
-def _by_time(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    return tuple(span for span in spans if span.where == TIME)
 
 
 def all_spends(state: Path, node: str) -> tuple[Spend, ...]:

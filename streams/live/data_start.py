@@ -33,6 +33,6 @@ def check_data(
     access = node_on_data(node, topics.group)
     outside = preflight(broker, access, {topics.records: position}, several=several)
     if any(found.position > found.end for found in outside):
-        forget_places(state, node)
+        forget_places(state, node, ())
         journal.renew(new_id())
         log.warning("%s was made anew: joining as a new instance", topics.records)
