@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nodes.contained import Contained, Containing
 from nodes.losses import Loss
 from nodes.sparse import Rows, dense
 from nodes.values import FloatArray, Observations
@@ -18,13 +19,14 @@ class OwnLoss:
     So the clip's proof holds whatever the loss does with its arguments: no gradient is made of two records,
     and nothing private gets into the public decision. What raises, or is of another shape, is NaN, so that
     the mechanism counts it as broken. `tell` gets the exception's type, or `ANOTHER_SHAPE`, never a message:
-    that may hold data. A loss that keeps records between its calls is beyond any such help.
+    that may hold data. A loss that keeps records between its calls is beyond any such help. Each call is
+    `contained`, whatever it raises: a shell's own lets out what a signal's handler has raised meanwhile.
     """
 
-    __slots__ = ("_loss", "_tell")
+    __slots__ = ("_contained", "_loss", "_tell")
 
-    def __init__(self, loss: Loss, tell: Callable[[str], None]) -> None:
-        self._loss, self._tell = loss, tell
+    def __init__(self, loss: Loss, tell: Callable[[str], None], contained: Containing = Contained) -> None:
+        self._loss, self._tell, self._contained = loss, tell, contained
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return the loss at the decision, shape (..., n); NaN where it has none."""
@@ -65,12 +67,10 @@ class OwnLoss:
     def _answer(
         self, of: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]
     ) -> FloatArray | None:
-        try:
+        with self._contained(self._tell):
             answer = of(*arguments)
-        except Exception as error:  # noqa: BLE001 # the step is total: a loss that raises gives no gradient
-            self._tell(type(error).__name__)
-            return None
-        if isinstance(answer, np.ndarray) and answer.shape == shape and np.can_cast(answer.dtype, np.float64):
-            return answer.astype(np.float64)
-        self._tell(ANOTHER_SHAPE)
+            array = answer if isinstance(answer, np.ndarray) else None
+            if array is not None and array.shape == shape and np.can_cast(array.dtype, np.float64):
+                return np.array(array, dtype=np.float64)
+            self._tell(ANOTHER_SHAPE)
         return None

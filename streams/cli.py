@@ -11,7 +11,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # loading takes a second: an interrupt in it would be a traceback, or be lost in somebody's import
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from streams.commands import command_line  # noqa: PLC0415 # not before this
+    from streams.interrupts import interrupted  # noqa: PLC0415 # as above
 
     if usual is signal.default_int_handler:
-        signal.signal(signal.SIGINT, usual)
-    command_line.main(arguments)
+        signal.signal(signal.SIGINT, interrupted)
+    try:
+        command_line.main(arguments)
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupted:  # what was ignored for good stays so
+            signal.signal(signal.SIGINT, usual)

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from nodes.own_loss import OwnLoss
+from streams.interrupts import UserCode
 
 LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
 """The groups of entry points."""
@@ -31,7 +32,7 @@ def found(group: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         missing = f"no module {error.name}"
         raise ValueError(f"{missing}: must be installed, or in a folder of PYTHONPATH") from None
-    except Exception as error:  # noqa: BLE001 # a module runs whatever it likes
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a module runs whatever it likes
         raise ValueError(f"importing {module} raised {type(error).__name__}: {error}") from None
     for part in path.split("."):
         if not hasattr(at, part):
@@ -51,7 +52,7 @@ def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, .
             raise ValueError(f"is of type {type(thing).__name__}: must be a class, or be called to make one")
         try:
             thing = thing(*arguments)
-        except Exception as error:  # noqa: BLE001 # a constructor runs whatever it likes
+        except (Exception, SystemExit) as error:  # noqa: BLE001 # a constructor runs whatever it likes
             raise ValueError(f"making it raised {type(error).__name__}: {error}") from None
     missing = [part for part in needed if not callable(getattr(thing, part, None))]
     if missing:
@@ -66,7 +67,7 @@ def raw_loss(name: str) -> Any:
 
 def own_loss(name: str, node: str | None = None) -> OwnLoss:
     """Return the user's own loss, made safe; what goes wrong in it is logged once. Raises ValueError."""
-    return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"))
+    return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"), UserCode)
 
 
 def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:

@@ -117,6 +117,10 @@ def _look_at(file: MeshFile, name: str) -> None:
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first:
         raise file.refuse(("nodes", name, "source"), "holds no record")
+    longest = source.decoder.longest
+    if all(len(record.value) > longest for record in first):
+        allowed = f"each of the first {counted(len(first), 'record')} is longer than {longest} bytes"
+        raise file.refuse(("nodes", name, "source", "max_record_bytes"), allowed)
     if all(source.decoder.decode(record.value) is None for record in first):
         allowed = f"fits none of the first {counted(len(first), 'record')}"
         raise file.refuse(("nodes", name, "source", *_decoding(file.own(name))), allowed)

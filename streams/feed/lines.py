@@ -62,6 +62,8 @@ class Lines(Iterator[Line]):
     def _wrong_with(self, value: bytes, timestamp: float | None) -> str | None:
         if len(value) > self._largest:
             return f"longer than {self._largest} bytes, the most that the topic takes"
+        if len(value) > self._decoder.longest:
+            return f"longer than {self._decoder.longest} bytes, the source's max_record_bytes"
         if self._decoder.decode(value) is None:
             return "does not fit the schema" if value else "empty, or longer than a record may be"
         if self._timed and timestamp is None:

@@ -3,6 +3,7 @@
 import time
 from types import TracebackType
 
+from streams.interrupts import interrupt
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
 
@@ -36,4 +37,4 @@ class Waiting:
     def _leave(self) -> None:
         if self._inside:
             self._inside = False
-            raise Stopped
+            interrupt(Stopped)

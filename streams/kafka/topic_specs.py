@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from streams.codec import heartbeat, plan, release
 from streams.mesh_file import build
+from streams.mesh_file.settings.files import LONGEST_LINE
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.sources.lines import LONGEST as LONGEST_LINE
 from streams.topics import DataTopics, MeshTopics
 from topology.graph import Graph
 

@@ -21,7 +21,7 @@ FLUSH = 1.0
 """Seconds that a process which was asked to end waits for what it has sent to be acknowledged."""
 
 
-class Stopped(Exception):
+class Stopped(BaseException):  # as KeyboardInterrupt: who catches errors must not keep it
     """The process was asked to stop before it had begun."""
 
 

@@ -43,6 +43,11 @@ class MeshFile:
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
 
+    @property
+    def dimension(self) -> int:
+        """How many numbers are learnt."""
+        return self.mesh.dimension
+
     def digest(self) -> bytes:
         """Return 16 bytes that are equal iff the settings are on which all nodes must agree."""
         return self.mesh.digest()

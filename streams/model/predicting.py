@@ -38,6 +38,11 @@ class ModelFile:
     path: Path
     model: Model
 
+    @property
+    def dimension(self) -> int:
+        """How many numbers were learnt."""
+        return self.model.dimension
+
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error that the value at `path` of the model is not as `allowed` says."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])

@@ -54,7 +54,7 @@ def _check(arrays: Arrays, dimension: int) -> None:
     rows, columns = (int(size) for size in shape)
     if columns != dimension:
         raise NotCsr(f"has {columns:,} columns: must have {dimension:,}, the dimension of the mesh")
-    rising = indptr.size == rows + 1 and indptr[0] == 0 and not np.count_nonzero(indptr[1:] < indptr[:-1])
+    rising = 0 < indptr.size == rows + 1 and indptr[0] == 0 and not np.count_nonzero(indptr[1:] < indptr[:-1])
     if not rising or not indptr[-1] == indices.size == arrays["data"].size:
         raise NotCsr("has an indptr that does not fit its indices and data")
     for name in ("y", "split"):

@@ -10,6 +10,7 @@ import numpy as np
 from nodes.values import FloatArray
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.sources.columns import bounded, cell, labelled, number
+from streams.sources.record import TotalDecoder
 
 Fields = Callable[[bytes], Mapping[str, object] | None]
 """Takes a record's bytes apart into its columns; None where they cannot be."""
@@ -45,25 +46,37 @@ def json_fields(value: bytes) -> Mapping[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-class SchemaDecoder:
+class SchemaDecoder(TotalDecoder[FloatArray]):
     """The decoder of one schema. Total: whatever the bytes are, it returns an observation or None."""
 
-    def __init__(self, schema: SchemaSettings, fields: Fields) -> None:
-        self.dimension = schema.width
+    def __init__(
+        self, schema: SchemaSettings, fields: Fields, longest: int | None = None, learnt: int = 0
+    ) -> None:
+        super().__init__(schema.width, longest, learnt)
         self._fields = fields
         self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._tail = [1.0] if schema.intercept else []
-        self._norm, self._timestamp = schema.norm, schema.timestamp
+        self._norm, self._time = schema.norm, schema.timestamp
         self.truth_columns = schema.truth or ()
-
-    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
-        """Return (features (d,), label), both finite; None for a record without them."""
-        features, label = self.parts(value)
-        return None if features is None or label is None else (features, label)
 
     def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
         """Return (features (d,), label), None for either that the record has not."""
+        return self._total(self._parts, value) or (None, None)
+
+    def truth(self, value: bytes) -> FloatArray | None:
+        """Return what the decision should be, (d,) and finite; None where the record does not say."""
+        return self._total(self._truth, value)
+
+    def timestamp(self, value: bytes) -> float | None:
+        """Return the record's time in seconds since 1970; None where it has none that can be read."""
+        return self._total(self._timestamp, value)
+
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        features, label = self._parts(value)
+        return None if features is None or label is None else (features, label)
+
+    def _parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
         fields = self._fields(value)
         if fields is None:
             return None, None
@@ -77,16 +90,14 @@ class SchemaDecoder:
             row += features
         return bounded(np.array(row + self._tail), self._norm), label
 
-    def truth(self, value: bytes) -> FloatArray | None:
-        """Return what the decision should be, (d,) and finite; None where the record does not say."""
+    def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None
         found = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
         return None if None in found else np.array(found, dtype=np.float64)
 
-    def timestamp(self, value: bytes) -> float | None:
-        """Return the record's time in seconds since 1970; None where it has none that can be read."""
-        fields = self._fields(value) if self._timestamp is not None else None
-        found = None if fields is None else fields.get(self._timestamp or "")
+    def _timestamp(self, value: bytes) -> float | None:
+        fields = self._fields(value) if self._time is not None else None
+        found = None if fields is None else fields.get(self._time or "")
         seconds = number(found)
         return seconds if seconds is not None or not isinstance(found, str) else _moment(found)
 

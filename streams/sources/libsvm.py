@@ -9,12 +9,12 @@ from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Observations
 from streams.mesh_file.settings.sparse import SparseLabelSettings, SparseSettings
 from streams.sources.columns import bounded
-from streams.sources.record import SparseRow
+from streams.sources.record import SparseRow, TotalDecoder
 
 _ABSENT = SparseRow(np.zeros(0, np.int64), np.zeros(0)), 0.0
 
 
-class LibsvmDecoder:
+class LibsvmDecoder(TotalDecoder[SparseRow]):
     """The decoder of one source's lines. Total: whatever the bytes are, it returns an observation or None.
 
     None for a value that is not finite, an index beyond the dimension, repeated, or not above the one before
@@ -22,11 +22,10 @@ class LibsvmDecoder:
     """
 
     def __init__(self, settings: SparseSettings, dimension: int) -> None:
-        self.dimension = dimension
+        super().__init__(dimension, settings.max_record_bytes)
         self._label, self._norm, self._base = settings.label, settings.norm, settings.index_base
 
-    def decode(self, value: bytes) -> tuple[SparseRow, float] | None:
-        """Return (features, label), both finite; None for a line without them."""
+    def _decoded(self, value: bytes) -> tuple[SparseRow, float] | None:
         if b"_" in value:  # Python would read 1_0 as ten
             return None
         try:
@@ -37,10 +36,10 @@ class LibsvmDecoder:
             label = _label(self._label, float(first))
         except (ValueError, OverflowError):
             return None
-        inside = not indices.size or (indices[0] >= 0 and indices[-1] < self.dimension)
-        if label is None or not inside or np.count_nonzero(np.diff(indices) <= 0):
+        # each by itself, before any difference: in 64 bits the difference of two that are outside wraps
+        if label is None or np.count_nonzero((indices < 0) | (indices >= self.dimension)):
             return None
-        if not np.isfinite(values).all():
+        if np.count_nonzero(np.diff(indices) <= 0) or not np.isfinite(values).all():
             return None
         return SparseRow(indices, bounded(values, self._norm)), label
 
@@ -61,10 +60,9 @@ def rows_of(rows: Sequence[FloatArray | SparseRow], dimension: int) -> Rows:
     return SparseRows.of(sparse, dimension) if sparse else np.array(rows, dtype=np.float64)
 
 
-def sparse_observations(values: tuple[bytes, ...], decoder: LibsvmDecoder) -> Observations:
-    """Return the observations in the lines, in order; what is none keeps its place, absent and empty."""
-    decoded = [decoder.decode(value) for value in values]
+def sparse_observations(decoded: Sequence[tuple[SparseRow, float] | None], dimension: int) -> Observations:
+    """Return the decoded lines as observations, in order; what is none keeps its place, absent and empty."""
     found = [_ABSENT if pair is None else pair for pair in decoded]
     labels: FloatArray = np.array([label for _, label in found], dtype=np.float64)
     present = np.array([pair is not None for pair in decoded], dtype=np.bool_)
-    return Observations(SparseRows.of([row for row, _ in found], decoder.dimension), labels, present)
+    return Observations(SparseRows.of([row for row, _ in found], dimension), labels, present)

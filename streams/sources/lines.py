@@ -8,11 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from streams.mesh_file.settings.files import TakeSettings
+from streams.mesh_file.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
-
-LONGEST = 1 << 20
-"""A longer line is no record: it keeps its place, empty."""
 
 
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
@@ -50,10 +47,10 @@ def ordered(
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    while line := file.readline(LONGEST):
-        if line.endswith(b"\n") or len(line) < LONGEST:
+    while line := file.readline(LONGEST_LINE):
+        if line.endswith(b"\n") or len(line) < LONGEST_LINE:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
             continue
-        while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
+        while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
             pass
         yield b""

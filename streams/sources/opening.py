@@ -52,7 +52,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     if isinstance(settings, LocalisationSettings):
         return _localisation(settings, file.mesh, node, seed)
     if isinstance(settings, OwnSourceSettings):
-        own = OwnDecoder(settings.name, node)
+        own = _own(settings, file.mesh, node)
         records = own.records(partial(file.refuse, (*path, "name")))
         records = ordered(records, seed, shuffle=settings.shuffle, take=settings.take)
         return Source(map(RawRecord, records), own)
@@ -95,7 +95,7 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     number = list(mesh.nodes).index(node)
     position = settings.position or sensor(number, len(mesh.nodes))
     found = measurements(seed, number, position, truth=settings.truth)
-    decoder = _measured(settings)
+    decoder = _measured(settings, mesh)
     slots = mesh.slots
     if isinstance(slots, TimeSlots):
         middles = (slots.start + (k + 0.5) * slots.period for k in range(1 << 62))
@@ -103,8 +103,13 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     return Source(map(RawRecord, found), decoder)
 
 
-def _measured(settings: LocalisationSettings) -> SchemaDecoder:
-    return SchemaDecoder(_TRACKED if settings.truth else _MEASURED, json_fields)
+def _measured(settings: LocalisationSettings, mesh: MeshSettings) -> SchemaDecoder:
+    schema = _TRACKED if settings.truth else _MEASURED
+    return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.dimension)
+
+
+def _own(settings: OwnSourceSettings, mesh: MeshSettings, node: str) -> OwnDecoder:
+    return OwnDecoder(settings.name, node, settings.max_record_bytes, mesh.dimension)
 
 
 def decoder(file: MeshFile, node: str) -> Decoder:
@@ -114,9 +119,9 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     """
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):
-        return _measured(settings)
+        return _measured(settings, file.mesh)
     if isinstance(settings, OwnSourceSettings):
-        return OwnDecoder(settings.name, node)
+        return _own(settings, file.mesh, node)
     if isinstance(settings, FileSettings):
         return file_decoder(file, settings, ("nodes", node, "source"))
     return LibsvmDecoder(settings, file.mesh.dimension)

@@ -6,7 +6,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from nodes.values import FloatArray
+from streams.interrupts import UserCode
 from streams.own import SOURCES, made, say_once
+from streams.sources.record import TotalDecoder
+
+_END = object()
 
 
 class OwnSource(Protocol):
@@ -32,38 +36,41 @@ def own_source(name: str, node: str) -> OwnSource:
     return source
 
 
-class OwnDecoder:
+class OwnDecoder(TotalDecoder[FloatArray]):
     """Decodes with a user's own source. Total: whatever that does, it returns an observation or None.
 
     What goes wrong is logged once, by the exception's type alone.
     """
 
-    def __init__(self, name: str, node: str) -> None:
+    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
         self._source = own_source(name, node)
-        self.dimension = self._source.dimension
+        super().__init__(self._source.dimension, longest, learnt)
         self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
 
     def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
         """Yield the records. What the source raises may hold data: its type alone is in the refusal."""
-        try:
-            for record in self._source.records():
-                if not isinstance(record, bytes):
-                    raise TypeError  # noqa: TRY301 # told as what the source itself raises
+        raised: list[str] = []
+        with UserCode(raised.append):
+            found = iter(self._source.records())
+        while not raised:
+            record: object = None
+            with UserCode(raised.append):
+                record = next(found, _END)
+            if record is _END:
+                return
+            if isinstance(record, bytes):
                 yield record
-        except Exception as error:  # noqa: BLE001 # a user's code raises whatever it likes
-            raise refusal(f"reading its records raised {type(error).__name__}") from None
+            elif not raised:
+                raised = ["TypeError"]
+        raise refusal(f"reading its records raised {raised[0]}")
 
-    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
-        """Return (features (d,), label), both finite; None for a record without them."""
-        try:
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        with UserCode(self._tell):
             decoded = self._source.decode(value)
             if decoded is None:
                 return None
             features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
-        except Exception as error:  # noqa: BLE001 # whatever it was, the record is none
-            self._tell(type(error).__name__)
-            return None
-        if features.shape != (self.dimension,):
+            if features.shape == (self.dimension,):
+                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
             self._tell("features of another shape")
-            return None
-        return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
+        return None  # whatever it was, the record is none

@@ -7,12 +7,16 @@ from typing import Protocol
 
 from streams.mesh_file.settings.errors import ABSENT, MeshFileError
 from streams.mesh_file.settings.node import FileSettings
-from streams.sources.decoder import SchemaDecoder, csv_fields, csv_row, json_fields
+from streams.sources.decoder import Fields, SchemaDecoder, csv_fields, csv_row, json_fields
 from streams.sources.lines import lines
 
 
 class Refuser(Protocol):
     """What names settings: a mesh file, or a model."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers are learnt."""
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error that the value at `path` is not as `allowed` says."""
@@ -48,7 +52,7 @@ def file_decoder(
 ) -> SchemaDecoder:
     """Return what decodes the records, by the columns of the settings or of the file's header."""
     if settings.kind == "json-lines":
-        return SchemaDecoder(settings.record, json_fields)
+        return _decoder(file, settings, json_fields)
     if settings.columns is not None:
         return _of_columns(file, settings, path, settings.columns, "columns", needed)
     if settings.path in {None, "-"}:
@@ -84,7 +88,11 @@ def _of_columns(
             what = "twice" if name in columns else "not"
             allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
             raise file.refuse((*path, "schema"), allowed, name)
-    return SchemaDecoder(settings.record, csv_fields(columns))
+    return _decoder(file, settings, csv_fields(columns))
+
+
+def _decoder(file: Refuser, settings: FileSettings, fields: Fields) -> SchemaDecoder:
+    return SchemaDecoder(settings.record, fields, settings.max_record_bytes, file.dimension)
 
 
 def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:

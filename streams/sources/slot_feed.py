@@ -1,9 +1,10 @@
 """A node's records in one process: from its source into slots, and from slots into observations."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import inf
+from typing import cast
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from nodes.time_slots import TimeSlots
 from nodes.values import FloatArray, Observations
 from streams.sources.decoder import SchemaDecoder
 from streams.sources.libsvm import LibsvmDecoder, sparse_observations
-from streams.sources.record import Decoder, RawRecord
+from streams.sources.record import Decoded, Decoder, RawRecord, SparseRow
 
 
 class DataLog:
@@ -118,15 +119,36 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
-    """Return the observations in the records' bytes, in order; what is none keeps its place, absent."""
-    if isinstance(decoder, LibsvmDecoder):
-        return sparse_observations(values, decoder)
-    features = np.zeros((len(values), decoder.dimension))
-    labels = np.zeros(len(values))
-    present = np.zeros(len(values), dtype=np.bool_)
-    for k, value in enumerate(values):
+    """Return the observations in the records' bytes, in order; what is none keeps its place, absent.
+
+    Total, whatever a decoder lets through: where the slot cannot be made as a whole, each record is tried
+    alone, and the one that raises is absent.
+    """
+    try:
+        return _together([decoder.decode(value) for value in values], decoder)
+    except Exception:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+        return _together([_alone(value, decoder) for value in values], decoder)
+
+
+def _alone(value: bytes, decoder: Decoder) -> Decoded | None:
+    try:
         decoded = decoder.decode(value)
-        if decoded is not None:
-            features[k], labels[k] = decoded
+        _together([decoded], decoder)
+    except Exception:  # noqa: BLE001 # as above
+        return None
+    return decoded
+
+
+def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
+    if isinstance(decoder, LibsvmDecoder):
+        return sparse_observations(
+            cast("Sequence[tuple[SparseRow, float] | None]", decoded), decoder.dimension
+        )
+    features = np.zeros((len(decoded), decoder.dimension))
+    labels = np.zeros(len(decoded))
+    present = np.zeros(len(decoded), dtype=np.bool_)
+    for k, found in enumerate(decoded):
+        if found is not None:
+            features[k], labels[k] = found
             present[k] = True
     return Observations(features, labels, present)

@@ -4,6 +4,8 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
+from streams.interrupts import interrupt
+
 
 class OrderlyEnd:
     """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, there and at the end of the context:
@@ -29,5 +31,5 @@ class OrderlyEnd:
     def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
         if self.asked:
             self._stopped = True
-            raise KeyboardInterrupt
+            interrupt(KeyboardInterrupt)
         self.asked = True

@@ -138,3 +138,53 @@ def test_predictions_are_its_own_or_scores():
         assert told == (["ValueError"] if isinstance(loss, Shouting) else [])
     with pytest.raises(ValueError, match="2 features at dimension 6: the own loss must have a `predict`"):
         predicted(wrapped(Softmax(3))[0], np.ones(6), features)
+
+
+class Leaving:
+    """Whatever ends a process, with the record in it."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def gradients(self, decision, observations):
+        if (observations.labels > 0).any():
+            raise self.kind(f"secret {observations.labels}")
+        return Squared().gradients(decision, observations)
+
+    value = gradients
+
+    def predict(self, decision, features):
+        raise self.kind(f"secret {features}")
+
+
+class Strange(np.ndarray):
+    """An answer that raises when it is looked at."""
+
+    @property
+    def shape(self):
+        raise SystemExit("secret")
+
+
+class Estranged(Squared):
+    def gradients(self, decision, observations):
+        return super().gradients(decision, observations).view(Strange)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
+def test_what_would_end_the_process_breaks_its_own_record_alone(kind):
+    own, told = wrapped(Leaving(kind))
+    o, x = records(8), np.array([0.3, 0.2])
+    rows = own.gradients(x, o)
+    bad = o.present & (o.labels > 0)
+    assert 0 < bad.sum() < o.present.sum()
+    assert np.isnan(rows[bad]).all()
+    np.testing.assert_array_equal(rows[~bad], Squared().gradients(x, o)[~bad])
+    assert set(told) == {kind.__name__}
+    assert np.isnan(own.value(x, o)[bad]).all()
+    assert own.predict(x, o.features) is None
+
+
+def test_an_answer_that_raises_when_it_is_looked_at_is_broken():
+    own, told = wrapped(Estranged())
+    assert np.isnan(own.gradients(np.ones(2), records(3))).all()
+    assert set(told) == {"SystemExit"}

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from streams.mesh_file.settings.base import Count, Settings, refusal
 
+LONGEST_LINE = 1 << 20
+"""Bytes: a longer line of a file is no record, and keeps its place, empty."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -33,6 +35,11 @@ def _resolved(value: object, info: ValidationInfo) -> object:
     return found if found == "-" else os.path.normpath(folder / found)
 
 
+RecordBytes = Annotated[int, Field(ge=1, le=LONGEST_LINE)] | None
+"""`max_record_bytes`: a longer record is malformed, whatever is in it, and is not parsed.
+
+Unless given: max(16 KiB, 64 d), d the larger of the mesh's dimension and a record's features, at most 1 MiB.
+"""
 FilePath = Annotated[str | None, BeforeValidator(_resolved)]
 FromEnvironment = BeforeValidator(_from_environment)
 

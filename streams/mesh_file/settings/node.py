@@ -6,7 +6,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_valida
 
 from streams.addresses import Address, address
 from streams.mesh_file.settings.base import Settings, refusal, tagged
-from streams.mesh_file.settings.files import FilePath, FromEnvironment, TakeSettings, check_shuffle
+from streams.mesh_file.settings.files import (
+    FilePath,
+    FromEnvironment,
+    RecordBytes,
+    TakeSettings,
+    check_shuffle,
+)
 from streams.mesh_file.settings.schema import SchemaSettings
 from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings
 
@@ -26,6 +32,7 @@ class FileSettings(Settings):
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
     take: TakeSettings | None = None
     shuffle: bool = False
+    max_record_bytes: RecordBytes = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -48,6 +55,7 @@ class LocalisationSettings(Settings):
     kind: Literal["localisation"]
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
     truth: bool = False
+    max_record_bytes: RecordBytes = None
 
 
 class OwnSourceSettings(Settings):
@@ -57,6 +65,7 @@ class OwnSourceSettings(Settings):
     name: Annotated[str, Field(min_length=1)]
     take: TakeSettings | None = None
     shuffle: bool = False
+    max_record_bytes: RecordBytes = None
 
 
 HeldOutSettings = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh_file.settings.base import Positive, Settings, Vector, refusal
-from streams.mesh_file.settings.files import FilePath, TakeSettings, check_shuffle
+from streams.mesh_file.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh_file.settings.schema import check_signs
 
 
@@ -42,6 +42,7 @@ class _SparseSettings(Settings):
     norm: Positive | None = None
     take: TakeSettings | None = None
     shuffle: bool = False
+    max_record_bytes: RecordBytes = None
 
 
 class LibsvmSettings(_SparseSettings):

@@ -12,6 +12,7 @@ from streams.sources.record import RawRecord
 
 class Digits:
     dimension = 1
+    longest = 1000
 
     def decode(self, value):
         return (np.array([float(value)]), 0.0) if value.isdigit() else None

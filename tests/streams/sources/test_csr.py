@@ -6,6 +6,7 @@ import scipy.sparse
 
 from streams.mesh_file.file import MeshFileError
 from streams.sources.opening import held_out, open_source
+from streams.sources.slot_feed import observed
 from tests.support.sparse_meshes import CSR, saved, sparse_mesh
 
 
@@ -63,6 +64,14 @@ def test_a_row_with_an_index_twice_or_a_nan_is_no_record(tmp_path):
     assert [source.decoder.decode(record.value) is None for record in source.records] == [True, False, True]
 
 
+def test_an_index_that_wraps_in_64_bits_is_no_record(tmp_path):
+    for wrapping in (2**63, 2**63 - 1, 2**64 - 1):
+        saved(tmp_path, indices=np.array([4, wrapping, 1, 2], np.uint64))
+        source = open_source(sparse_mesh(tmp_path, CSR), "a", 0)
+        seen = observed(tuple(record.value for record in source.records), source.decoder)
+        assert seen.present.tolist() == [False, True, True]
+
+
 MISSING = "must have data, indices, indptr, shape, y"
 WRONG = {
     "columns": ({"shape": np.array([3, 6])}, "has 6 columns: must have 5, the dimension of the mesh"),
@@ -71,6 +80,7 @@ WRONG = {
     "indptr": ({"indptr": np.array([0, 3, 2, 4])}, "has an indptr that does not fit its indices and data"),
     "indptr's end": ({"indptr": np.array([0, 2, 2, 3])}, "has an indptr that does not fit"),
     "indptr's size": ({"indptr": np.array([0, 4])}, "has an indptr that does not fit"),
+    "no rows": ({"indptr": np.zeros(0, int), "shape": np.array([-1, 5])}, "has an indptr that does not fit"),
     "data": ({"data": np.ones(3)}, "has an indptr that does not fit"),
     "format": ({"format": np.array(b"csc")}, "is not in compressed sparse rows: must have the format csr"),
     "kinds": ({"indices": np.ones(4)}, "must hold one-dimensional arrays of numbers, whole ones in"),

@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from streams.mesh_file.settings.files import TakeSettings
-from streams.sources.lines import LONGEST, lines, ordered
+from streams.mesh_file.settings.files import LONGEST_LINE, TakeSettings
+from streams.sources.lines import lines, ordered
 
 ROWS = [f"row {k}".encode() for k in range(101)]
 
@@ -39,11 +39,11 @@ def test_a_file_is_read_lazily():
 
 
 def test_a_huge_line_keeps_its_place_empty():
-    for length in (LONGEST - 1, LONGEST, LONGEST + 1, 3 * LONGEST):
+    for length in (LONGEST_LINE - 1, LONGEST_LINE, LONGEST_LINE + 1, 3 * LONGEST_LINE):
         found = list(lines("-", io.BytesIO(b"a\n" + b"x" * length + b"\nb\n")))
         assert (found[0], found[2:]) == (b"a", [b"b"])
-        assert len(found[1]) == (length if length < LONGEST else 0)
-    assert list(lines("-", io.BytesIO(b"x" * LONGEST))) == [b""]
+        assert len(found[1]) == (length if length < LONGEST_LINE else 0)
+    assert list(lines("-", io.BytesIO(b"x" * LONGEST_LINE))) == [b""]
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

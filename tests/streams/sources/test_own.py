@@ -1,6 +1,7 @@
 """A user's own source: its records learn as a file's do, and no mistake of it says what a record holds."""
 
 import logging
+import signal
 from itertools import count, islice
 
 import numpy as np
@@ -193,3 +194,69 @@ def test_it_is_checked_and_fed(module, tmp_path, capsys):
     assert len(list(opened(file, "a", Wanted()).source.records)) == 30
     with pytest.raises(MeshFileError, match="--timestamps needs records that have a time"):
         opened(file, "a", Wanted(timestamps=True))
+
+
+LEAVING = """
+import sys
+
+
+class Leaving:
+    dimension = 2
+
+    def __init__(self, node):
+        pass
+
+    def records(self):
+        yield b"1,2,3"
+        sys.exit("canary")
+
+    def decode(self, value):
+        raise {kind}(f"canary {{value}}")
+
+
+class Never(Leaving):
+    def records(self):
+        raise {kind}("canary")
+
+
+class Numbers(Leaving):
+    def records(self):
+        return 7
+"""
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"])
+def test_what_would_end_the_process_is_no_record(tmp_path, monkeypatch, caplog, capsys, kind):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"own_source_{next(NUMBERS)}"
+    (tmp_path / f"{name}.py").write_text(LEAVING.format(kind=kind))
+    call = Commands(capsys)
+    for source, raised in (("Leaving", "SystemExit"), ("Never", kind), ("Numbers", "TypeError")):
+        path = written(tmp_path, tree(f"{name}:{source}"))
+        outcome = call("run", path)
+        assert outcome.err.endswith(f"{path}: nodes.a.source.name: reading its records raised {raised}\n")
+        assert outcome.code == 2
+        assert "canary" not in outcome.out + outcome.err + caplog.text
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)  # as where somebody notes a Ctrl-C
+    assert decoder(loaded(tmp_path, tree(f"{name}:Leaving")), "a").decode(b"1,2,3") is None
+    assert f"node a: own source {name}:Leaving: {kind}; such a record cannot be decoded" in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_its_records_may_be_closed_early(module, tmp_path):
+    records = open_source(loaded(tmp_path, tree(f"{module}:Meter")), "a", 0).decoder.records(ValueError)
+    assert next(records) == b"0,0,97"
+    records.close()
+    with pytest.raises(StopIteration):
+        next(records)
+
+
+def test_a_module_or_a_constructor_that_leaves_is_told_at_load(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"own_source_{next(NUMBERS)}"
+    (tmp_path / f"{name}.py").write_text("import sys\n\n\ndef made(node):\n    sys.exit(3)\n")
+    (tmp_path / f"{name}_too.py").write_text("import sys\n\nsys.exit(3)\n")
+    for made, words in ((name, "making it raised SystemExit: 3"), (f"{name}_too", "raised SystemExit: 3")):
+        with pytest.raises(MeshFileError) as caught:
+            load(written(tmp_path, tree(f"{made}:made")), {})
+        assert words in caught.value.lines[0]
