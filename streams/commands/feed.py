@@ -61,8 +61,13 @@ def feed(
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
     line and the reason, and an empty one keeps its place.
 
-    The topic that provision makes keeps 1 GiB: do not feed further ahead of the node than that. With slots by
-    time Kafka's timestamps are always the records' own, and --timestamps sends each at its time.
+    The topic that provision makes keeps 1 GiB: do not feed further ahead of the node than that.
+
+    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each at its time. A
+    file is put in order of time first, so that no record holds up one that is due before it; its lines and
+    --records count in that order, and it ends with the last slot of the mesh's rounds. It is sent no further
+    ahead of the clock than half of the horizon: nodes drop what is beyond all of it. Standard input goes as
+    it comes and waits for no time: a record dated further ahead than the topic takes is in no slot.
 
     \b
     Examples:

@@ -1,5 +1,6 @@
 """One feed, from the source to the topic."""
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from streams.feed.errors import FeedFailed
 from streams.feed.letters import lacking
 from streams.feed.lines import Line, Lines
 from streams.feed.opening import Wanted, opened
-from streams.feed.pace import Pace
+from streams.feed.pace import Pace, most_ahead
 from streams.feed.progress import shown
 from streams.feed.topic import ANEW, FeedTopic, feed_topic
 from streams.feed.waiting import Waiting
@@ -47,7 +48,12 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     with waiting:
         lost = _skip(lines, topic)
     left = None if source.most is None else max(0, source.most - topic.line)
-    pace = Pace(topic.ahead, rate=wanted.rate, by_timestamps=wanted.timestamps, replay=not by_time)
+    pace = Pace(
+        math.inf if source.live else most_ahead(file.mesh, topic.ahead),
+        rate=wanted.rate,
+        by_timestamps=wanted.timestamps,
+        replay=not by_time,
+    )
     began = time.monotonic()
     writer = Writer(broker, node, topic, stop)
     stopped = False
@@ -56,7 +62,7 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
         with shown(source.most) as tell:
             for line in _before_end(lines, left, waiting):
                 writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
-                writer.put(line)
+                writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
                 tell(topic.line + writer.acknowledged, writer.bad)
             writer.finish()
     except Stopped:
@@ -65,6 +71,13 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
         writer.close()
     seconds = time.monotonic() - began
     return Fed(topic.name, topic.line, writer.acknowledged, writer.bad, seconds, stopped)
+
+
+def takeable(line: Line, latest: float) -> Line:
+    """Return the line, without a time where that is later than the topic takes: then it is in no slot."""
+    if line.timestamp is None or line.timestamp <= latest:
+        return line
+    return line._replace(timestamp=None)
 
 
 def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from nodes.time_slots import TimeSlots
+from streams.mesh_file import build
 from streams.mesh_file.file import MeshFile
+from streams.mesh_file.settings.mesh import MeshSettings
 from streams.mesh_file.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh_file.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.sources.decoder import SchemaDecoder
 from streams.sources.opening import Source, open_source
+from streams.sources.record import RawRecord
 
 TimeOf = Callable[[bytes], float | None]
 """Reads a record's time, in seconds since 1970; None where it has none that can be read."""
@@ -32,17 +37,23 @@ class Opened:
     """A source and how to feed it.
 
     `timed`: Kafka's timestamps are the records' own, read by `time_of` where the source does not give them.
-    `most`: how many lines the topic shall hold in the end; None: all.
+    `most`: how many lines the topic shall hold in the end; None: all. `live`: the records are in no order of
+    time, so none may wait for its time: it would hold up others.
     """
 
     source: Source
     timed: bool
     most: int | None
     time_of: TimeOf | None
+    live: bool = False
 
 
 def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
-    """Open the source of a node. Raises MeshFileError where it cannot be fed as wanted."""
+    """Open the source of a node. Raises MeshFileError where it cannot be fed as wanted.
+
+    With slots by time a file is in order of time, and ends with the last slot of the mesh's rounds: what lies
+    behind would be waited for, and nobody takes it.
+    """
     settings = file.own(node).source
     if wanted.path is not None:
         settings = _in_place(file, node, wanted.path)
@@ -58,7 +69,18 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     # With slots by time the source itself gives the times: those of a generator stand in no record.
     decoder = source.decoder
     read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
-    return Opened(source, by_time or wanted.timestamps, most, read)
+    live = by_time and getattr(settings, "path", None) == "-"
+    if by_time and not live:
+        source = replace(source, records=takewhile(_inside(file.mesh), source.records))
+    return Opened(source, by_time or wanted.timestamps, most, read, live)
+
+
+def _inside(mesh: MeshSettings) -> Callable[[RawRecord], bool]:
+    """Return what says whether a record is of no slot after the last round."""
+    slots, rounds = build.slots(mesh), mesh.rounds
+    if rounds is None or not isinstance(slots, TimeSlots):
+        return lambda _: True
+    return lambda record: record.timestamp is None or slots.round_of(record.timestamp) <= rounds
 
 
 def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSettings:
@@ -78,6 +100,9 @@ def _check_times(file: MeshFile, node: str) -> None:
         raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
     if isinstance(settings, LibsvmSettings | CsrSettings):
         raise file.refuse((*at, "kind"), "has no times, and --timestamps needs them", settings.kind)
+    if isinstance(settings, FileSettings) and settings.path == "-" and file.mesh.slots.by == "time":
+        text = "standard input goes as it comes with slots by time: --timestamps needs a file"
+        raise file.refuse((*at, "path"), text, "-")
     if not isinstance(settings, FileSettings) and file.mesh.slots.by != "time":
         raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
 

@@ -1,6 +1,16 @@
 """When each record of a feed is due."""
 
+from streams.mesh_file.settings.mesh import MeshSettings
+
 _BURST = 0.1
+
+
+def most_ahead(mesh: MeshSettings, topic: float) -> float:
+    """Return how many seconds ahead of the clock a record may be, where the topic takes it up to `topic`.
+
+    With slots by time nodes drop what is more than the horizon ahead: half of it, as their clock is not ours.
+    """
+    return topic if mesh.slots.by == "count" else min(topic, mesh.horizon * mesh.slots.period / 2)
 
 
 class Pace:

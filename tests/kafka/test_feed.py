@@ -3,6 +3,7 @@
 import base64
 import time
 from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -164,8 +165,38 @@ def test_kafkas_timestamps_are_the_records_own_with_slots_by_time(broker, tmp_pa
     feeding.write(lines)
     feeding()
     times = [message.timestamp()[1] for message in feeding.held()]
-    assert times == [1_700_000_005_000, 1_700_000_000_001, 1_700_000_003_000, -1]
+    assert times == [-1, 1_700_000_000_001, 1_700_000_003_000, 1_700_000_005_000]  # in order of time
     assert feeding.letters()[0]["reason"] == "does not fit the schema"
+
+
+def test_a_file_is_fed_in_order_of_time_and_goes_on_there(broker, tmp_path):
+    """A record far ahead holds up no other, and nobody waits for it: no round takes it."""
+    feeding = Feeding(tmp_path, broker.address, slots=TIMES).provision()
+    lines = [row(k, at) for k, at in enumerate((5, 1e9, 3, 20, 3, 1, 24, 23.9))]
+    feeding.write(lines)
+    assert feeding(records=3).records == 3
+    assert feeding().records == 3
+    expected = [lines[k] for k in (5, 2, 4, 0, 3, 7)]
+    assert feeding.values() == expected
+    assert feeding.numbers() == [1, 2, 3, 4, 5, 6]
+    feeding.mesh["rounds"] = 13  # and slot 13 begins at second 24
+    assert feeding().records == 1
+    assert feeding.values() == [*expected, lines[6]]
+
+
+def test_standard_input_waits_for_no_time_with_slots_by_time(broker, tmp_path, monkeypatch):
+    slots = TIMES | {"start": 0}
+    feeding = Feeding(tmp_path, broker.address, slots=slots, rounds=None).provision()
+    ahead = time.time() - 1_700_000_000
+    lines = [row(1, ahead + 1e9), row(2, ahead + 1200), row(3, ahead)]
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\n".join(lines))))
+    fed = feeding("-")
+    assert (fed.records, fed.bad) == (3, 0)
+    assert fed.seconds < 20
+    assert feeding.values() == lines
+    times = [message.timestamp()[1] for message in feeding.held()]
+    assert times[0] == -1  # later than the topic takes: it is in no slot
+    assert times[1:] == [pytest.approx(1000 * (1_700_000_000 + at), abs=2) for at in (ahead + 1200, ahead)]
 
 
 def test_without_times_kafkas_timestamp_is_now(feeding):

@@ -1,3 +1,4 @@
+from io import BytesIO, TextIOWrapper
 from itertools import islice
 
 import pytest
@@ -87,6 +88,31 @@ def test_times_are_read_where_they_are_wanted_alone(tmp_path):
     found = opened(file_of(tmp_path, source), "a", Wanted(timestamps=True))
     assert found.timed
     assert found.time_of(row(1, 5)) == 1_700_000_005.0
+
+
+def timed(tmp_path, *times):
+    (tmp_path / "records.jsonl").write_bytes(b"".join(row(k, at) + b"\n" for k, at in enumerate(times)))
+    source = {"kind": "json-lines", "path": "records.jsonl", "schema": SCHEMA | {"timestamp": "at"}}
+    return source, [row(k, at) for k, at in enumerate(times)]
+
+
+def test_with_slots_by_time_a_file_is_in_order_of_time_up_to_the_last_round(tmp_path):
+    source, lines = timed(tmp_path, 4, 1e9, 1, 24, 23.9, 1, -5)
+    found = opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted())
+    assert (values(found), found.live) == ([lines[k] for k in (6, 2, 5, 0, 4)], False)
+    endless = opened(file_of(tmp_path, source, slots=TIMES, rounds=None), "a", Wanted())
+    assert values(endless) == [lines[k] for k in (6, 2, 5, 0, 4, 3, 1)]
+    assert values(opened(file_of(tmp_path, source), "a", Wanted())) == lines
+
+
+def test_with_slots_by_time_standard_input_comes_as_it_comes(tmp_path, monkeypatch):
+    source, lines = timed(tmp_path, 4, 1e9, 1)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\n".join(lines))))
+    found = opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted("-"))
+    assert (values(found), found.live) == (lines, True)
+    line = refused(tmp_path, source, Wanted("-", timestamps=True), slots=TIMES)
+    words = "standard input goes as it comes with slots by time: --timestamps needs a file"
+    assert line == f'nodes.a.source.path: "-": {words}'
 
 
 def test_slots_by_time_always_go_by_the_records_times(tmp_path):

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.feed.pace import Pace
+from streams.feed.pace import Pace, most_ahead
+from streams.mesh_file.settings.mesh import MeshSettings
+from tests.support.meshes import changed
 
 NEVER = math.inf
 
@@ -54,6 +56,14 @@ def test_slots_by_time_get_each_record_at_its_time_and_the_past_at_once():
 
 def test_no_record_is_further_ahead_of_the_clock_than_the_topic_takes():
     assert fed(Pace(60.0), [1000.0, 1060.0, 1070.0]) == [0.0, 0.0, 10.0]
+
+
+def test_with_slots_by_time_no_record_is_further_ahead_than_a_node_takes():
+    slots = {"by": "time", "size": 1, "period": 2.0, "start": 0.0}
+    mesh = changed(horizon=8)["mesh"]
+    assert most_ahead(MeshSettings.model_validate(mesh), 1800.0) == 1800.0
+    by_time = MeshSettings.model_validate(mesh | {"slots": slots})
+    assert (most_ahead(by_time, 1800.0), most_ahead(by_time, 5.0)) == (8.0, 5.0)
 
 
 @pytest.mark.parametrize("timestamp", [0.0, 1e300])
