@@ -90,7 +90,7 @@ def test_what_budget_tells_programs_is_listed():
 
 
 def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
-    text = (ROOT / "deploy/threat-model.md").read_text()
+    text = (ROOT / "docs/explanation/threat-model.md").read_text()
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     assert len(rows) == 9
     for who, _, _, cannot in rows:

@@ -1,0 +1,39 @@
+"""Which topics each process reads and writes, as rights for a broker with users."""
+
+from streams.kafka.access import Access, feeder, node_on_data, node_on_mesh, scheduler
+from streams.topics import DataTopics, MeshTopics
+
+_NAMES = {"zmesh": "<mesh>", "zrun": "<run>", "znode": "<node>", "zsource": "<source>", "ztarget": "<target>"}
+"""Ids that stand for any: what a reader sees in their place."""
+
+
+def region() -> str:
+    """Return a line for each process and broker."""
+    topics = MeshTopics("zmesh", "zrun")
+    processes = (
+        ("node", "mesh", node_on_mesh(topics, "znode", ["zsource"], ["ztarget"])),
+        ("node", "data", node_on_data("znode", DataTopics("znode").group)),
+        ("feeder", "data", feeder("znode")),
+        ("scheduler", "mesh", scheduler(topics, ["znode"])),
+    )
+    rows = ["| process | broker | reads | writes | more |", "|---|---|---|---|---|"]
+    rows += [_row(process, broker, access) for process, broker, access in processes]
+    return placed("\n".join(rows))
+
+
+def placed(text: str) -> str:
+    """Return the text with the sample ids shown as places to fill in."""
+    for name, shown in _NAMES.items():
+        text = text.replace(name, shown)
+    return text
+
+
+def _row(process: str, broker: str, access: Access) -> str:
+    more = [] if access.group is None else [f"commits offsets as group `{access.group}`"]
+    more += [f"reads the settings of `{topic}`" for topic in access.configs]
+    cells = (process, broker, _listed(access.reads), _listed(access.writes), "; ".join(more))
+    return f"| {' | '.join(cells)} |"
+
+
+def _listed(topics: tuple[str, ...]) -> str:
+    return ", ".join(f"`{topic}`" for topic in topics)

@@ -1,0 +1,57 @@
+"""The files of a state folder, and the tables of a journal."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from streams.journal.file import SCHEMA
+from streams.journal.journal import Journal
+from streams.journal.spends import spends_file
+
+
+class StateFile(NamedTuple):
+    """A file of a state folder: its name (`<node>` for any), who writes it, what it holds."""
+
+    name: str
+    writer: str
+    holds: str
+
+
+FILES = (
+    StateFile("<node>.journal", "node, run", "The node's last rounds: an SQLite database."),
+    StateFile("<node>.journal-wal", "node, run", "Its write-ahead log, while it is open or after a kill."),
+    StateFile("<node>.journal-shm", "node, run", "SQLite's index of that log."),
+    StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
+    StateFile("<node>.<run>.journal", "node", "The journal of an earlier run, put aside, without secrets."),
+    StateFile(spends_file(Path(), "<node>").name, "node", "What each run has spent: a line of JSON a run."),
+    StateFile("seed", "run", "The seed of the data's order: another one is refused."),
+    StateFile("up.lock", "up", "Held by the `up` that works in this folder."),
+    StateFile("logs/", "up", "The log of each process."),
+    StateFile("broker/", "up", "The development broker's data, where `up` started one."),
+    StateFile("observe/", "up", "What Prometheus and Grafana have kept, with `--observe`."),
+)
+
+
+def files() -> str:
+    """Return a line for each file."""
+    rows = [f"| `{name}` | {writer} | {holds} |" for name, writer, holds in FILES]
+    return "\n".join(["| file | written by | holds |", "|---|---|---|", *rows])
+
+
+def journal() -> str:
+    """Return the tables of a new journal, as SQLite keeps them."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "node.journal"
+        life: dict[str, Any] = {"run": "run", "node": "node", "digest": bytes(16), "instance": "0" * 32, "horizon": 4}
+        Journal(path, **life).close()
+        with closing(sqlite3.connect(path)) as connection:
+            made = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master") if text]
+    return f"```sql\n-- PRAGMA user_version = {SCHEMA}\n{''.join(map(_statement, made))}```"
+
+
+def _statement(text: str) -> str:
+    name, _, columns = " ".join(text.split()).partition("(")
+    listed = ",\n".join(f"    {column.strip()}" for column in columns.rstrip(") ").split(","))
+    return f"{name.strip()} (\n{listed}\n);\n"

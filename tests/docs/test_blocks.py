@@ -1,0 +1,59 @@
+"""What pages show runs: Python, mesh files, and every command that ends by itself."""
+
+import re
+
+import pytest
+
+from tests.support.page_blocks import (
+    Shell,
+    check_command,
+    commands,
+    ends_by_itself,
+    found_command,
+    lines,
+    run_blocks,
+    typed,
+)
+from tests.support.pages import PAGES, ROOT, name
+
+LEFT_OUT: dict[str, str] = {}
+"""Lines of shell blocks that are parsed and not run, each with the reason."""
+BROKER = r"mirrormesh (up|broker|provision|scheduler|node|feed|watch|budget|model|audit releases)\b"
+"""Commands that need a broker; those of the tutorial are run in tests/kafka/test_tutorial.py."""
+
+
+def blocks(page):
+    return re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def is_left_out(line):
+    return line in LEFT_OUT or re.match(BROKER, line) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    run_blocks(page, tmp_path, Shell(is_left_out, lambda words: print(typed(words))))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_command_in_a_sentence_is_there_with_its_options(page):
+    for span in re.findall(r"`(mirrormesh [^`]+)`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
+        (words,) = commands(span.replace("...", ""))
+        command, rest = found_command(words[1:])
+        known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        assert {word for word in rest if word.startswith("--")} <= known, span
+
+
+def test_what_is_not_run_stands_on_a_page_and_has_a_reason():
+    shown = {line for page in PAGES for block in blocks(page) for line in lines(block)}
+    assert {line for line in shown if not (is_left_out(line) or ends_by_itself(line))} == set()
+    assert set(LEFT_OUT) <= shown
+    assert all(reason.endswith(".") for reason in LEFT_OUT.values())
+
+
+@pytest.mark.parametrize("words", ["mirrormesh fly", "mirrormesh run", "mirrormesh plan a.yaml --wrong", "make x"])
+def test_a_wrong_command_is_found(words):
+    with pytest.raises(BaseException, match=".+"):  # noqa: B017, PT011 # click's own, or an assertion
+        check_command(words.split())
