@@ -2,10 +2,10 @@
 # package index are needed.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := topology nodes streams tests experiments grafana
+SOURCES := topology nodes streams tests experiments grafana docs
 WORKERS ?= auto
 
-.PHONY: help demo test test-bare lint format bench bench-kafka bench-peers bench-utility lock clean
+.PHONY: help demo test test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -56,6 +56,9 @@ bench-peers: out/peers/installed   ## the engine beside DISROPT, in an environme
 
 bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
 	@$(BIN)/python -m experiments run utility --output experiments/results
+
+docs: .venv/installed   ## write the generated parts of docs/ anew
+	@$(BIN)/python -m docs.generate
 
 lock: .venv/installed   ## show what is installed, to update requirements.lock from
 	@$(BIN)/python -m pip freeze --exclude-editable

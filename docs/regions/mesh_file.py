@@ -95,7 +95,7 @@ def _value(titles: Mapping[str, str], schema: _Schema, field: FieldInfo) -> str:
     return f"{said}; or `none`" if _takes_none(field) else said
 
 
-def _said(titles: Mapping[str, str], schema: _Schema) -> str:  # noqa: PLR0911 # a table
+def _said(titles: Mapping[str, str], schema: _Schema) -> str:  # a table
     options = schema.get("anyOf", schema.get("oneOf"))
     if options is not None:
         said = [_said(titles, one) for one in options if one.get("type") != "null"]

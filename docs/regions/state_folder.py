@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from streams.journal.file import SCHEMA
 from streams.journal.journal import Journal
 from streams.journal.spends import spends_file
+from streams.local.data_order import NAME as ORDER
 
 
 class StateFile(NamedTuple):
@@ -26,7 +27,7 @@ FILES = (
     StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
     StateFile("<node>.<run>.journal", "node", "The journal of an earlier run, put aside, without secrets."),
     StateFile(spends_file(Path(), "<node>").name, "node", "What each run has spent: a line of JSON a run."),
-    StateFile("seed", "run", "The seed of the data's order: another one is refused."),
+    StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),
     StateFile("up.lock", "up", "Held by the `up` that works in this folder."),
     StateFile("logs/", "up", "The log of each process."),
     StateFile("broker/", "up", "The development broker's data, where `up` started one."),
@@ -44,7 +45,13 @@ def journal() -> str:
     """Return the tables of a new journal, as SQLite keeps them."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "node.journal"
-        life: dict[str, Any] = {"run": "run", "node": "node", "digest": bytes(16), "instance": "0" * 32, "horizon": 4}
+        life: dict[str, Any] = {
+            "run": "run",
+            "node": "node",
+            "digest": bytes(16),
+            "instance": "0" * 32,
+            "horizon": 4,
+        }
         Journal(path, **life).close()
         with closing(sqlite3.connect(path)) as connection:
             made = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master") if text]

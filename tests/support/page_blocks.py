@@ -30,7 +30,7 @@ ENDS = ("demo", "init", "check", "plan", "run", "tune", "predict", "audit mechan
 """Commands that end by themselves and need nothing outside."""
 _GENERATED = re.compile(r"<!-- generated: ([\w ]+) -->.*?<!-- end: \1 -->", re.DOTALL)
 _SHELL = ("|", "&&", "||", ";", "&", ">")
-Typed = Callable[[list[str]], None]
+Typed = Callable[[list[str]], object]
 
 
 class Shell:
@@ -71,7 +71,7 @@ def _evaluate(example: Example) -> None:
 
 
 def read_yaml(text: str, folder: Path, edit: Callable[[str], str] = str) -> None:
-    """Load a whole mesh file, or check a part of one; a block that names its file is saved under that name."""
+    """Load a mesh file, or check a part of one; a block that names its file is saved under that name."""
     named = re.match(r"# ([\w.-]+\.yaml)\n", text)
     tree = yaml.safe_load(text)
     if named:
@@ -125,7 +125,12 @@ def check_command(words: list[str]) -> None:
             parse(rest)
         case ["make", target, *_]:
             assert re.search(rf"^{re.escape(target)}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
-        case ["python", "-m", module, *_] if module.split(".")[0] in {"docs", "grafana", "tests", "experiments"}:
+        case ["python", "-m", module, *_] if module.split(".")[0] in {
+            "docs",
+            "grafana",
+            "tests",
+            "experiments",
+        }:
             assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
 
 
