@@ -16,7 +16,7 @@ from streams.mesh_file.file import MeshFile, load
 from streams.terminal.audits import audited, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()

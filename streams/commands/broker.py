@@ -15,7 +15,7 @@ from streams.broker.broker import stop as stop_broker
 from streams.broker.errors import BrokerError, Misused
 from streams.commands.usage import UsageError
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 FolderOption = Annotated[
     Path | None,
