@@ -151,12 +151,21 @@ def why_nothing(local: LocalRun) -> str:
     return "No round was run: the nodes could not go on from their journals."
 
 
+def say_dropped(console: Console, local: LocalRun) -> None:
+    """Print how many records entered no slot, where slots by time left some out."""
+    found = [f"{name} {count:,}" for name, count in local.dropped.items() if count]
+    if found:
+        why = "without a time, before the first slot, or more than a slot holds"
+        say(console, f"Records that entered no slot ({why}), each node's own secret too: {', '.join(found)}.")
+
+
 def report(console: Console, local: LocalRun, summary: Summary, written: Iterable[Path]) -> None:
     """Print what the run came to."""
     if summary.interrupted:
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
     if summary.rounds:
         say_summary(console, summary)
+        say_dropped(console, local)
     else:
         say(console, why_nothing(local))
     for path in written:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nodes.regret import LocalRegret
-from streams.local.recorder import Recorder
+from streams.local.recorder import Recorder, for_the_owner
 from streams.memory.bus import Faults
 from streams.memory.mesh import MemoryMesh, MeshParts
 from streams.memory.node import NodeParts
@@ -82,6 +82,11 @@ class LocalRun:
             if not self.mesh.advance():
                 return False
         return True
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How many of each node's records entered no slot: for their owners alone."""
+        return {name: for_the_owner(node.dropped) for name, node in self.mesh.nodes.items()}
 
     def finish(self) -> None:
         """End the run after the last round that is planned, and close it.

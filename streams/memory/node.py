@@ -12,6 +12,7 @@ from nodes.learner import Learner
 from nodes.machine import NodeMachine
 from nodes.membership import Identity
 from nodes.messages import ReleaseMessage
+from nodes.privacy.private import Private
 from nodes.slots import Slots
 from streams.codec import Refused, decode_release, encode_dead_letter
 from streams.memory.bus import Faults, MemoryBus, Subscription
@@ -70,6 +71,11 @@ class MemoryNode:
     def halted(self) -> bool:
         """Whether the machine is done."""
         return self.shell is not None and self.shell.machine.halted
+
+    @property
+    def dropped(self) -> Private[int]:
+        """How many records entered no slot of this process."""
+        return Private(0) if self._feed is None else self._feed.dropped
 
     @property
     def machine(self) -> NodeMachine:

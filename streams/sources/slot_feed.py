@@ -65,6 +65,12 @@ class SlotFeed:
         self._at: int | None = None
         self._read_to = 0  # the slot of the last record, by time
         self._position: DataPosition | None = None  # after the last slot closed
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> Private[int]:
+        """How many records entered no slot: without a time, before the first, or more than a slot holds."""
+        return Private(self._dropped)
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Return the slot that was opened, closed; None where the source has too few records left."""
@@ -87,6 +93,7 @@ class SlotFeed:
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
+        self._dropped += closed.late + closed.overfull
         return slot_closed(closed, observed(closed.values, self._decoder), self._decoder)
 
     def _complete(self, round: int) -> bool:

@@ -94,6 +94,21 @@ def test_several_partitions_with_slots_by_time(broker, tmp_path):
         assert live.take(1, ((0, 1), (1, 2), (2, 1)), first=2) == ([4.0], position)
 
 
+def test_a_record_that_is_dated_too_far_ahead_is_dropped_and_holds_no_position(broker, tmp_path):
+    topic = DataTopic(broker.address)
+    start = time.time() // 1 + 4
+
+    def slots():
+        return TimeSlots(9, start=start, period=1.0, grace=0.2, horizon=20)
+
+    for offset, number in [(600.0, 1), (0.1, 2), (10_000.0, 3), (0.3, 4), (1.5, 5)]:
+        topic.send([f"{number}".encode()], timestamp=int((start + offset) * 1000))
+    with live_stream(topic, tmp_path, slots=slots) as live:
+        assert live.take(1) == ([2.0, 4.0], ((0, 4),))
+        assert live.counts.early == 2
+        assert live.take(1, ((0, 4),), first=2) == ([5.0], ((0, 5),))
+
+
 def test_a_slot_by_time_closes_though_the_log_ends_without_a_record(topic, tmp_path):
     """A transaction's marker takes an offset, and is no record."""
     producer = Producer({"bootstrap.servers": topic.address, "transactional.id": topic.node})

@@ -94,6 +94,12 @@ def test_every_slot_up_to_the_rounds_closes_empty_or_not(call, timed, tmp_path):
     assert len(releases(call, timed, rounds=20)) == 40
 
 
+def test_what_entered_no_slot_is_said(call, timed, tmp_path):
+    assert "entered no slot" not in call("run", timed, "--rounds", PERIODS).out
+    write(tmp_path, "a", ['{"x": 1}', *ROWS, *[row(101.7, 1)] * 3, row(99.9, 1), row(1e9, 1)])
+    assert "own secret too: a 4.\n" in call("run", timed, "--rounds", PERIODS).out
+
+
 def test_rounds_must_be_given_and_check_proposes_them(call, timed, tmp_path):
     outcome = call("run", timed)
     assert (outcome.code, outcome.out) == (2, "")
