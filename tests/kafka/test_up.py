@@ -41,7 +41,7 @@ class Upped:
         tree["nodes"] = {name: {"source": {"kind": "localisation"}} for name in self.names}
         tree["brokers"] = {side: {"servers": servers} for side in ("mesh", "data")} | {"trust_broker": True}
         self.folder, self.servers, self.state = folder, servers, folder / "state"
-        self.path = written(folder, tree)
+        self.tree, self.path = tree, written(folder, tree)
         self.processes = []
 
     def up(self, *options):

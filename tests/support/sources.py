@@ -94,6 +94,22 @@ def mesh_of(folder, monkeypatch, kind, held_out=False, rows=("1", "2", "3"), mes
     return loaded(folder, tree)
 
 
+def timed_mesh(folder, kind, rows):
+    """The tree of a mesh with slots by time, a record a slot."""
+    loss = "range" if kind == "localisation" else "squared"
+    tree = changed(nodes=list("abc"), loss=loss, rounds=9)
+    tree["mesh"]["slots"] = {"by": "time", "start": 0, "period": 1, "size": 2, "grace": 0}
+    source = {"kind": kind}
+    if kind == "json-lines":
+        lines = [
+            json.dumps({"x": 1, "y": 2, "label": float(row), "at": k + 0.5}) for k, row in enumerate(rows)
+        ]
+        (folder / "timed.json").write_text("".join(f"{line}\n" for line in lines))
+        source |= {"path": "timed.json", "schema": SCHEMA | {"timestamp": "at"}}
+    tree["nodes"] = {name: {"source": source} for name in "abc"}
+    return tree
+
+
 def record(kind, size=0):
     """An ordinary record, made to be of at least `size` bytes by what nobody reads."""
     if kind in SPARSE:
