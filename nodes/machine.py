@@ -78,6 +78,11 @@ class NodeMachine:
         return self._node.halted
 
     @property
+    def planned(self) -> int:
+        """The newest round whose plan is known (0: none)."""
+        return self._node.book.last_round
+
+    @property
     def heartbeat(self) -> Heartbeat:
         """What the node says of itself now; the shell sends it each period."""
         return self._node.heartbeat

@@ -10,8 +10,8 @@ PATIENCE = 1.5
 class FetchClock:
     """Seconds during which a process could read its own beats from the broker. Thread-safe.
 
-    It goes on for `PATIENCE` seconds after a beat was read, or half of `silence` (seconds) if that is less: an
-    outage alone must make nobody silent. `clock` is monotonic.
+    It goes on for `PATIENCE` seconds after a beat was read, or half of `silence` (seconds) if that is less:
+    an outage alone must make nobody silent. `clock` is monotonic.
     """
 
     def __init__(self, clock: Callable[[], float], silence: float | None = None) -> None:

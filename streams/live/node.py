@@ -43,6 +43,9 @@ class Watcher(Protocol):
     def closed(self) -> None:
         """Take note that its slot is there."""
 
+    def planned(self, round: int) -> None:
+        """Take note that plans up to that round have been read."""
+
     def sent(self) -> None:
         """Take note of a release that the broker has acknowledged; in the reader's thread."""
 
@@ -109,6 +112,7 @@ class LiveNode:
             for topic, value in start.unsent:
                 self._send(topic, value)
             self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])
+            self._watcher.planned(self._machine.planned)
             self._loop.run()
         finally:
             self._loop.stop()  # the reader may wait for it to begin
@@ -128,7 +132,7 @@ class LiveNode:
         elif topic == self._progress:
             self._own_beat_read(value)
         else:
-            self._loop.do(partial(self._shell.plan_read, offset, value))
+            self._loop.do(partial(self._plan_read, offset, value))
 
     def _own_beat_read(self, value: bytes) -> None:
         """Keep the clock going; give way to a process of this node that has said hello after this one."""
@@ -152,6 +156,10 @@ class LiveNode:
     def _release_read(self, source: str, offset: int, value: bytes) -> None:
         self._watcher.received(source)
         self._shell.release_read(source, offset, value)
+
+    def _plan_read(self, offset: int, value: bytes) -> None:
+        self._shell.plan_read(offset, value)
+        self._watcher.planned(self._machine.planned)
 
     def _open_slot(self, opened: OpenSlot) -> None:
         self._watcher.entered()

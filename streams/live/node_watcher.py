@@ -32,6 +32,7 @@ class NodeWatcher:
         self._silent: set[str] = set()
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
+        self.planned = timing.planned
         self.catch_up = metrics.catch_up
 
     def report(self, report: Report) -> None:

@@ -40,19 +40,30 @@ class SharedMetric(Enum):
     ROUND = Metric("round", "gauge", "rounds", "Last round that was stepped; 0: none.")
     ROUNDS = Metric("rounds_total", "counter", "rounds", "Rounds stepped since the process started.")
     LAST_ROUND = Metric(
-        "last_round_timestamp_seconds", "gauge", "seconds", "When this process last stepped; 0: not yet."
+        "last_round_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "When this process last stepped, rounded down to 0.1; 0: not yet.",
     )
-    INTERVAL = Metric("round_interval_seconds", "histogram", "seconds", "Time from one step to the next.")
+    INTERVAL = Metric(
+        "round_interval_seconds",
+        "histogram",
+        "seconds",
+        "Time from one step to the next; its sum is of moments to 0.1.",
+    )
     EDGES_ON = Metric("edges_on", "gauge", "edges", "In-edges in the plan of the last decided round.")
     EDGE_ON = Metric("edge_on", "gauge", "", "Whether that plan has the in-edge: 1 or 0.", _SOURCE)
     NEIGHBOUR_WAIT = Metric(
         "neighbour_wait_seconds_total",
         "counter",
         "seconds",
-        "Time in rounds whose releases were not all there.",
+        "Time in rounds whose releases were not all there; of moments to 0.1.",
     )
     PLAN_WAIT = Metric(
-        "plan_wait_seconds_total", "counter", "seconds", "Time in rounds that lacked the next plan alone."
+        "plan_wait_seconds_total",
+        "counter",
+        "seconds",
+        "Time in rounds that had their releases and lacked the next plan; of moments to 0.1.",
     )
     GAP = Metric(
         "consensus_gap", "gauge", "", "max_j ||q_j - q_i||_2 over the releases of the last decided round."

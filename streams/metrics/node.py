@@ -1,5 +1,6 @@
 """The metrics of a node's process: what its machine and its shell report, into two registries."""
 
+import time
 from collections.abc import Callable, Iterable
 
 from nodes.events import Decided, Noticed, Report, Scored, Stepped
@@ -38,6 +39,8 @@ class NodeMetrics:
         How large the journal is.
     truth : bool
         Whether the data says where the decisions should be.
+    clock : callable
+        Gives the moments of which everyone may see something, in seconds since 1970.
     """
 
     def __init__(
@@ -53,12 +56,13 @@ class NodeMetrics:
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
         truth: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
-        self.timing = Timing(self.shared, self.private)
+        self.timing = Timing(self.shared, self.private, clock)
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
-        self._shared = SharedFigures(self.shared, learner, sources, record, connected)
+        self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
         self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
@@ -67,7 +71,7 @@ class NodeMetrics:
             case Scored():
                 self._private.scored(report)
             case Stepped():
-                self.timing.stepped()
+                self.timing.stepped(report.record.round)
                 self._shared.stepped(report)
             case Decided():
                 self.timing.decided()

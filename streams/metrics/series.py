@@ -37,10 +37,10 @@ class Histogram:
         self._counts = [0] * len(_LIMITS)
         self._sum = 0.0
 
-    def observe(self, seconds: float) -> None:
-        """Count an observation."""
+    def observe(self, seconds: float, added: float | None = None) -> None:
+        """Count an observation; `added`: what the sum grows by, where that is not to be so fine."""
         self._counts[bisect_left(SECONDS, seconds)] += 1
-        self._sum += seconds
+        self._sum += seconds if added is None else added
 
     def read(self) -> tuple[list[int], float]:
         """Return how many are up to each limit, and the sum."""

@@ -17,6 +17,7 @@ from streams.metrics.account import show_account
 from streams.metrics.catalogue import SharedMetric
 from streams.metrics.process import NO_BROKER, ProcessFigures
 from streams.metrics.registry import SharedRegistry
+from streams.metrics.timing import told, told_between
 
 _OF_A_SOURCE = {
     Notice.GIVEN_UP: SharedMetric.GIVEN_UP,
@@ -32,6 +33,8 @@ _OF_THE_NODE = {Notice.PLAN_IGNORED: SharedMetric.PLANS_IGNORED, Notice.JOINING:
 class SharedFigures:
     """The shared figures of one node; `record` is its journal's last one at the start of the process.
 
+    `clock` gives the moments of steps, in seconds since 1970.
+
     Gauges are worked out when they are asked for, so that a report costs a round next to nothing.
     """
 
@@ -42,9 +45,10 @@ class SharedFigures:
         sources: Iterable[str],
         record: JournalRecord | None,
         connected: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         sources = tuple(sources)
-        self._record, self._connected = record, connected
+        self._record, self._connected, self._clock = record, connected, clock
         self._decided: Decided | None = None
         self._edges: tuple[str, ...] = ()
         self._stepped_at = 0.0
@@ -65,7 +69,7 @@ class SharedFigures:
         self._rounds = registry.counter(SharedMetric.ROUNDS)
         self._interval = registry.histogram(SharedMetric.INTERVAL)
         registry.gauge(SharedMetric.ROUND, lambda: self._record.stepped if self._record else 0)
-        registry.gauge(SharedMetric.LAST_ROUND, lambda: self._stepped_at)
+        registry.gauge(SharedMetric.LAST_ROUND, lambda: told(self._stepped_at))
         registry.gauge(SharedMetric.EDGES_ON, lambda: len(self._edges))
         for source in sources:
             registry.gauge(SharedMetric.EDGE_ON, partial(self._is_on, source), source)
@@ -91,10 +95,10 @@ class SharedFigures:
 
     def stepped(self, report: Stepped) -> None:
         """Take what a round has left behind."""
-        now = time.time()
+        now, before = self._clock(), self._stepped_at
         self._rounds.total += 1
-        if self._stepped_at:
-            self._interval.observe(max(0.0, now - self._stepped_at))
+        if before:
+            self._interval.observe(max(0.0, now - before), told_between(before, now))
         self._record, self._stepped_at = report.record, now
 
     def sent(self, count: int) -> None:

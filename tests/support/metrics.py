@@ -1,5 +1,6 @@
 """A node's metrics, what a registry shows, and Prometheus's own opinion of it."""
 
+import time
 from urllib.request import urlopen
 
 from nodes.events import Decided, Noticed, Scored, Stepped
@@ -19,11 +20,12 @@ def metrics(
     lag=lambda: Private(None),
     counts=lambda: Private(DataCounts()),
     truth=False,
+    clock=time.time,
 ):
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    return NodeMetrics(*who, **asked, truth=truth)
+    return NodeMetrics(*who, **asked, truth=truth, clock=clock)
 
 
 def told(figures, effects):

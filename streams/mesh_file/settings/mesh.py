@@ -35,9 +35,9 @@ class MeshSettings(Settings):
 
     `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
     rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without
-    a heartbeat after which a scheduler plans without a node, ten beats at least. `rounds` none: until stopped. `seed` is for
-    schedules, data order and simulated noise, never for exact noise. `class_weights`: what a record counts by
-    its label, [negative, positive] or one number a class.
+    a heartbeat after which a scheduler plans without a node, ten beats. `rounds` none: until stopped.
+    `seed` is for schedules, data order and simulated noise, never for exact noise. `class_weights`: what a
+    record counts by its label, [negative, positive] or one number a class.
     """
 
     name: Name

@@ -1,6 +1,5 @@
 """What everyone may see of a node, from the reports of a real machine."""
 
-import time
 from fractions import Fraction
 from math import inf
 
@@ -15,14 +14,19 @@ from tests.support.metrics import metrics, shared, shown, told
 
 
 def test_rounds_are_counted_from_the_machine():
-    node, figures = machine(), metrics()
-    before = time.time()
+    clock = [1_700_000_000.05]
+    node, figures = machine(), metrics(clock=lambda: clock[0])
     told(figures, started(node, *plans(1, 4)))
     assert shared(figures, "round") == shared(figures, "last_round_timestamp_seconds") == 0
-    told(figures, run_rounds(node, 1, 3))
+    for round, clock[0] in enumerate((1_700_000_001.19, 1_700_000_001.2, 1_700_000_001.39), 1):
+        told(figures, run_rounds(node, round, round))
     assert shared(figures, "round") == shared(figures, "rounds_total") == 3
-    assert before <= shared(figures, "last_round_timestamp_seconds") <= time.time()
+    assert shared(figures, "last_round_timestamp_seconds") == 1_700_000_001.3  # to a tenth
     assert shared(figures, "round_interval_seconds_count") == 2
+    assert shared(figures, "round_interval_seconds_bucket", "0.005") == 0
+    assert shared(figures, "round_interval_seconds_bucket", "0.02") == 1
+    assert shared(figures, "round_interval_seconds_bucket", "0.2") == 2
+    assert shared(figures, "round_interval_seconds_sum") == pytest.approx(0.2)  # of the tenths
     assert shared(figures, "edges_on") == 2
 
 
