@@ -25,7 +25,7 @@ FILES = (
     StateFile("<node>.journal-wal", "node, run", "Its write-ahead log, while it is open or after a kill."),
     StateFile("<node>.journal-shm", "node, run", "SQLite's index of that log."),
     StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
-    StateFile("<node>.<run>.journal", "node", "The journal of an earlier run, put aside, without secrets."),
+    StateFile("<node>.<run>.journal", "node, run", "The journal of an earlier run, put aside, without secrets."),
     StateFile(spends_file(Path(), "<node>").name, "node", "What each run has spent: a line of JSON a run."),
     StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),
     StateFile("up.lock", "up", "Held by the `up` that works in this folder."),

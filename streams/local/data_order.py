@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from streams.commands.usage import UsageError
+from streams.journal.durable import write_private
 from streams.journal.file import JournalError
 from streams.journal.journal import JournalReader
-from streams.local.results import write_whole
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.errors import ABSENT, MeshFileError
 from streams.mesh_file.settings.privacy import TimeSlots
@@ -44,7 +44,7 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
         _check(state, file, began, now)
     if began != now:
         content = json.dumps(kept | {run: now}, indent=1)
-        write_whole(state / NAME, f"{content}\n".encode(), private=True)
+        write_private(state / NAME, lambda _: f"{content}\n")
         (state / OLDER).unlink(missing_ok=True)
 
 

@@ -5,14 +5,14 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from nodes.events import Report
 from nodes.privacy.price import Price
 from streams.codec import Expected, Reason
-from streams.journal.journal import Journal, JournalError
+from streams.journal.journal import Journal
 from streams.journal.memory import MemoryJournal
 from streams.memory.bus import Faults, MemoryBus
 from streams.memory.node import MemoryNode, NodeParts
@@ -82,7 +82,7 @@ class MemoryMesh:
             )
             self.nodes[name] = MemoryNode(
                 name,
-                _after(journal, name, parts.nodes[name]),
+                parts.nodes[name],
                 surroundings,
                 self.bus,
                 faults or Faults(),
@@ -177,21 +177,6 @@ class _Refusals:
 
 def _without_offset(read: Callable[[bytes], None], _: int, value: bytes) -> None:
     read(value)
-
-
-def _after(journal: NodeJournal, name: str, parts: NodeParts) -> NodeParts:
-    """Return the parts of a node whose journal has charged rounds before: no plan knows of them.
-
-    Raises JournalError where they have no one price.
-    """
-    try:
-        learner = replace(parts.learner, charged_before=parts.learner.charged_before + journal.charged)
-    except ValueError as error:
-        if journal.records():  # it goes on from them
-            return parts
-        text = f"the journal of {name} is a copy, and its account cannot go on: {error}; a new run can"
-        raise JournalError(text) from None
-    return replace(parts, learner=learner)
 
 
 def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> NodeJournal:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from nodes.privacy.reuse import reuse_of
 from streams.broker.lock import take
 from streams.commands.usage import UsageError
+from streams.journal.spends import all_spends
 from streams.kafka.provision import provision
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
@@ -132,4 +134,6 @@ def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) ->
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
     fact("state", f"{options.state}: <node>.journal, logs/<process>.log")
-    say_promises(console, file, file.nodes)
+    known = {name: reuse_of(all_spends(options.state, name), file.mesh.run) for name in file.nodes}
+    reused = {name: found.sentence() for name, found in known.items() if found is not None}
+    say_promises(console, file, file.nodes, reused)

@@ -40,16 +40,21 @@ class Upped:
         tree["mesh"]["slots"] = {"by": "count", "size": 1, "timeout": "none"}
         tree["nodes"] = {name: {"source": {"kind": "localisation"}} for name in self.names}
         tree["brokers"] = {side: {"servers": servers} for side in ("mesh", "data")} | {"trust_broker": True}
+        self.mesh = tree["mesh"]["name"]
         self.folder, self.servers, self.state = folder, servers, folder / "state"
         self.tree, self.path = tree, written(folder, tree)
         self.processes = []
 
     def up(self, *options):
+        """Start it in a state folder of its own."""
+        return self.up_where_it_likes("--state", str(self.state), *options)
+
+    def up_where_it_likes(self, *options):
         """Start it."""
         number = len(self.processes)
         with (self.folder / f"up-{number}.out").open("wb") as said:
             process = subprocess.Popen(
-                [sys.executable, "-c", COMMAND, str(self.path), "--state", str(self.state), *options],
+                [sys.executable, "-c", COMMAND, str(self.path), *options],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -209,6 +214,22 @@ def test_killed_outright_it_leaves_its_broker_alone_and_the_next_one_takes_that_
     assert "found running" in upped.said
     assert upped.stepped() == ROUNDS
     assert not upped.broker_runs()
+
+
+def test_a_new_run_finds_the_old_one_and_counts_it(guest):
+    text = guest.path.read_text().replace("noise: simulated", "noise: exact").replace("rounds: 60", "rounds: 20")
+    guest.path.write_text(text)
+    guest.up_where_it_likes()
+    assert guest.ends() == 0, guest.said
+    assert f"mirrormesh-state/{guest.mesh}: " in guest.said
+    assert "over all runs" not in guest.said
+    guest.path.write_text(text.replace("run-1", "run-2"))
+    guest.up_where_it_likes()
+    assert guest.ends() == 0, guest.said
+    said = "Run run-1 learnt from some of the same records: over all runs each record is protected with epsilon = 2"
+    assert said in guest.said
+    guest.state = guest.folder / "mirrormesh-state" / guest.mesh
+    assert guest.stepped() == 20
 
 
 def test_a_topic_that_differs_is_an_error_and_nothing_is_left_running(upped):

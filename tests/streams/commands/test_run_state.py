@@ -195,7 +195,8 @@ def test_a_copy_starts_at_what_was_charged(call, tmp_path, tree):
     out, a = ran(call, tmp_path, tree, "--state", "copy", rounds=4)
     assert "over all runs each record is protected with epsilon = 2 (pure)" in out.splitlines()[0]
     assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 6.0)  # two rounds, then it relays
-    _, found = budgeted(call, tmp_path, tree, "copy")
+    out, found = budgeted(call, tmp_path, tree, "copy")
+    assert "over all runs each record is protected with epsilon = 2 (pure)" in out
     assert (found["charged"], found["left"], found["all_runs"]["stream_epsilon"]) == (6, 0.0, 6.0)
     shutil.copytree(tmp_path / "copy", tmp_path / "third")
     out, a = ran(call, tmp_path, tree, "--state", "third", rounds=4)
