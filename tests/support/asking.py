@@ -56,9 +56,9 @@ class Asking:
             return
         known = self._cache.get(_KEPT, {}) if self._cache else {}
         wanted = {"process", *_VARIABLES} if self._wanted == "any" else {self._wanted}
-        kept = [item for item in items if wanted & set(known.get(item.nodeid, wanted))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+        asks = {item: bool(wanted & set(known.get(item.nodeid, wanted))) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not asks[item]])
+        items[:] = [item for item in items if asks[item]]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self):
