@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from streams.journal.file import SCHEMA
+from streams.journal.folder import NAME as FOLDER
 from streams.journal.journal import Journal
 from streams.journal.spends import spends_file
 from streams.local.data_order import NAME as ORDER
@@ -25,8 +26,9 @@ FILES = (
     StateFile("<node>.journal-wal", "node, run", "Its write-ahead log, while it is open or after a kill."),
     StateFile("<node>.journal-shm", "node, run", "SQLite's index of that log."),
     StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
-    StateFile("<node>.<run>.journal", "node, run", "The journal of an earlier run, put aside, without secrets."),
-    StateFile(spends_file(Path(), "<node>").name, "node", "What each run has spent: a line of JSON a run."),
+    StateFile("<node>.<run>.journal", "node, run", "An earlier run's journal, put aside, without secrets."),
+    StateFile(spends_file(Path(), "<node>").name, "node, run", "What each life has spent: a line of JSON."),
+    StateFile(FOLDER, "node, run", "The folder's id: a copy of the folder has another."),
     StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),
     StateFile("up.lock", "up", "Held by the `up` that works in this folder."),
     StateFile("logs/", "up", "The log of each process."),
