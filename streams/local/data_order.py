@@ -16,6 +16,7 @@ from streams.commands.usage import UsageError
 from streams.journal.durable import write_private
 from streams.journal.file import JournalError
 from streams.journal.journal import JournalReader
+from streams.journal.spends import all_spends
 from streams.mesh_file.file import MeshFile
 from streams.mesh_file.settings.errors import ABSENT, MeshFileError
 from streams.mesh_file.settings.privacy import TimeSlots
@@ -30,7 +31,8 @@ _AGAIN = "some records would be learnt from twice"
 def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     """Keep what chooses and orders the records of the file's run, or hold it against what was kept.
 
-    Raises MeshFileError or UsageError where the run would go on with other records, or in another order.
+    Raises MeshFileError or UsageError where the run would go on with other records, or in another order;
+    JournalError.
     """
     kept, run = _kept(state), file.mesh.run
     began = kept.get(run)
@@ -40,12 +42,18 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
     if file.mesh.slots.by == "time":
         now["order"] = "time"
-    if began is not None:
+    if began is not None and began != now and _has_learnt(state, file):
         _check(state, file, began, now)
     if began != now:
         content = json.dumps(kept | {run: now}, indent=1)
         write_private(state / NAME, lambda _: f"{content}\n")
         (state / OLDER).unlink(missing_ok=True)
+
+
+def _has_learnt(state: Path, file: MeshFile) -> bool:
+    """Return whether the file's run has learnt from a record yet. Raises JournalError."""
+    spends = (spend for name in file.mesh.nodes for spend in all_spends(state, name))
+    return any(spend.charged for spend in spends if spend.run == file.mesh.run)
 
 
 def runs_in_order(state: Path, file: MeshFile, node: str) -> set[str]:

@@ -11,7 +11,6 @@ from nodes.averages import Average
 from nodes.decimals import as_text, rounded_up
 from nodes.privacy.guarantee import Guarantee
 from nodes.privacy.reuse import Reuse
-from nodes.privacy.spends import Total, total
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
@@ -46,7 +45,7 @@ class NodeSummary:
         """Of one record, over all runs that are known (event level); None where nothing is protected."""
         if not self.guarantee.protects:
             return None
-        return self.guarantee.epsilon if self.reuse is None else _over_all(self.reuse).epsilon
+        return self.guarantee.epsilon if self.reuse is None else self.reuse.total.epsilon
 
     @property
     def epsilon(self) -> str | None:
@@ -148,17 +147,13 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
     return [by_round[number] for number in history.rounds[:rounds]]
 
 
-def _over_all(reuse: Reuse) -> Total:
-    return total((*reuse.earlier, reuse.own))
-
-
 def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | None:
     """Return the stream-level epsilon, over all runs that are known; None where nobody knows it."""
     if not guarantee.protects:
         return None
     if reuse is None or not reuse.sentence():
         return spent
-    known = _over_all(reuse).stream_epsilon
+    known = reuse.total.stream_epsilon
     return None if known is None else rounded_up(known)
 
 

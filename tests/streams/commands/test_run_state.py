@@ -2,12 +2,15 @@
 
 import json
 import shutil
+from fractions import Fraction
 
 import pytest
 
-from nodes.privacy.spends import Span
-from streams.journal.spends import read_spends, spends_file
-from tests.support.meshes import changed, with_value, written
+from nodes.privacy.spends import Span, Spend
+from streams.journal.spend_lines import to_line
+from streams.journal.spends import keep_spend, read_spends, spends_file
+from streams.local.data_order import keep_order
+from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
 HEAD = "x,y,d,at\n"
@@ -220,3 +223,37 @@ def test_places_in_another_order_are_not_the_same_records(call, begun, tree):
     assert lives[2].spans == (Span("0", 0, 4),)
     b = read_spends(spends_file(begun / "state", "b"))  # read in one order all the time
     assert [spend.spans for spend in b] == [(Span("0", 0, rounds),) for rounds in (4, 2, 4)]
+
+
+def test_what_a_run_that_learnt_from_nothing_was_begun_with_does_not_bind_it(call, tmp_path, tree):
+    (tmp_path / "state").mkdir()
+    keep_order(
+        tmp_path / "state", loaded(tmp_path, with_value(tree, "nodes.a.source.shuffle", value=True)), 7
+    )
+    out, a = ran(call, tmp_path, tree, "--state", "state")
+    assert "over all runs" not in out
+    assert a["epsilon_of_a_record"] == 1.0
+
+
+def test_what_is_more_than_anybody_knows_has_no_number(call, begun, tree):
+    path = spends_file(begun / "state", "a")
+    old = Spend("older", 3, Fraction(1), 0.0, 3.0, 0.0, before=5, word="reused", mesh="tracking", life="aa")
+    keep_spend(path, old)
+    _, a = ran(call, begun, tree, "--state", "state", run="run-2")
+    assert "what those runs cost a record adds to its epsilon" in a["guarantee"]
+    assert a["epsilon_of_a_record"] is None
+
+
+def test_slots_by_time_add_up_too(call, tmp_path):
+    tree = tree_of(tmp_path, slots={"by": "time", "size": 1, "period": 1, "start": 0})
+    ran(call, tmp_path, tree, "--state", "state")
+    assert ran(call, tmp_path, tree, "--state", "state", run="run-2")[1]["epsilon_of_a_record"] == 2.0
+
+
+def test_a_run_that_was_killed_counts_in_a_new_one(call, begun, tree):
+    for name in "ab":  # what a kill leaves: the journal, and an open line
+        path = spends_file(begun / "state", name)
+        (spend,) = read_spends(path)
+        path.write_text(f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n")
+    _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 7.0)
