@@ -45,10 +45,10 @@ class Reuse:
         return [spend for spend in self.earlier if spend.charged or spend.open]
 
 
-def reuse_of(spends: Collection[Spend], run: str) -> Reuse | None:
+def reuse_of(spends: Collection[Spend], run: str, by: str = "this folder") -> Reuse | None:
     """Return what others than the newest life of `run` do to its guarantee; None where it has none here."""
     own = next((spend for spend in reversed([*spends]) if spend.run == run), None)
-    return own and Reuse(tuple(spend for spend in spends if spend is not own), own)
+    return own and Reuse(tuple(spend for spend in spends if spend is not own), own, by)
 
 
 def _adds(spend: Spend, own: Spend) -> bool:

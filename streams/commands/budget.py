@@ -1,7 +1,7 @@
 """`mirrormesh budget`: what is spent, what is left, and for how long."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +10,14 @@ from rich.console import Console
 
 from nodes.decimals import rounded_up
 from nodes.privacy.reuse import Reuse, reuse_of
-from nodes.privacy.spends import Spend
 from streams.bus import BusError
 from streams.commands.arguments import MeshArgument
 from streams.commands.usage import chosen
-from streams.journal.spends import all_spends
 from streams.mesh_file.file import MeshFile, load
 from streams.spending.account import Account, Standing, account
+from streams.spending.known import Known
 from streams.spending.standings import journal_standing, public_standings
+from streams.spending.topic import all_lives
 from streams.terminal.report import say_facts
 from streams.terminal.spent import facts
 
@@ -49,7 +49,7 @@ def budget(
     names = chosen(file.mesh.nodes, node)
     try:
         accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
-        spends = {name: () if state is None else all_spends(state, name) for name in names}
+        spends = all_lives(file, names, state)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -58,7 +58,7 @@ def budget(
         return
     console = Console(highlight=False)
     for one in accounts:
-        say_facts(console, facts(one, file.mesh.run, spends[one.node]))
+        say_facts(console, facts(one, file.mesh.run, *spends[one.node]))
 
 
 def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:
@@ -69,12 +69,12 @@ def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str
     return {name: standing or public[name] for name, standing in found.items()}
 
 
-def _json(
-    file: MeshFile, accounts: list[Account], spends: Mapping[str, Collection[Spend]]
-) -> dict[str, object]:
-    """`all_runs` of a node: what all runs that the folder knows have spent together; null: nobody knows."""
+def _json(file: MeshFile, accounts: list[Account], spends: Mapping[str, Known]) -> dict[str, object]:
+    """`all_runs` of a node: what all runs that are known here have spent together; null: nobody knows."""
     run = file.mesh.run
-    nodes = [one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node], run))} for one in accounts]
+    nodes = [
+        one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node].lives, run))} for one in accounts
+    ]
     return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
 
 

@@ -28,7 +28,7 @@ def node(
     spent: Annotated[
         int | None,
         typer.Option(
-            "--spent", min=0, metavar="N", help="Charged rounds of other runs that --state does not know."
+            "--spent", min=0, metavar="N", help="Charged rounds of other runs that nobody has written down."
         ),
     ] = None,
     begin: Annotated[

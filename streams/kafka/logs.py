@@ -22,6 +22,7 @@ class Stored(NamedTuple):
     offset: int
     value: bytes
     timestamp: float
+    key: bytes = b""
 
 
 class Logs:
@@ -105,7 +106,8 @@ class Logs:
             if topic not in unread or offset is None:
                 continue  # of the client, or of what was read before
             if not _is_end(message, topic) and offset < ends[topic]:
-                found[topic].append(Stored(offset, message.value() or b"", message.timestamp()[1] / 1e3))
+                value, key = message.value() or b"", message.key() or b""
+                found[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
                 offset += 1
             if offset >= ends[topic]:
                 unread.discard(topic)

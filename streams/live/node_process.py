@@ -77,8 +77,13 @@ class NodeProcess:
             patiently(stop, lambda: self._check_data(journal))
             bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
             named = partial(is_named, self._name, self._mesh, bus)
-            patiently(stop, lambda: spend.check(journal, named))
+            topic = patiently(stop, lambda: spend.topic(closing))
+            patiently(stop, lambda: spend.check(journal, topic, named))
+            life, reused = journal.instance, patiently(stop, lambda: spend.begin(journal, topic))
             start = self._start(journal, bus, stop)
+            if journal.instance != life:
+                reused = patiently(stop, lambda: spend.begin(journal, topic))
+            closing.callback(spend.end, journal, topic)
             decisions = None
             if self._options.decisions:
                 decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
@@ -87,8 +92,7 @@ class NodeProcess:
                 loss = self._learner.loss
                 predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
             live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
-            self._say(journal, start, patiently(stop, lambda: spend.begin(start)))
-            closing.callback(spend.end, journal)
+            self._say(journal, start, reused)
             try:
                 asyncio.run(serve(live, data, self._position(start), start, stop))
             except Ended as ended:

@@ -1,19 +1,24 @@
 """What a node's process owes to earlier runs over the same data: looked up, said, and written down."""
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
 from nodes.journal import DataPosition
+from nodes.privacy.reuse import Reuse
 from nodes.privacy.spends import Spend
+from streams.bus import BusError
+from streams.journal.folder import folder_id
 from streams.journal.journal import Journal
-from streams.journal.spends import put_aside, read_spends, spends_file
+from streams.journal.spends import all_spends, put_aside, read_spends, spends_file
 from streams.kafka.logs import Logs
 from streams.live.options import NodeOptions
-from streams.live.start import MeshStart
+from streams.live.process import FLUSH
 from streams.mesh_file.file import MeshFile
-from streams.spending.run import begin_spend, end_spend, reuse
-from streams.spending.word import check_same, check_word, knows_spends, mark_read, read_before
+from streams.spending.known import Written, known_by, together, unwritten
+from streams.spending.run import begin_spend, end_spend
+from streams.spending.topic import SpendsTopic
+from streams.spending.word import check_same, check_word, knows_run, read_before
 from streams.topics import DataTopics
 
 
@@ -24,19 +29,24 @@ class RunSpend:
     file: MeshFile
     node: str
     options: NodeOptions
-    known: bool = False
     named: bool = False
     begun: bool = False
+    whole: bool = True
 
     def __post_init__(self) -> None:
         put_aside(self.options.state, self.node, self.file.mesh.run)
-        self.known = knows_spends(self.options.state, self.node)
 
     def before(self) -> int:
         """Return the charged rounds of unknown runs: as is said now, or was when the run began."""
         return max([self.options.spent or 0, *(spend.before for spend in self._lives())])
 
-    def check(self, journal: Journal, is_named: Callable[[], bool]) -> None:
+    def topic(self, stack: ExitStack) -> SpendsTopic:
+        """Open what the data broker knows; `stack` closes it. Raises BusError."""
+        topic = SpendsTopic(self.file.brokers(self.node).data, self.node)
+        stack.callback(topic.close)
+        return topic
+
+    def check(self, journal: Journal, topic: SpendsTopic, is_named: Callable[[], bool]) -> None:
         """Raise UsageError where the records were read before, and nobody says at what price; BusError.
 
         UsageError also where the run has begun, and its operator says other than then.
@@ -47,29 +57,43 @@ class RunSpend:
         self.begun = bool(journal.records() or journal.carried)
         if self.begun:
             check_same(self.node, self.file.mesh.run, self._lives(), self.options.word, self.options.spent)
+        there, mesh = topic.read(), self.file.mesh
+        unpriced = not there and read_before(self.file.brokers(self.node).data, self.node)
+        self.whole = self.whole and not unpriced
         if journal.records():
             return
         self.named = is_named()
-        if self.known:
+        if self.begun:
             return
-        read = read_before(self.file.brokers(self.node).data, self.node)
-        word, spent = self.options.word, self.options.spent
-        check_word(self.node, known=self.known, named=self.named, read=read, word=word, spent=spent)
+        lives = together(folder_id(self.options.state), self._lives(), there)
+        unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
+        check_word(self.node, named=unknown, read=unpriced, word=self.options.word, spent=self.options.spent)
 
-    def begin(self, start: MeshStart) -> str:
-        """Write down that the run goes on; return what to say after the guarantee. Raises BusError."""
+    def begin(self, journal: Journal, topic: SpendsTopic) -> str:
+        """Write down that the run goes on; return what to say after the guarantee. Raises BusError.
+
+        To be called before this process says hello, and again where its journal has begun a new life since.
+        """
         state, mesh = self.options.state, self.file.mesh
-        record = start.records[-1] if start.records else None
-        mark_read(self.file.brokers(self.node).data, self.node)
+        record = next(iter(journal.records(1)), None)
         said = (0, None) if self.begun else (self.options.spent or 0, self.options.word)
         by_plans = record is None and self.named
         own = begin_spend(state, mesh, self.node, record, self._position(), *said, by_plans=by_plans)
-        return reuse(state, mesh, self.node, own).sentence()
+        folder = folder_id(state)
+        here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
+        for life in unwritten(folder, here, topic.read()):
+            topic.write(Written(folder, life))
+        lives = {life.identity: life for life in together(folder, here, topic.read())}
+        own = lives.pop(own.identity)
+        return Reuse(tuple(lives.values()), own, known_by(self.node, here=True, there=self.whole)).sentence()
 
-    def end(self, journal: Journal) -> None:
+    def end(self, journal: Journal, topic: SpendsTopic) -> None:
         """Write down how far the run has come. Raises JournalError."""
-        records = journal.records(1)
-        end_spend(self.options.state, self.file.mesh, self.node, records[-1] if records else None)
+        state, records = self.options.state, journal.records(1)
+        ended = end_spend(state, self.file.mesh, self.node, records[-1] if records else None)
+        if ended is not None:
+            with suppress(BusError):  # where the broker is away: its line stays open until the next start
+                topic.write(Written(folder_id(state), ended), FLUSH)
 
     def _lives(self) -> list[Spend]:
         """Return what is written down of this run's lives."""

@@ -42,10 +42,10 @@ def begin_spend(
     return keep_spend(spends_file(state, node), spend)
 
 
-def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> None:
-    """Write down how far the run has got, for now. Raises JournalError."""
+def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend | None:
+    """Write down how far the run has got, for now; return that. Raises JournalError."""
     if record is None:
-        return
+        return None
     position = record.data_position
     spans: tuple[Span, ...] = ()
     if isinstance(mesh.slots, TimeSlots):
@@ -53,7 +53,7 @@ def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord 
         spans = (Span(TIME, end, end),)
     elif position:
         spans = tuple(Span(str(partition), end, end) for partition, end in position)
-    keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
+    return keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
 
 
 def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:  # noqa: ARG001 # of its run

@@ -1,8 +1,9 @@
 """What every run has spent on a node's data, kept beside the data: `spends.<node>` on the data broker.
 
-A record is the line that a state folder has of a run (`streams/journal/spends.py`), under a key of its own.
-The topic is compacted: the last line of each key stays, for ever. Lines are written as a life of a node
-begins, before it says hello, as it ends, and before charges leave its journal; never round by round.
+A record is the line that a state folder has of a life (`streams/journal/spends.py`); its key is mesh, run,
+the id of that folder, and life, so no two folders write under one. The topic is compacted: the last line of
+each key stays, for ever. A process writes its life's line as it begins, before it says hello, and as it ends,
+and with the first what else its folder knows and the broker does not; never round by round.
 
 What follows: whoever reads the topic knows of every life that began, of any mesh, wherever its state folder
 is, and where that began to read. What does not: how many rounds a life has charged that did not end in
@@ -12,15 +13,22 @@ one at least knows of the other. A topic that is deleted, or made anew, forgets:
 again.
 """
 
-from nodes.privacy.spends import Spend
-from streams.bus import BusError
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from streams.bus import BusError, UnknownTopic
+from streams.journal.folder import known_folder
 from streams.journal.spend_lines import from_line, to_line
+from streams.journal.spends import all_spends
 from streams.kafka.bus import KafkaBus
 from streams.kafka.connection import PATIENCE
-from streams.kafka.errors import Unreachable
-from streams.kafka.logs import Stored
+from streams.kafka.errors import Denied, Unreachable
+from streams.kafka.logs import Logs, Stored
 from streams.kafka.topic_specs import LEAST_LIMIT, OVERHEAD
+from streams.mesh_file.file import MeshFile, MeshFileError
 from streams.mesh_file.settings.node import BrokerSettings
+from streams.spending.known import Known, Written, known_by, together
 from streams.topics import DataTopics
 
 _LARGEST = LEAST_LIMIT - OVERHEAD
@@ -33,19 +41,21 @@ class SpendsTopic:
         self._name = DataTopics(node).spends
         self._bus = KafkaBus(broker, {self._name: _LARGEST})
 
-    def read(self) -> tuple[Spend, ...]:
-        """Return every line, oldest first: of a key the last one, and perhaps others before it.
+    def read(self) -> tuple[Written, ...]:
+        """Return the last line of each key, to the topic's end.
 
         Raises Unreachable, Denied, and BusError where a line is none: what it said is not known.
         """
         first, _ = self._bus.span(self._name)
-        return tuple(self._spend(stored) for stored in self._bus.stored({self._name: first})[self._name])
+        return _lines(self._name, self._bus.stored({self._name: first})[self._name])
 
-    def write(self, key: str, spend: Spend, seconds: float = PATIENCE) -> None:
-        """Write a line; when this returns all the broker's replicas have it.
+    def write(self, line: Written, seconds: float = PATIENCE) -> None:
+        """Write a line; when this returns all in-sync replicas have it.
 
         Raises Unreachable where they have not within `seconds`: then the same again is harmless. BusError.
         """
+        spend = line.spend
+        key = spend._replace(folder=line.folder).key
         self._bus.send(self._name, to_line(spend).encode(), key=key.encode())
         if not self._bus.flush(seconds):
             raise Unreachable(f"{self._name}: what is spent is not acknowledged")
@@ -54,9 +64,53 @@ class SpendsTopic:
         """Let go of the broker."""
         self._bus.close()
 
-    def _spend(self, stored: Stored) -> Spend:
-        try:
-            return from_line(stored.value.decode())
-        except (ValueError, TypeError, KeyError) as error:
-            where = f"{self._name}: the record at offset {stored.offset} is broken"
-            raise BusError(f"{where}: what earlier runs have spent is not known") from error
+
+def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:
+    """Return what is known of every life over the data of these nodes, by a folder and by their data brokers.
+
+    A broker that is not named in the file, that does not answer, or that does not show its topic, tells
+    nothing. Raises JournalError, and BusError where a topic is broken.
+    """
+    found, away = {}, set[BrokerSettings]()
+    for name in names:
+        there = _told(file, name, away)
+        here = () if state is None else all_spends(state, name)
+        lives = together("" if state is None else known_folder(state), here, there or ())
+        found[name] = Known(lives, known_by(name, here=state is not None, there=there is not None))
+    return found
+
+
+def _told(file: MeshFile, node: str, away: set[BrokerSettings]) -> tuple[Written, ...] | None:
+    """Return what the node's data broker tells, None: nothing. One that does not answer is asked once."""
+    try:
+        broker = file.brokers(node).data
+    except MeshFileError:
+        return None
+    try:
+        return None if broker in away else written(broker, node)
+    except Unreachable:
+        away.add(broker)
+    except (UnknownTopic, Denied):
+        pass
+    return None
+
+
+def written(broker: BrokerSettings, node: str) -> tuple[Written, ...]:
+    """Return the last line of each key. Raises BusError, as `SpendsTopic.read`."""
+    name = DataTopics(node).spends
+    with closing(Logs(broker)) as logs:
+        return _lines(name, logs.read({name: logs.span(name)[0]})[name])
+
+
+def _lines(name: str, stored: Iterable[Stored]) -> tuple[Written, ...]:
+    last = {record.key: record for record in stored}
+    return tuple(_line(name, record) for record in last.values())
+
+
+def _line(name: str, record: Stored) -> Written:
+    try:
+        _, _, folder, _ = record.key.decode().split("/")
+        return Written(folder, from_line(record.value.decode()))
+    except (ValueError, TypeError, KeyError) as error:
+        where = f"{name}: the record at offset {record.offset} is broken"
+        raise BusError(f"{where}: what earlier runs have spent is not known") from error

@@ -1,14 +1,12 @@
 """Whether a new journal begins on records that nobody here knows the price of: then its operator must say."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from collections.abc import Iterable
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from nodes.privacy.spends import Spend, Word
 from streams.commands.usage import UsageError
-from streams.journal.spends import spends_file
 from streams.kafka.connection import PATIENCE, consumer_settings
 from streams.kafka.errors import bus_error
 from streams.kafka.logs import Logs
@@ -16,57 +14,40 @@ from streams.mesh_file.settings.node import BrokerSettings
 from streams.topics import DataTopics
 
 
-def knows_spends(state: Path, node: str) -> bool:
-    """Whether the folder knows what runs have spent; the journal of the run at hand speaks for itself."""
-    return spends_file(state, node).exists() or any(state.glob(f"{node}.*.journal"))
+def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:
+    """Whether one of the lives is of that run; one that does not say of which mesh it is may be."""
+    return any(life.run == run and life.mesh in {"", mesh} for life in lives)
 
 
 def read_before(broker: BrokerSettings, node: str) -> bool:
-    """Whether some process of the node has read its data topic: see `mark_read`. Raises BusError."""
-    with _committing(broker, node) as (consumer, partitions):
-        return any(place.offset >= 0 for place in consumer.committed(partitions, PATIENCE))
+    """Whether some process of the node has read its data topic: it commits offsets. Raises BusError.
 
-
-def mark_read(broker: BrokerSettings, node: str) -> None:
-    """Leave a mark on the data broker that the records are about to be read: committed offsets.
-
-    They outlive the state folder. Raises BusError.
+    Brokers forget them; what stands in `spends.<node>` they keep (`streams/spending/topic.py`).
     """
-    with _committing(broker, node) as (consumer, partitions):
-        found = consumer.committed(partitions, PATIENCE)
-        unmarked = [TopicPartition(place.topic, place.partition, 0) for place in found if place.offset < 0]
-        if unmarked:
-            consumer.commit(offsets=unmarked, asynchronous=False)
-
-
-@contextmanager
-def _committing(broker: BrokerSettings, node: str) -> Iterator[tuple[Consumer, list[TopicPartition]]]:
-    """Give a consumer in the node's group, and the partitions of its data topic. Raises BusError."""
     topics = DataTopics(node)
     with closing(Logs(broker)) as logs:
         count = logs.partitions([topics.records])[topics.records]
     settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
     with closing(Consumer(settings)) as consumer:
+        asked = [TopicPartition(topics.records, number) for number in range(count)]
         try:
-            yield consumer, [TopicPartition(topics.records, number) for number in range(count)]
+            return any(place.offset >= 0 for place in consumer.committed(asked, PATIENCE))
         except KafkaException as error:
             raise bus_error(error.args[0], topics.records) from None
 
 
-def check_word(
-    node: str, *, known: bool, named: bool, read: bool, word: Word | None, spent: int | None
-) -> None:
+def check_word(node: str, *, named: bool, read: bool, word: Word | None, spent: int | None) -> None:
     """Raise UsageError where the node's records were read by a run whose spend nobody here knows.
 
-    `known`: the state folder knows its runs. `named`: plans of this run have named the node, and its state is
-    lost; they count what this run has charged, not what others had. `read`: its data topic was read before.
+    `named`: plans of this run have named the node, and nobody knows of its life; they count what this run has
+    charged, not what others had. `read`: its data topic was read, and nobody has written down at what price.
     """
-    if known or not (read or named) or (word is not None and spent is not None):
+    if not (read or named) or (word is not None and spent is not None):
         return
     raise UsageError(
-        f"{DataTopics(node).records} was read before, by a run that --state knows nothing of: say "
-        f"--spent N, the rounds that other runs have charged (plans count those of this one), and --from end "
-        f"(none of their records is read again) or --data-reused"
+        f"{DataTopics(node).records} was read before, by a run that neither --state nor "
+        f"{DataTopics(node).spends} knows of: say --spent N, the rounds that other runs have charged (plans "
+        f"count those of this one), and --from end (none of their records is read again) or --data-reused"
     )
 
 

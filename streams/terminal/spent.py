@@ -11,9 +11,14 @@ from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted
 
 
-def facts(account: Account, run: str, spends: Collection[Spend] = ()) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one account in `run`, and of what all runs have spent on the same data."""
-    found = reuse_of(spends, run)
+def facts(
+    account: Account, run: str, spends: Collection[Spend] = (), by: str = "this folder"
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of one account in `run`, and of what all runs have spent on the same data.
+
+    `by`: who knows of those.
+    """
+    found = reuse_of(spends, run, by)
     own = found and found.own
     how = "" if account.source == "journal" else _BY_PLANS
     yield (

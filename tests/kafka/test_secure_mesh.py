@@ -67,7 +67,7 @@ def refused(users, user, start):
 
 def kept_apart(users, topics, a, b, c):
     """Assert that nobody reads another's data, or writes, or a scheduler reads, another's releases."""
-    for topic in (f"data.{a}", topics.edge(b, a), topics.edge(a, b)):
+    for topic in (f"data.{a}", f"spends.{a}", topics.edge(b, a), topics.edge(a, b)):
         assert reads(users.settings(a), topic)
     for topic in (f"data.{b}", f"decisions.{b}", f"spends.{b}", topics.edge(b, c), topics.progress(b)):
         assert not reads(users.settings(a), topic)

@@ -11,7 +11,9 @@ from nodes.privacy.spends import Span, Spend
 from streams.bus import BusError, UnknownTopic
 from streams.kafka.admin import Admin
 from streams.kafka.bus import KafkaBus
+from streams.kafka.logs import Logs
 from streams.kafka.topic_specs import MIB, data_specs
+from streams.spending.known import Written
 from streams.spending.topic import SpendsTopic
 from streams.topics import DataTopics
 from tests.support.kafka import connection, until
@@ -19,7 +21,9 @@ from tests.support.meshes import changed, loaded
 
 pytestmark = pytest.mark.kafka
 
-ONE = Spend("run-1", 3, Fraction(1, 3), 0.0, 1.5, 0.0, (Span("0", 0),), open=True)
+ONE = Spend(
+    "run-1", 3, Fraction(1, 3), 0.0, 1.5, 0.0, (Span("0", 0),), open=True, mesh="m", folder="f", life="aa"
+)
 
 
 @pytest.fixture
@@ -53,16 +57,16 @@ def test_another_process_reads_what_was_written(at, node):
     two = ONE._replace(run="run-2", epsilon=None, spans=())
     with opened(at, node) as topic:
         assert topic.read() == ()
-        topic.write("mesh/run-1/f", ONE)
-        topic.write("mesh/run-2/f", two)
+        for spend in (ONE, two, ONE._replace(charged=5), ONE):
+            topic.write(Written("f", spend))
     with opened(at, node) as again:
-        assert again.read() == (ONE, two)
+        assert set(again.read()) == {Written("f", ONE), Written("f", two)}
 
 
 def test_a_line_that_is_none_is_not_passed_over(at, node):
     name = DataTopics(node).spends
     with closing(KafkaBus(at, {name: MIB})) as bus:
-        bus.send(name, b'{"run": "run-1"}', key=b"m/run-1/f")  # Kafka refuses one without
+        bus.send(name, b'{"run": "run-1"}', key=b"m/run-1/f/aa")  # or Kafka refuses it
         assert bus.flush(20)
     with (
         opened(at, node) as topic,
@@ -82,13 +86,15 @@ def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
     with opened(at, node) as topic:
         for charged in range(4):
             for run in ("run-1", "run-2"):
-                topic.write(f"mesh/{run}/f", ONE._replace(run=run, charged=charged))
+                topic.write(Written("f", ONE._replace(run=run, charged=charged)))
 
-        def charged_of_run_1():
+        def lines():
             time.sleep(0.2)  # older than a segment gets: the next write begins another
-            topic.write("mesh/run-3/f", ONE._replace(run="run-3"))
-            return [spend.charged for spend in topic.read() if spend.run == "run-1"]
+            topic.write(Written("f", ONE._replace(run="run-3")))
+            with closing(Logs(at)) as logs:
+                held = logs.read({DataTopics(node).spends: 0})[DataTopics(node).spends]
+            return sum(stored.key.startswith(b"m/run-1/") for stored in held)
 
-        until(lambda: charged_of_run_1() == [3], 60)
-        last = {spend.run: spend.charged for spend in topic.read()}
+        until(lambda: lines() == 1, 60)
+        last = {one.spend.run: one.spend.charged for one in topic.read()}
     assert last == {"run-1": 3, "run-2": 3, "run-3": 3}

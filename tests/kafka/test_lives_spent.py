@@ -1,0 +1,146 @@
+"""What a node's process finds of earlier lives on its data broker, wherever their folders are."""
+
+import json
+import re
+import shutil
+import uuid
+from contextlib import ExitStack, closing
+
+import pytest
+import typer
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
+
+from streams.commands.budget import budget
+from streams.commands.usage import UsageError
+from streams.kafka.admin import Admin
+from streams.kafka.connection import consumer_settings
+from streams.kafka.provision import provision
+from streams.live.opening import open_journal
+from streams.live.options import NodeOptions
+from streams.live.spend import RunSpend
+from streams.live.surroundings import surroundings
+from streams.mesh_file import build
+from streams.mesh_file.file import load
+from streams.mesh_file.settings.yaml_file import read_yaml
+from streams.topics import DataTopics
+from tests.support.accounts import record
+from tests.support.kafka import until
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = pytest.mark.kafka
+
+
+class Lives:
+    """One node over the same data topic, in runs and meshes and folders of any names."""
+
+    def __init__(self, folder, address):
+        self.folder = folder
+        path = small_mesh_file(folder, address, privacy={"noise": "exact", "epsilon": 1})
+        self.tree = read_yaml(path)
+        self.file = load(path, {})
+        self.node = next(iter(self.file.mesh.nodes))
+        provision(self.file)
+
+    def mesh(self, run="run-1", **changes):
+        """The mesh file for that run; nothing of the mesh broker is asked for."""
+        path = self.folder / f"{run}.yaml"
+        path.write_text(yaml.safe_dump(self.tree | {"mesh": self.tree["mesh"] | {"run": run} | changes}))
+        return load(path, {})
+
+    def life(self, state, run="run-1", *, named=False, rounds=5, killed=False, options=None, **changes):
+        """Live so many rounds in that folder, and return what is said at the start."""
+        file, where = self.mesh(run, **changes), self.folder / state
+        where.mkdir(exist_ok=True)
+        spend = RunSpend(file, self.node, NodeOptions(where, **(options or {})))
+        around, price = surroundings(file, self.node), build.price(file.mesh, self.node)
+        with ExitStack() as stack:
+            journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
+            topic = spend.topic(stack)
+            spend.check(journal, topic, lambda: named)
+            said = spend.begin(journal, topic)
+            before = journal.charged
+            for charged in range(before + 1, before + rounds + 1):
+                journal.append(record(charged, position=((0, charged),)))
+            if not killed:
+                spend.end(journal, topic)
+        return said
+
+    def all_runs(self, run, state=None):
+        """What `budget --json` says of all runs."""
+        app = typer.Typer(pretty_exceptions_enable=False)
+        app.command()(budget)
+        options = [] if state is None else ["--state", str(self.folder / state)]
+        path = self.folder / f"{run}.yaml"
+        outcome = CliRunner().invoke(app, [str(path), self.node, "--json", *options], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return json.loads(outcome.stdout)["nodes"][0]["all_runs"]
+
+
+def epsilon(said):
+    """What the sentence adds up to for a record."""
+    return float(re.search(r"over all runs each record is protected with epsilon = (\S+)", said)[1])
+
+
+@pytest.fixture
+def lives(tmp_path, broker):
+    return Lives(tmp_path, broker.address)
+
+
+def test_three_runs_in_two_folders_are_three(lives):
+    assert lives.life("s1", "run-1") == ""
+    assert epsilon(lives.life("s2", "run-2")) == 2
+    assert epsilon(lives.life("s1", "run-3")) == 3
+    found = lives.all_runs("run-3", "s1")
+    assert (found["epsilon"], found["stream_epsilon"]) == (3, 15)
+    assert lives.all_runs("run-2", "s2")["epsilon"] == 3
+
+
+def test_a_second_life_of_one_run_in_another_folder_is_a_second_spend(lives):
+    lives.life("s1")
+    assert epsilon(lives.life("s2", named=True)) == 2
+
+
+def test_two_meshes_that_read_one_topic_know_of_each_other(lives):
+    lives.life("s1")
+    assert epsilon(lives.life("s2", name="another")) == 2
+    assert epsilon(lives.life("s1")) == 2
+
+
+def test_a_killed_life_whose_folder_is_lost_cost_nobody_knows_how_much(lives):
+    lives.life("s1", killed=True)
+    shutil.rmtree(lives.folder / "s1")
+    assert epsilon(lives.life("s1", "run-2")) == 2
+    found = lives.all_runs("run-2", "s1")
+    assert found["epsilon"] == 2
+    assert found["stream_epsilon"] is None  # 10 is true; 5 would be said without the killed one
+
+
+def test_a_killed_life_whose_journal_is_there_is_told_by_it(lives):
+    lives.life("s1", killed=True)
+    assert epsilon(lives.life("s1", "run-2")) == 2
+    assert lives.all_runs("run-2", "s1")["stream_epsilon"] == 10
+
+
+def test_what_a_topic_has_forgotten_is_written_again(lives):
+    lives.life("s1")
+    broker, name = lives.file.brokers(lives.node).data, DataTopics(lives.node).spends
+    with Admin(broker) as admin:
+        admin._client.delete_topics([name])
+        until(lambda: not admin.topics([name]))
+    provision(lives.file)
+    assert epsilon(lives.life("s1", "run-2")) == 2
+    assert epsilon(lives.life("s2", "run-3")) == 3
+
+
+def test_records_that_were_read_before_lines_were_written_are_at_an_unknown_price(lives):
+    broker, topics = lives.file.brokers(lives.node).data, DataTopics(lives.node)
+    with closing(Consumer(consumer_settings(broker) | {"group.id": topics.group})) as consumer:
+        consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
+    with pytest.raises(UsageError, match=r"say --spent N"):
+        lives.life("s1")
+    said = lives.life("s1", options={"spent": 20, "word": "reused"})
+    assert "20 rounds were charged" in said
+    assert "20 rounds were charged" in lives.life("s2", "run-2")  # once is enough: it is on the broker
+    assert lives.all_runs("run-2", "s2")["epsilon"] is None  # more is added than anybody here knows
