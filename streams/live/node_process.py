@@ -74,7 +74,9 @@ class NodeProcess:
                 self._log.warning("the journal is a copy: joining as a new instance")
             self._learner = replace(self._learner, charged_before=spend.before())
             reach_brokers(self._file, self._name, stop)
+            life = journal.instance
             patiently(stop, lambda: self._check_data(journal))
+            spend.anew = journal.instance != life
             bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
             named = partial(is_named, self._name, self._mesh, bus)
             topic = patiently(stop, lambda: spend.topic(closing))

@@ -32,6 +32,7 @@ class RunSpend:
     named: bool = False
     begun: bool = False
     whole: bool = True
+    anew: bool = False
 
     def __post_init__(self) -> None:
         put_aside(self.options.state, self.node, self.file.mesh.run)
@@ -81,7 +82,11 @@ class RunSpend:
         own = begin_spend(state, mesh, self.node, record, self._position(), *said, by_plans=by_plans)
         folder = folder_id(state)
         here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
-        for life in unwritten(folder, here, topic.read()):
+        there = topic.read()
+        if self.anew:  # the data topic was made: what others have learnt from stands at other offsets now
+            others = (life for life in together(folder, here, there) if life.identity != own.identity)
+            here += [life._replace(spans=()) for life in others]
+        for life in unwritten(folder, here, there):
             topic.write(Written(folder, life))
         lives = {life.identity: life for life in together(folder, here, topic.read())}
         own = lives.pop(own.identity)

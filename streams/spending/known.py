@@ -64,8 +64,13 @@ def _identity(spend: Spend) -> tuple[str, ...]:
 
 
 def _both(known: Spend, found: Spend) -> Spend:
-    """Return both together; of two that are over the one that has read further says where the life ended."""
+    """Return both together; of two that are over the one that has read further says where the life ended.
+
+    Where one says of no record where it stands, it may be any.
+    """
     both = merged(known, found)
+    if not (known.spans and found.spans):
+        return both._replace(spans=())
     if known.open:
         return both
     ends = {span.where: span.end for span in known.spans}

@@ -24,6 +24,8 @@ from streams.live.surroundings import surroundings
 from streams.mesh_file import build
 from streams.mesh_file.file import load
 from streams.mesh_file.settings.yaml_file import read_yaml
+from streams.spending.known import together
+from streams.spending.topic import written
 from streams.topics import DataTopics
 from tests.support.accounts import record
 from tests.support.kafka import until
@@ -49,11 +51,14 @@ class Lives:
         path.write_text(yaml.safe_dump(self.tree | {"mesh": self.tree["mesh"] | {"run": run} | changes}))
         return load(path, {})
 
-    def life(self, state, run="run-1", *, named=False, rounds=5, killed=False, options=None, **changes):
+    def life(
+        self, state, run="run-1", *, named=False, rounds=5, killed=False, anew=False, options=None, **changes
+    ):
         """Live so many rounds in that folder, and return what is said at the start."""
         file, where = self.mesh(run, **changes), self.folder / state
         where.mkdir(exist_ok=True)
         spend = RunSpend(file, self.node, NodeOptions(where, **(options or {})))
+        spend.anew = anew
         around, price = surroundings(file, self.node), build.price(file.mesh, self.node)
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
@@ -132,6 +137,15 @@ def test_what_a_topic_has_forgotten_is_written_again(lives):
     provision(lives.file)
     assert epsilon(lives.life("s1", "run-2")) == 2
     assert epsilon(lives.life("s2", "run-3")) == 3
+
+
+def test_once_the_data_topic_was_made_anew_earlier_lives_may_have_read_any_record(lives):
+    lives.life("s1")
+    lives.life("s2", "run-2", anew=True)
+    lines = written(lives.file.brokers(lives.node).data, lives.node)
+    assert {bool(one.spend.spans) for one in lines if one.spend.run == "run-1"} == {True, False}
+    (first, second) = sorted(together("", (), lines), key=lambda life: life.run)
+    assert (first.spans, bool(second.spans)) == ((), True)
 
 
 def test_records_that_were_read_before_lines_were_written_are_at_an_unknown_price(lives):

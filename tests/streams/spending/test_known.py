@@ -83,6 +83,16 @@ def test_the_larger_wins_and_the_unknown_is_unprotected():
     assert together("s1", [past], written(now._replace(epsilon=None)))[0].epsilon is None
 
 
+def test_a_life_whose_places_are_forgotten_may_have_read_any_record():
+    """Its topic was made anew, or its records are in another order now."""
+    known, forgotten = spend(end=5), spend(end=5)._replace(spans=())
+    assert together("s1", [forgotten], written(known)) == (forgotten,)
+    assert unwritten("s1", [forgotten], written(known)) == (forgotten,)
+    assert together("s2", [forgotten], written(known)) == (forgotten,)
+    elsewhere = spend("run-2", "s2", "bb", end=9)._replace(spans=(Span("0", 7, 9),))
+    assert total(together("s2", [forgotten, elsewhere], written(known))).epsilon == 2
+
+
 def test_only_what_the_broker_lacks_is_written():
     one, two = spend(end=5), spend("run-2", life="bb", end=5)
     assert unwritten("s1", [one, two], written(one)) == (two,)
