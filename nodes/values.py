@@ -1,4 +1,4 @@
-"""The values of one node, in the field's own terms (shapes in the README's notation table).
+"""The values of one node, in the field's own terms (shapes in docs/reference/notation.md).
 
 `Release`, `Consensus` and `Decision` are public: functions of releases, plans and settings. What touches data
 is wrapped in `nodes.privacy.private.Private`, and only `nodes/privacy/` turns that into a `Release`.

@@ -1,4 +1,4 @@
-"""The catalogue as a table in Markdown, for the README: `python -m streams.metrics.table`."""
+"""The catalogue as a table in Markdown, for docs/reference/metrics.md: `python -m docs.generate`."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,3 @@ def _lines() -> Iterator[str]:
         yield f"| `{what.name}` | {what.kind} | {what.unit} | {labels} | {who} | {meaning} |"
     figures = "Memory, processor time, files and start of the process."
     yield f"| `process_...` | | | | owner | {figures} |"
-
-
-if __name__ == "__main__":
-    print(table(), end="")  # noqa: T201 # what the command is for

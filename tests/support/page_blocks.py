@@ -4,6 +4,7 @@ Python runs, YAML is loaded (a first line `# bank.yaml` names the file that a re
 shell block every command of ours is parsed by our own command line, and run where it ends by itself.
 """
 
+import os
 import re
 import shlex
 import subprocess
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 from pydantic import TypeAdapter
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
@@ -21,13 +21,62 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from streams.commands.command_line import app
 from streams.mesh_file.file import load
 from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import CommonBrokers, NodeSettings
+from streams.mesh_file.settings.node import CommonBrokers, HeldOutSettings, NodeSettings
 from streams.mesh_file.settings.schema import SchemaSettings
+from streams.mesh_file.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
-ENDS = ("demo", "init", "check", "plan", "run", "tune", "predict", "audit mechanism", "--version")
+ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism")
 """Commands that end by themselves and need nothing outside."""
+ON_KAFKA = ("up", "watch", "budget", "model")
+"""Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""
+LEFT_OUT = {
+    "make demo": "Installs into .venv; tests/streams/commands/test_demo.py has the demo.",
+    "make test": "Runs this very test.",
+    ". .venv/bin/activate": "Changes the reader's own shell.",
+    "mirrormesh up my-mesh.yaml": "Needs a broker; the tutorial's `up` is the same.",
+    "mirrormesh up mesh.yaml": "Needs a broker; the tutorial's `up` is the same.",
+    "mirrormesh broker start": "Takes the reader's own port; tests/kafka/test_broker.py has it.",
+    "mirrormesh broker stop": "Stops the reader's own broker; tests/kafka/test_broker.py has it.",
+    "mirrormesh broker start --folder mesh-broker --port 19192 --secure": "As the plain one; has users.",
+    "mirrormesh broker stop --folder mesh-broker": "As the plain one.",
+    "mirrormesh provision mesh.yaml": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh provision mesh.yaml --dry-run": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh scheduler mesh.yaml --metrics 9100": "Runs until it is stopped; tests/kafka/test_kills.py.",
+    "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
+        "Runs until the run is over, in a folder of the system; tests/kafka/test_lives.py."
+    ),
+    "mirrormesh feed mesh.yaml east records.csv.gz --rate 500": "Needs a broker; tests/kafka/test_feed.py.",
+    "mirrormesh budget mesh.yaml": "Needs a broker; tests/kafka/test_budget.py.",
+    "mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json": (
+        "Reads a folder of the system; tests/kafka/test_budget.py."
+    ),
+    "mirrormesh audit releases mesh.yaml": "Needs a broker; tests/kafka/test_audit_releases.py.",
+    "mirrormesh model mesh.yaml --output fraud": "Needs a broker; tests/kafka/test_model.py.",
+    "mirrormesh model mesh.yaml --output fraud --state DIR --node east": (
+        "Reads the journal of a mesh on a broker; tests/kafka/test_model.py."
+    ),
+    "mirrormesh watch mesh.yaml": "Runs until it is stopped; tests/kafka/test_watch.py.",
+    "mirrormesh watch mesh.yaml --once": "Needs a broker; the tutorial's is the same.",
+    "mirrormesh up deploy/meshes/tracking-switching.yaml --rate 8 --observe": (
+        "Stays until it is stopped; tests/kafka/test_observed.py."
+    ),
+    "mirrormesh up deploy/meshes/tracking.yaml --rate 5 --metrics-from 9100": (
+        "Takes minutes and fixed ports; tests/kafka/test_metrics_live.py."
+    ),
+    "docker compose --file deploy/compose.yaml up": "Needs Docker; tests/deploy/test_compose.py.",
+    "python -m grafana.draw http://127.0.0.1:9090 --mesh tracking-switching --minutes 5": (
+        "Needs Prometheus; tests/grafana/test_dashboards.py."
+    ),
+    "mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size --auc": (
+        "Needs the reader's public records; tests/streams/commands/test_tune.py."
+    ),
+    "python -m experiments run all --quick --output /tmp/figures": (
+        "Takes minutes; tests/experiments/test_quick.py."
+    ),
+}
+"""Lines of shell blocks that no test of the pages runs, each with the reason."""
 _GENERATED = re.compile(r"<!-- generated: ([\w ]+) -->.*?<!-- end: \1 -->", re.DOTALL)
 _SHELL = ("|", "&&", "||", ";", "&", ">")
 Typed = Callable[[list[str]], object]
@@ -73,10 +122,10 @@ def _evaluate(example: Example) -> None:
 def read_yaml(text: str, folder: Path, edit: Callable[[str], str] = str) -> None:
     """Load a mesh file, or check a part of one; a block that names its file is saved under that name."""
     named = re.match(r"# ([\w.-]+\.yaml)\n", text)
-    tree = yaml.safe_load(text)
+    path = folder / (named[1] if named else ".part.yaml")
+    path.write_text(edit(text))
+    tree = yaml_tree(path)
     if named:
-        path = folder / named[1]
-        path.write_text(edit(text))
         if "mesh" in tree:
             load(path, ENVIRONMENT)
         return
@@ -87,9 +136,14 @@ def read_yaml(text: str, folder: Path, edit: Callable[[str], str] = str) -> None
 
 def _kind(key: str) -> Any:
     """Return what reads the value of a key that stands alone."""
-    whole: dict[str, Any] = {"mesh": MeshSettings, "brokers": CommonBrokers, "nodes": dict[str, NodeSettings]}
-    if key in whole:
-        return whole[key]
+    parts: dict[str, Any] = {
+        "mesh": MeshSettings,
+        "brokers": CommonBrokers,
+        "nodes": dict[str, NodeSettings],
+        "held_out": HeldOutSettings,
+    }
+    if key in parts:
+        return parts[key]
     for kind in (MeshSettings, NodeSettings, SchemaSettings):
         if key in kind.model_fields:
             return kind.__pydantic_fields__[key].rebuild_annotation()
@@ -131,7 +185,8 @@ def check_command(words: list[str]) -> None:
             "tests",
             "experiments",
         }:
-            assert (ROOT / f"{module.replace('.', '/')}.py").exists(), module
+            path = ROOT / module.replace(".", "/")
+            assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
 def parse(words: list[str]) -> None:
@@ -152,15 +207,26 @@ def found_command(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def ends_by_itself(line: str) -> bool:
-    """Whether a line is one command of ours that ends by itself and needs nothing outside."""
-    return re.match(rf"mirrormesh ({'|'.join(ENDS)})( |$)", line) is not None and "|" not in line
+    """Whether a line is one command that ends by itself and needs nothing outside."""
+    return line == "python -m experiments list" or _is_one_of(ENDS, line)
 
 
-def typed(words: list[str], timeout: float = 600) -> str:
-    """Run a command of ours in a process of its own; return what it said. It must end well."""
-    code = f"from streams.cli import main; main({words[1:]!r})"
+def is_for_kafka(line: str) -> bool:
+    """Whether a line is one command that ends by itself where a broker is."""
+    return _is_one_of(ON_KAFKA, line)
+
+
+def _is_one_of(names: tuple[str, ...], line: str) -> bool:
+    return re.match(rf"mirrormesh ({'|'.join(names)})( |$)", line) is not None and "|" not in line
+
+
+def typed(words: list[str]) -> str:
+    """Run a command in a process of its own; return what it said. It must end well."""
+    if words[0] == "mirrormesh":
+        words = ["python", "-c", f"from streams.cli import main; main({words[1:]!r})"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=timeout
+        [sys.executable, *words[1:]], capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, f"{shlex.join(words)}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -1,4 +1,4 @@
-"""How many series a mesh makes, as the README says; none grows with the rounds."""
+"""How many series a mesh makes, as the documentation says; none grows with the rounds."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from streams.metrics.scheduler import SchedulerMetrics
 from tests.support.machines import learner
 from tests.support.metrics import metrics, shown
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
+SAID = " ".join((Path(__file__).parents[3] / "docs/reference/metrics.md").read_text().split())
 
 
 def counts(edges, *, truth=False):
@@ -15,13 +15,13 @@ def counts(edges, *, truth=False):
     return len(shown(figures.shared)), len(shown(figures.private))
 
 
-def test_the_series_of_a_node_and_of_an_edge_are_as_the_readme_says():
+def test_the_series_of_a_node_and_of_an_edge_are_as_the_documentation_says():
     (shared, private), (with_one, _) = counts(0), counts(1)
     edge = with_one - shared
     assert counts(8) == (shared + 8 * edge, private)
     scheduler = len(shown(SchedulerMetrics("tracking", connected=lambda: True).shared))
     assert counts(0, truth=True) == (shared, private + 3)
     said = f"{shared} series for a node and {edge} for each in-edge; {private} private ones for a node of"
-    assert said in " ".join(README.split())
-    assert "up to eight), and 3 more where its records say where the target is" in " ".join(README.split())
-    assert f"{scheduler} for a scheduler" in " ".join(README.split())
+    assert said in SAID
+    assert "up to eight), and 3 more where its records say where the target is" in SAID
+    assert f"{scheduler} for a scheduler" in SAID

@@ -3,11 +3,11 @@ from pathlib import Path
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.table import table
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 
-def test_the_readme_has_the_table_of_the_catalogue():
-    assert table() in README.read_text(), "python -m streams.metrics.table"
+def test_the_reference_has_the_table_of_the_catalogue():
+    assert table() in PAGE.read_text(), "python -m docs.generate"
 
 
 def test_every_metric_has_a_line_which_says_who_may_see_it():

@@ -1,9 +1,8 @@
-"""What the README shows is true."""
+"""What the pages say about the code is true."""
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import yaml
 
@@ -12,22 +11,24 @@ from streams.mesh_file.promise import promise
 from streams.mesh_file.settings.node import CommonBrokers
 from streams.spending.account import Account
 from tests.support.meshes import changed, written
+from tests.support.pages import DOCS, PAGES, README, ROOT, page
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+MESH_FILE, KAFKA, PRIVACY = (
+    page(f"docs/{name}.md") for name in ("howto/write-a-mesh-file", "howto/kafka", "explanation/privacy")
+)
 
 
-def python_block(word):
-    (code,) = [code for code in blocks("python") if word in code]
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def python_block(path, word):
+    (code,) = [code for code in blocks(page(path), "python") if word in code]
     return code
 
 
 def test_the_python_example_runs():
-    code = python_block("LocalRun")
+    code = python_block("docs/howto/python.md", "LocalRun")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -39,8 +40,8 @@ def test_the_python_example_runs():
 
 
 def test_the_own_loss_shown_is_right_and_learns(tmp_path):
-    code = python_block("Pinball")
-    assert len(code.splitlines()) == 10
+    code = python_block("docs/howto/own-loss.md", "Pinball")
+    assert len([line for line in code.splitlines() if line]) == 10
     (tmp_path / "pinball.py").write_text(code)
     rows = "".join(f"{k % 7 / 7},{(k * k) % 11 / 11}\n" for k in range(600))
     (tmp_path / "rows.csv").write_text("x,y\n" + rows)
@@ -67,7 +68,7 @@ def test_the_own_loss_shown_is_right_and_learns(tmp_path):
 
 
 def test_the_mesh_file_shown_is_the_one_that_ships():
-    (shown, brokers) = blocks("yaml")
+    (shown,), (brokers,) = blocks(MESH_FILE, "yaml"), blocks(KAFKA, "yaml")
     ships = yaml.safe_load((ROOT / "deploy/meshes/tracking.yaml").read_text())["mesh"]
     tree = yaml.safe_load(shown)["mesh"]
     assert tree == {key: ships[key] for key in tree}
@@ -77,20 +78,22 @@ def test_the_mesh_file_shown_is_the_one_that_ships():
 
 
 def test_the_sentence_shown_is_the_one_that_the_mesh_file_shown_would_get(tmp_path):
-    (shown, brokers) = (yaml.safe_load(block) for block in blocks("yaml"))
+    (shown,) = (yaml.safe_load(block) for block in blocks(MESH_FILE, "yaml"))
+    (brokers,) = (yaml.safe_load(block) for block in blocks(KAFKA, "yaml"))
     (tmp_path / "mesh.yaml").write_text(yaml.safe_dump({"mesh": shown["mesh"]} | brokers))
     sentence = promise(load(tmp_path / "mesh.yaml", {"MESH_PASSWORD": "secret"}), "east").sentence("east")
-    quoted = re.findall(r"(?:^> .*\n)+", README, re.MULTILINE)
+    quoted = re.findall(r"(?:^> .*\n)+", PRIVACY, re.MULTILINE)
     assert sentence in [" ".join(quote.replace("> ", "").split()) for quote in quoted]
 
 
 def test_what_budget_tells_programs_is_listed():
-    (listed,) = re.findall(r"`--json` gives one object: (.*?)\n\n", README, re.DOTALL)
+    text = page("docs/howto/choose-a-mechanism.md")
+    (listed,) = re.findall(r"`--json` gives one object: (.*?)\n\n", text, re.DOTALL)
     assert set(Account._fields) <= set(re.findall(r"`(\w+)`", listed))
 
 
 def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
-    text = (ROOT / "docs/explanation/threat-model.md").read_text()
+    text = page("docs/explanation/threat-model.md")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     assert len(rows) == 9
     for who, _, _, cannot in rows:
@@ -103,20 +106,24 @@ def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
     assert not re.search(r"\btests/(?!\S*\.py`)", text)  # a folder shows nothing
 
 
-def test_every_file_that_is_linked_is_there():
-    for name in ("README.md", "experiments/README.md"):
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", (ROOT / name).read_text()):
-            assert (ROOT / name).parent.joinpath(link).exists(), f"{name}: {link}"
-
-
 def test_every_folder_and_file_that_is_named_is_there():
     tops = "topology|nodes|streams|deploy|grafana|experiments|tests"
-    named = set(re.findall(rf"(?<![\w/.-])(?:{tops})/[\w./-]*(?:/|\.\w+)", README))
+    text = "\n".join(one.read_text() for one in PAGES)
+    named = set(re.findall(rf"(?<![\w/.-])(?:{tops})/[\w./-]*(?:/|\.\w+)", text))
     assert len(named) > 40
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
-def test_every_section_is_in_the_contents_and_there():
-    sections = re.findall(r"^## (.*)$", README, re.MULTILINE)
-    anchors = [re.sub(r"[^a-z -]", "", section.lower()).replace(" ", "-") for section in sections]
-    assert re.findall(r"\]\(#([a-z-]+)\)", README) == anchors[:-1]  # all but the licence
+def test_the_readme_is_short_and_names_the_commands_that_begin():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 200
+    first, then = blocks(text, "sh")
+    assert [line.split("#")[0].strip() for line in first.splitlines()] == ["make demo", "make test"]
+    ours = [line.split()[1] for line in then.splitlines() if line.startswith("mirrormesh")]
+    assert ours == ["init", "check", "plan", "run", "up"]
+
+
+def test_the_index_has_every_page():
+    listed = page("docs/README.md")
+    names = [str(one.relative_to(ROOT / "docs")) for one in DOCS if one.name != "README.md"]
+    assert [name for name in names if f"({name})" not in listed] == []
