@@ -20,6 +20,7 @@ from streams.spending.standings import journal_standing, public_standings
 from streams.spending.topic import all_lives
 from streams.terminal.report import say_facts
 from streams.terminal.spent import facts
+from streams.terminal.wording import shared
 
 
 def budget(
@@ -59,6 +60,7 @@ def budget(
     console = Console(highlight=False)
     for one in accounts:
         say_facts(console, facts(one, file.mesh.run, *spends[one.node]))
+    say_facts(console, (("shared", sentence) for sentence in shared(file)))
 
 
 def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:

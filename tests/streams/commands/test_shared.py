@@ -33,6 +33,8 @@ def test_all_say_what_a_record_in_both_pays(call, tmp_path, paths):
     for command in ("check", "run"):
         assert said in call(command, path).out.splitlines()
     assert f"shared:      {said}" in call("plan", path).out.splitlines()
+    assert call("run", path, "--state", "state").code == 0
+    assert f"shared:      {said}" in call("budget", path, "--state", "state").out.splitlines()
 
 
 def test_deltas_and_what_is_not_protected_are_counted_too(call, tmp_path):
