@@ -98,7 +98,7 @@ class RunSpend:
         ended = end_spend(state, self.file.mesh, self.node, records[-1] if records else None)
         if ended is not None:
             with suppress(BusError):  # where the broker is away: its line stays open until the next start
-                topic.write(Written(folder_id(state), ended), FLUSH)
+                topic.write(Written(folder_id(state), ended), FLUSH / 2)
 
     def _lives(self) -> list[Spend]:
         """Return what is written down of this run's lives."""
