@@ -90,6 +90,28 @@ def test_all_runs_are_added_up_rounded_up(file):
     }
 
 
+@pytest.mark.parametrize(("word", "known"), [(None, True), ("end", True), ("reused", False)])
+def test_json_is_null_where_the_sentence_says_that_more_is_added(file, word, known):
+    folder = file.path.parent
+    own = Spend("run-1", 3, Fraction(1, 4), 0.0, 0.75, 1e-6, (Span("0", 0, 7),), life="aa" * 16)
+    keep_spend(spends_file(folder, "d"), own._replace(before=2, word=word) if word else own)
+    out = called(file.path, "d", "--state", folder)
+    (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
+    assert ("adds to its epsilon" in " ".join(out.split())) is not known
+    assert found["all_runs"]["epsilon"] == (0.25 if known else None)
+    assert found["all_runs"]["delta"] == (0.0 if known else None)
+
+
+def test_json_is_null_where_a_run_was_never_ended_and_its_journal_is_gone(file):
+    folder = file.path.parent
+    old = Spend("old", 0, Fraction(1, 4), 0.0, 0.0, 0.0, (Span("0", 0),), open=True, life="bb" * 16)
+    keep_spend(spends_file(folder, "d"), old)
+    (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
+    assert (found["all_runs"]["epsilon"], found["all_runs"]["stream_epsilon"]) == (0.5, None)
+    out = " ".join(called(file.path, "d", "--state", folder).split())
+    assert "Together they cost more of the whole stream than is known" in out
+
+
 def test_after_the_budget_it_learns_from_nothing(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 3, "noise": "exact"})
     journal(tmp_path, file, "a", record(3, stepped=20))
@@ -119,6 +141,7 @@ def test_what_plans_cannot_know_is_said(file):
     by_plans = dict(facts(account(file, "a", Standing(4, 4, exactly=False)), "run-1"))
     assert by_plans["node"].startswith("a: 4 rounds charged in this run at most (by the plans")
     assert "if it was started with --spent, that many more" in by_plans["node"]
+    assert "by this file's settings" in by_plans["node"]
     by_journal = dict(facts(account(file, "a", Standing(4, 4, exactly=True)), "run-1"))
     assert by_journal["node"] == "a: 4 rounds charged, 4 stepped"
 

@@ -1,4 +1,5 @@
 import math
+import stat
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from nodes.journal import JournalRecord
 from nodes.privacy.spends import Span, Spend
 from streams.journal.journal import Journal, JournalError, JournalReader
-from streams.journal.spends import earlier_spends, keep_spend, put_aside, read_spends, spends_file
+from streams.journal.spends import all_spends, earlier_spends, keep_spend, put_aside, read_spends, spends_file
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
 
@@ -87,6 +88,23 @@ def test_every_journal_of_another_run_in_the_folder_counts(tmp_path):
     journal(tmp_path, "r1", 9, node="east-2")
     found = {spend.run: spend.charged for spend in earlier_spends(tmp_path, "east", "r2")}
     assert found == {"r0": 3, "r1": 4}
+
+
+def test_a_node_whose_name_begins_like_anothers_is_not_that_one(tmp_path):
+    journal(tmp_path, "r0", 3, node="n1", name="n1.r0.journal")
+    journal(tmp_path, "r1", 4, node="n1")
+    for other in ("n10", "n1-2", "n"):
+        (tmp_path / f"{other}.journal").write_bytes(b"of no concern to n1")
+        (tmp_path / f"{other}.r0.journal").write_bytes(b"of no concern to n1")
+    assert [spend.charged for spend in all_spends(tmp_path, "n1")] == [3, 4]
+
+
+def test_spends_are_for_their_owner_alone(tmp_path):
+    path = spends_file(tmp_path, "east")
+    path.write_text("")
+    path.chmod(0o644)  # as it was made before
+    keep_spend(path, SPEND)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
