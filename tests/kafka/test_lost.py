@@ -78,7 +78,7 @@ def test_a_broker_that_lost_its_disk_takes_nothing_from_what_was_charged(tmp_pat
         found = told(mesh, name, "after")
         said = mesh.processes[name].log
     assert "was made anew" in said
-    assert "epsilon = 2 (pure), by this folder" in said
+    assert "epsilon = 2 (pure), by " in said
     assert (found["charged"], found["spent"], found["relaying"]) == (
         20,
         20.0,
@@ -115,7 +115,7 @@ def test_a_journal_that_is_gone_leaves_its_price(tmp_path, broker):
         wait_until(lambda: not other.running or "goes on" in other.log)
         found = told(mesh, names[0], "asked")
         spends = all_spends(tmp_path / "state", names[0])
-    assert "over all runs each record is protected with epsilon = 2 (pure), by this folder" in said
+    assert "over all runs each record is protected with epsilon = 2 (pure), by " in said
     assert total(spends).stream_epsilon is None  # nobody knows how far the first came
     assert found["all_runs"] == dict.fromkeys(("epsilon", "delta", "stream_epsilon", "stream_delta"))
     assert not charged(journals[0]) or (other.code == 2 and "--spent is 8: must be 7" in other.log)

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.events import Journal, OpenSlot
+from nodes.events import Journal, OpenSlot, Started
 from nodes.ledger import Ledger
 from nodes.privacy.accounting import GrowingSum
 from nodes.privacy.schedule import GrowingEpsilon
-from tests.support.machines import learner, machine, of, plans, started
+from tests.support.machines import feed, learner, machine, of, plans, started
 
 
 @pytest.mark.parametrize(("from_end", "position"), [(False, ()), (True, None)])
@@ -33,3 +33,12 @@ def test_charges_of_other_runs_have_no_price_where_epsilon_grows():
     ledger = Ledger(schedule.largest, 1, None, GrowingSum(schedule), 30)
     with pytest.raises(ValueError, match="charged_before is 2: must be 0 where epsilon grows"):
         replace(learner(), ledger=ledger, charged_before=2)
+
+
+@pytest.mark.parametrize("before", [0, 4, 90])
+def test_a_life_begins_at_the_larger_of_what_its_journal_and_what_others_have_charged(before):
+    """Plans that are gone, with the broker's disk, take nothing back."""
+    node = machine(replace(learner(), charged_before=before))
+    effects = feed(node, Started(carried=60), *plans(1, 2))
+    (record,) = [effect.record for effect in of(effects, Journal)]
+    assert record.charged == max(60, before)
