@@ -1,5 +1,6 @@
 """The files of a state folder, and the tables of a journal."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -64,3 +65,9 @@ def _statement(text: str) -> str:
     name, _, columns = " ".join(text.split()).partition("(")
     listed = ",\n".join(f"    {column.strip()}" for column in columns.rstrip(") ").split(","))
     return f"{name.strip()} (\n{listed}\n);\n"
+
+
+def is_listed(name: str) -> bool:
+    """Whether a file or folder of that name is one of those."""
+    patterns = (re.escape(one.name.rstrip("/")) for one in FILES)
+    return any(re.fullmatch(re.sub("<.*?>", "[a-z0-9-]+", pattern), name) for pattern in patterns)

@@ -14,7 +14,7 @@ from tests.support.page_blocks import (
     is_for_kafka,
     lines,
     run_blocks,
-    typed,
+    typed_here,
 )
 from tests.support.pages import PAGES, ROOT, name
 
@@ -40,7 +40,7 @@ def is_left_out(line):
 def test_a_page_does_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-    run_blocks(page, tmp_path, Shell(is_left_out, typed))
+    run_blocks(page, tmp_path, Shell(is_left_out, typed_here))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from docs.regions.state_folder import is_listed
 from tests.support.page_blocks import LEFT_OUT, Shell, ends_by_itself, is_for_kafka, run_blocks, typed
 from tests.support.pages import ROOT
 
@@ -24,7 +25,9 @@ def test_the_tutorial_runs_to_its_end(tmp_path, new_broker, monkeypatch):
 
     run_blocks(ROOT / "docs" / "tutorial.md", tmp_path, Shell(is_left_out, run), edit)
     assert {"init", "check", "plan", "run", "predict", "up", "watch", "budget", "model"} == set(said)
-    assert (tmp_path / "mirrormesh-state" / "income" / "north.journal").exists()
+    state = tmp_path / "mirrormesh-state" / "income"
+    assert (state / "north.journal").exists()
+    assert {path.name for path in state.iterdir() if not is_listed(path.name)} == set()
     assert (tmp_path / "predictions.csv").read_text().count("\n") == 1001
     assert "50" in said["watch"]
     assert {path.name for path in tmp_path.glob("from-kafka.*")} == {"from-kafka.npz", "from-kafka.json"}

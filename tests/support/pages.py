@@ -6,7 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [README, *DOCS, ROOT / "deploy" / "runbooks.md", ROOT / "experiments" / "README.md"]
+BESIDE = sorted(path for name in ("deploy", "experiments") for path in (ROOT / name).rglob("*.md"))
+PAGES = [README, *DOCS, *BESIDE]
 _FENCED = re.compile(r"^(```+).*?^\1 *$", re.DOTALL | re.MULTILINE)
 _GENERATED = re.compile(r"<!-- generated: ([\w ]+) -->.*?<!-- end: \1 -->", re.DOTALL)
 
