@@ -12,6 +12,10 @@ class Containing(Protocol):
         """Return the context of one call."""
 
 
+type_name: Callable[[type], str] = vars(type)["__name__"].__get__
+"""The name of a type, whatever its own type would say of it: that is a user's code, too."""
+
+
 class Contained:
     """A context that nothing comes out of, not even SystemExit. `tell` gets its type's name, never a message.
 
@@ -30,5 +34,5 @@ class Contained:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if kind is not None:
-            self._tell(kind.__name__)
+            self._tell(type_name(kind))
         return True

@@ -6,7 +6,7 @@ import numpy as np
 
 from nodes.contained import Contained, Containing
 from nodes.losses import Loss
-from nodes.sparse import Rows, dense
+from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 
 ANOTHER_SHAPE = "an answer of another shape"
@@ -30,22 +30,19 @@ class OwnLoss:
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return the loss at the decision, shape (..., n); NaN where it has none."""
-        return self._by_record(self._loss.value, decision, observations, ())
+        return self._by_record("value", decision, observations, ())
 
     def gradients(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return the gradients at the decision, shape (..., n, d); NaN where there is none."""
-        return self._by_record(self._loss.gradients, decision, observations, decision.shape[-1:])
+        return self._by_record("gradients", decision, observations, decision.shape[-1:])
 
     def predict(self, decision: FloatArray, features: FloatArray) -> FloatArray | None:
         """Return what the loss's own `predict` says, shape (n,); None where it has none, or fails."""
-        predict = getattr(self._loss, "predict", None)
-        if predict is None:
-            return None
-        return self._answer(predict, (decision.copy(), features.copy()), features.shape[:-1])
+        return self._answer("predict", (decision.copy(), features.copy()), features.shape[:-1])
 
     def _by_record(
         self,
-        of: Callable[[FloatArray, Observations], Rows],
+        of: str,
         decision: FloatArray,
         observations: Observations,
         tail: tuple[int, ...],
@@ -64,11 +61,13 @@ class OwnLoss:
         present = observations.present.reshape(*observations.present.shape, *(1 for _ in tail))
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)
 
-    def _answer(
-        self, of: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]
-    ) -> FloatArray | None:
+    def _answer(self, of: str, arguments: tuple[object, ...], shape: tuple[int, ...]) -> FloatArray | None:
+        """Return what its method `of` says; None where it has none, or fails; asking is a call, too."""
         with self._contained(self._tell):
-            answer = of(*arguments)
+            method = getattr(self._loss, of, None)
+            if method is None:
+                return None
+            answer = method(*arguments)
             array = answer if isinstance(answer, np.ndarray) else None
             if array is not None and array.shape == shape and np.can_cast(array.dtype, np.float64):
                 return np.array(array, dtype=np.float64)

@@ -10,6 +10,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
+from nodes.contained import type_name
 from nodes.own_loss import OwnLoss
 from streams.interrupts import UserCode
 
@@ -50,10 +51,14 @@ def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, .
     if isinstance(thing, type) or not all(callable(getattr(thing, part, None)) for part in needed):
         if not callable(thing):
             raise ValueError(f"is of type {type(thing).__name__}: must be a class, or be called to make one")
-        try:
-            thing = thing(*arguments)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 # a constructor runs whatever it likes
-            raise ValueError(f"making it raised {type(error).__name__}: {error}") from None
+        raised: list[str] = []
+        with UserCode(raised.append):  # a constructor runs whatever it likes
+            try:
+                thing = thing(*arguments)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 # as above
+                raised.append(f"{type_name(type(error))}: {error}")
+        if raised:
+            raise ValueError(f"making it raised {raised[0]}")
     missing = [part for part in needed if not callable(getattr(thing, part, None))]
     if missing:
         raise ValueError(f"makes a {type(thing).__name__} without the method {' and '.join(missing)}")

@@ -126,6 +126,13 @@ def added(before: float, after: float) -> float:
     return max(0.0, rounded_up(Fraction(after) - Fraction(before)))
 
 
+def together(before: float, more: float) -> float:
+    """Return the sum of two epsilons, rounded up; infinite where nobody knows one."""
+    if not (math.isfinite(before) and math.isfinite(more)):
+        return math.inf
+    return rounded_up(Fraction(before) + Fraction(more))
+
+
 def _worst(paid: list[tuple[tuple[Span, ...], Fraction]]) -> Fraction:
     """Return the most that is paid for one record.
 

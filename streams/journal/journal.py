@@ -17,7 +17,7 @@ from typing import Self
 from nodes.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.price import Price
-from nodes.privacy.spends import Span, Spend, added
+from nodes.privacy.spends import Span, Spend, added, together
 from streams.journal.file import (
     OLDEST,
     SCHEMA,
@@ -155,11 +155,11 @@ class JournalReader:
 class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
-    `copied`: the file is a copy of the one that was opened last, so it has begun a new life, with
-    `instance`, and with the charges of the one before. `price` is what a release costs by the settings at
-    hand (None: the caller does not say); with the first charge it is settled. Raises JournalLocked if another
-    process has it open, and JournalError if it is another run's, node's, mesh's, digest's, price's,
-    horizon's or version's, or broken.
+    `copied`: the file is a copy of the one that was opened last, or was put back over a newer one, so it
+    has begun a new life, with `instance`, and with the charges of the one before. `price` is what a release
+    costs by the settings at hand (None: the caller does not say); with the first charge it is settled. Raises
+    JournalLocked if another process has it open, and JournalError if it is another run's, node's, mesh's,
+    digest's, price's, horizon's or version's, or broken.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Journal(JournalReader):
                 self._secret = SecretTable(self._connection, horizon)
                 self._adopt()
                 self._settle_price()
-            self.copied = self._life.place != place_of(path)
+                self.copied = self._life.place != place_of(path) or self._told() is not None
             if self.copied:
                 self.renew(instance)
             refused.pop_all()
@@ -209,6 +209,15 @@ class Journal(JournalReader):
                 "a node's own privacy settings need a new run"
             )
         self._keep(replace(self._life, price=to_text(asked)))
+
+    def _told(self) -> Spend | None:
+        """Return what `.spends` says of this life where that is more: then an older journal was put back.
+
+        It is written after the journal.
+        """
+        spends, own = read_spends(spends_file(self._path.parent, self._life.node)), self.spend
+        more = [one for one in spends if one.identity == own.identity and one.charged > own.charged]
+        return max(more, key=lambda one: one.charged, default=None)
 
     def _keep(self, life: Life) -> None:
         with transaction(self._connection):
@@ -253,10 +262,13 @@ class Journal(JournalReader):
 
         What was charged is not forgotten: the new life goes on from it.
         """
-        spend, last, life = self.spend, self.records(1), self._life
-        if last:
+        spend, last, life, told = self.spend, self.records(1), self._life, self._told()
+        if last or told:
             ended = f"{life.ended}{to_line(spend)}\n"
-            charged, cost = last[0].charged, last[0].epsilon_spent
+            charged, cost = self.charged, last[0].epsilon_spent if last else life.carried_epsilon
+            if told:
+                charged = life.carried + told.charged
+                cost = max(cost, together(life.carried_epsilon, told.stream_epsilon))
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
         with _explained(self._path):
             price = to_text(self._asked) or life.price

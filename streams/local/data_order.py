@@ -14,7 +14,7 @@ from typing import Any
 
 from streams.commands.usage import UsageError
 from streams.journal.durable import write_private
-from streams.journal.file import JournalError
+from streams.journal.file import JournalError, place_of
 from streams.journal.journal import JournalReader
 from streams.journal.spends import all_spends
 from streams.mesh_file.file import MeshFile
@@ -36,14 +36,18 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     """
     kept, run = _kept(state), file.mesh.run
     began = kept.get(run)
-    if began is None:
-        older = _older_seed(state, run) if not kept else None
-        began = None if older is None else {"seed": older, "nodes": {}}
+    if began is None and _has_journal(state, run):
+        older = None if kept else _older_seed(state)
+        if older is None:
+            raise _unknown(state, run)
+        began = {"seed": older, "nodes": {}}
     now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
     if file.mesh.slots.by == "time":
         now["order"] = "time"
-    if began is not None and began != now and _has_learnt(state, file):
-        _check(state, file, began, now)
+    if began is not None:
+        if began != now and _has_learnt(state, file):
+            _check(state, file, began, now)
+        now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
     if began != now:
         content = json.dumps(kept | {run: now}, indent=1)
         write_private(state / NAME, lambda _: f"{content}\n")
@@ -155,17 +159,28 @@ def _kept(state: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _older_seed(state: Path, run: str) -> int | None:
-    """Return the seed that an older folder keeps, if a journal of this run is there."""
+def _older_seed(state: Path) -> int | None:
+    """Return the seed that an older folder keeps of its last run."""
     try:
-        seed = int((state / OLDER).read_text())
+        return int((state / OLDER).read_text())
     except (OSError, ValueError):
         return None
+
+
+def _has_journal(state: Path, run: str) -> bool:
+    """Return whether a journal of this run would go on: a copy begins anew, and its records count twice."""
     for path in sorted(state.glob("*.journal")):
         try:
             with JournalReader(path) as journal:
-                if journal.life.run == run:
-                    return seed
+                if journal.life.run == run and journal.life.place == place_of(path) and journal.records(1):
+                    return True
         except JournalError:
             continue  # opening it says so
-    return None
+    return False
+
+
+def _unknown(state: Path, run: str) -> UsageError:
+    text = f"{state}: run {run} was begun in it, and {state / NAME} does not say in which order records were"
+    return UsageError(
+        f"{text} read: {_AGAIN}; the mesh needs a new run name (the new run counts what was spent)"
+    )

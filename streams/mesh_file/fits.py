@@ -15,7 +15,7 @@ def own_source_problems(
     """Return what is wrong with a user's own source, by making it."""
     path = ("nodes", node, "source", "name")
     try:
-        width = own_source(settings.name, node).dimension
+        width = own_source(settings.name, node)[1]
     except ValueError as error:
         return [Problem(file, path, str(error), settings.name)]
     found = width_problems(file, path, mesh, width)

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nodes.contained import type_name
 from nodes.values import FloatArray
 from streams.interrupts import UserCode
 from streams.own import SOURCES, made, say_once
@@ -27,13 +28,22 @@ class OwnSource(Protocol):
         """Return (features (dimension,), label) of this record alone; None for what is no record."""
 
 
-def own_source(name: str, node: str) -> OwnSource:
-    """Return the user's own source of a node. Raises ValueError, which says what is wrong with it."""
+def own_source(name: str, node: str) -> tuple[OwnSource, int]:
+    """Return the user's own source of a node, and its dimension, asked for once.
+
+    Raises ValueError, which says what is wrong with it.
+    """
     source: OwnSource = made(SOURCES, name, ("records", "decode"), (node,))
-    dimension: Any = getattr(source, "dimension", None)
-    if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 1:
-        raise ValueError(f"its dimension is {dimension!r}: must be the number of features")
-    return source
+    raised: list[str] = []
+    dimension: Any = None
+    with UserCode(raised.append):
+        dimension = getattr(source, "dimension", None)
+    if raised:
+        raise ValueError(f"asking for its dimension raised {raised[0]}")
+    if type(dimension) is not int or dimension < 1:
+        said = dimension if dimension is None or type(dimension) is int else f"a {type_name(type(dimension))}"
+        raise ValueError(f"its dimension is {said}: must be the number of features")
+    return source, dimension
 
 
 class OwnDecoder(TotalDecoder[FloatArray]):
@@ -43,8 +53,8 @@ class OwnDecoder(TotalDecoder[FloatArray]):
     """
 
     def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
-        self._source = own_source(name, node)
-        super().__init__(self._source.dimension, longest, learnt)
+        self._source, dimension = own_source(name, node)
+        super().__init__(dimension, longest, learnt)
         self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
 
     def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:

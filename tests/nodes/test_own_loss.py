@@ -188,3 +188,22 @@ def test_an_answer_that_raises_when_it_is_looked_at_is_broken():
     own, told = wrapped(Estranged())
     assert np.isnan(own.gradients(np.ones(2), records(3))).all()
     assert set(told) == {"SystemExit"}
+
+
+class Shy(Squared):
+    """To ask for its methods is a call of a user's code, too."""
+
+    @property
+    def gradients(self):
+        raise SystemExit("secret")
+
+    value = predict = gradients
+
+
+def test_asking_for_a_method_is_contained():
+    own, told = wrapped(Shy())
+    o, x = records(3), np.ones(2)
+    assert np.isnan(own.gradients(x, o)).all()
+    assert np.isnan(own.value(x, o)).all()
+    assert own.predict(x, o.features) is None
+    assert set(told) == {"SystemExit"}

@@ -257,3 +257,39 @@ def test_a_run_that_was_killed_counts_in_a_new_one(call, begun, tree):
         path.write_text(f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n")
     _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
     assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 7.0)
+
+
+def test_a_node_that_is_away_is_not_forgotten(call, begun, tree):
+    without = with_value(tree, "nodes.c", tree["nodes"]["b"])
+    del without["nodes"]["b"]
+    assert going_on(call, begun, without, nodes=["a", "c"]).code == 2  # c is not where a is
+    others = {"c": tree["nodes"]["a"], "d": tree["nodes"]["b"]}
+    assert going_on(call, begun, tree | {"nodes": others}, nodes=["c", "d"]).code == 0
+    back = with_value(tree, "nodes.b.source.shuffle", value=True)
+    outcome = going_on(call, begun, back, nodes=["a", "b"])
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "nodes.b.source.shuffle: true: was false" in outcome.err
+
+
+def test_a_run_in_an_order_that_nobody_knows_does_not_go_on(call, begun, tree):
+    (begun / "state" / "order.json").unlink()
+    outcome = going_on(call, begun, tree)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(
+        "state: run run-1 was begun in it, and state/order.json does not say in which"
+    )
+    assert outcome.err.endswith("the mesh needs a new run name (the new run counts what was spent)\n")
+    _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
+    assert a["epsilon_of_a_record"] == 2.0
+
+
+def test_a_journal_that_is_put_back_starts_at_what_was_charged(call, begun, tree):
+    kept = {name: (begun / "state" / f"{name}.journal").read_bytes() for name in "ab"}
+    ran(call, begun, tree, "--state", "state", rounds=9)
+    for name, content in kept.items():  # in place: no other file
+        with (begun / "state" / f"{name}.journal").open("r+b") as file:
+            file.write(content)
+            file.truncate()
+    out, a = ran(call, begun, tree, "--state", "state", rounds=3)
+    assert "Run run-1 (an earlier life) learnt from some of the same records" in out.splitlines()[0]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 12.0)

@@ -260,3 +260,61 @@ def test_a_module_or_a_constructor_that_leaves_is_told_at_load(tmp_path, monkeyp
         with pytest.raises(MeshFileError) as caught:
             load(written(tmp_path, tree(f"{made}:made")), {})
         assert words in caught.value.lines[0]
+
+
+UNKIND = """
+class Meta(type):
+    @property
+    def __name__(cls):
+        raise SystemExit("canary")
+
+
+class Nameless(BaseException, metaclass=Meta):
+    pass
+
+
+class Unkind:
+    dimension = 2
+
+    def __init__(self, node):
+        pass
+
+    def records(self):
+        return [b"1", b"2"]
+
+    def decode(self, value):
+        raise Nameless("canary")
+
+
+class Asked(Unkind):
+    @property
+    def dimension(self):
+        raise Nameless("canary")
+
+
+class Made(Unkind):
+    def __init__(self, node):
+        raise Nameless("canary")
+
+
+class Told(Unkind):
+    dimension = "canary"
+"""
+UNKIND_WORDS = {
+    "Asked": "asking for its dimension raised Nameless",
+    "Made": "making it raised Nameless",
+    "Told": "its dimension is a str: must be the number of features",
+}
+
+
+def test_not_even_the_name_of_what_is_raised_ends_anything(tmp_path, monkeypatch, caplog):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"own_source_{next(NUMBERS)}"
+    (tmp_path / f"{name}.py").write_text(UNKIND)
+    assert decoder(loaded(tmp_path, tree(f"{name}:Unkind")), "a").decode(b"1") is None
+    assert f"own source {name}:Unkind: Nameless; such a record cannot be decoded" in caplog.text
+    for source, words in UNKIND_WORDS.items():
+        with pytest.raises(MeshFileError) as caught:
+            load(written(tmp_path, tree(f"{name}:{source}")), {})
+        assert words in caught.value.lines[0]
+        assert "canary" not in str(caught.value.lines)
