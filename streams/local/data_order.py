@@ -36,7 +36,7 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     """
     kept, run = _kept(state), file.mesh.run
     began = kept.get(run)
-    if began is None and _has_journal(state, run):
+    if began is None and _has_journal(state, file):
         older = None if kept else _older_seed(state)
         if older is None:
             raise _unknown(state, run)
@@ -167,12 +167,13 @@ def _older_seed(state: Path) -> int | None:
         return None
 
 
-def _has_journal(state: Path, run: str) -> bool:
-    """Return whether a journal of this run would go on: a copy begins anew, and its records count twice."""
-    for path in sorted(state.glob("*.journal")):
+def _has_journal(state: Path, file: MeshFile) -> bool:
+    """Return whether a journal of the file's run would go on: a copy begins anew, and counts twice."""
+    for path in (state / f"{name}.journal" for name in file.mesh.nodes):
         try:
             with JournalReader(path) as journal:
-                if journal.life.run == run and journal.life.place == place_of(path) and journal.records(1):
+                here = journal.life.place == place_of(path)
+                if journal.life.run == file.mesh.run and here and journal.records(1):
                     return True
         except JournalError:
             continue  # opening it says so

@@ -1,0 +1,112 @@
+"""Names that begin alike are found apart: topics, groups, rights, logs, folders, and what a state folder keeps."""
+
+from itertools import permutations
+
+import pytest
+
+from streams.commands.usage import UsageError
+from streams.journal.spends import earlier_spends, keep_spend, put_aside, spends_file
+from streams.kafka.access import feeder, node_on_data, node_on_mesh, scheduler
+from streams.local.data_order import NAME, OLDER, keep_order
+from streams.topics import DataTopics, MeshTopics
+from streams.up import programs
+from streams.up.folders import default_folder, other_folders
+from streams.up.programs import Options
+from tests.support.accounts import journal, record
+from tests.support.meshes import changed, loaded
+
+NODES = ["n1", "n10", "n1-0", "n", "feed-n1", "node-n1", "scheduler"]
+
+
+def file_of(folder, nodes=NODES, **mesh):
+    """A mesh of nodes whose names begin alike."""
+    tree = changed(nodes=nodes, loss="squared", privacy={"noise": "exact"}, **mesh)
+    source = {"kind": "csv", "path": "x.csv", "schema": {"features": {"x": "number", "y": "number"}}}
+    source["schema"]["label"] = {"column": "d"}
+    (folder / "x.csv").write_text("x,y,d\n1,0,1\n")
+    tree["nodes"] = {name: {"source": source} for name in nodes}
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    return loaded(folder, tree)
+
+
+def data_names(node):
+    topics = DataTopics(node)
+    return {topics.records, topics.dead_letters, topics.predictions, topics.decisions, topics.spends}
+
+
+def written_by(topics, node):
+    return set(node_on_mesh(topics, node, [], ["b"]).writes)
+
+
+def test_rights_are_of_one_node_of_one_run_alone():
+    for one, other in permutations(NODES, 2):
+        allowed = set(node_on_data(one, DataTopics(one).group).topics) | set(feeder(one).topics)
+        assert allowed <= data_names(one)
+        assert not data_names(one) & data_names(other)
+        assert DataTopics(one).group != DataTopics(other).group
+    runs = [MeshTopics(mesh, run) for mesh in ("m", "m-1", "m1") for run in ("run-1", "run-10", "run")]
+    names = [{*scheduler(topics, NODES).topics, *written_by(topics, "n1")} for topics in runs]
+    assert len(set().union(*names)) == sum(map(len, names))
+    for one, other in permutations(NODES, 2):
+        assert not written_by(runs[0], one) & written_by(runs[0], other)
+
+
+def test_no_process_of_up_writes_to_the_log_of_another(tmp_path):
+    file, options = file_of(tmp_path), Options(tmp_path)
+    everything = [programs.scheduler(file, None)]
+    everything += [one for _, one in (*programs.nodes(file, options, None), *programs.feeders(file, options))]
+    assert len({one.log for one in everything}) == len(everything) == 1 + 2 * len(NODES)
+
+
+@pytest.mark.parametrize("mesh", ["m", "m-1", "m1"])
+def test_a_mesh_keeps_to_its_own_folders(tmp_path, mesh):
+    for name in ("m", "m-1", "m1", "m.run-1", "m.run-10", "m-1.run-1", "m1.run-10"):
+        (tmp_path / "kept" / name).mkdir(parents=True)
+    file = file_of(tmp_path, name=mesh, run="run-1")
+    here = default_folder(file, tmp_path / "kept")
+    own = {path for path in (tmp_path / "kept").iterdir() if path.name.split(".")[0] == mesh}
+    assert here.name == (mesh if mesh == "m1" else f"{mesh}.run-1")
+    assert {here, *other_folders(file, here)} == own
+
+
+def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
+    nodes, state = ["n1", "n10", "n1-0", "n"], tmp_path / "state"
+    state.mkdir()
+    first = file_of(tmp_path, nodes, run="run-1")
+    for charged, name in enumerate(nodes, 3):
+        journal(state, first, name, record(charged))
+    assert put_aside(state, "n1", "run-10") == state / "n1.run-1.journal"
+    assert sorted(path.name for path in state.glob("*.journal")) == [
+        "n.journal",
+        "n1-0.journal",
+        "n1.run-1.journal",
+        "n10.journal",
+    ]
+    assert [path.name for path in state.glob("*.spends")] == ["n1.spends"]
+    (spend,) = earlier_spends(state, "n1", "run-10")
+    assert (spend.run, spend.charged) == ("run-1", 3)
+    keep_spend(spends_file(state, "n"), spend._replace(charged=9))
+    assert [one.charged for one in earlier_spends(state, "n10", "run-10")] == [4]
+    assert [one.charged for one in earlier_spends(state, "n1", "run-1")] == []
+
+
+def test_an_older_folders_seed_is_that_of_its_own_run(tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / OLDER).write_text("7\n")
+    journal(state, file_of(tmp_path, run="run-10"), "n10", record(3))
+    keep_order(state, file_of(tmp_path, run="run-1"), 0)  # run-1 was not begun here
+    assert not (state / OLDER).exists()
+
+
+def test_a_run_that_was_put_aside_may_begin_again(tmp_path):
+    state, first = tmp_path / "state", file_of(tmp_path, ["n1"], run="run-1")
+    state.mkdir()
+    journal(state, first, "n1", record(3))
+    put_aside(state, "n1", "run-2")
+    keep_order(state, first, 0)
+    assert (state / NAME).exists()
+    journal(state, first, "n1", record(3))
+    (state / NAME).unlink()
+    with pytest.raises(UsageError, match="run-1 was begun in it, and .* does not say in which order"):
+        keep_order(state, first, 0)
