@@ -31,6 +31,7 @@ FILES = (
     StateFile(spends_file(Path(), "<node>").name, "node, run", "What each life has spent: a line of JSON."),
     StateFile(FOLDER, "node, run", "The folder's id: a copy of the folder has another."),
     StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),
+    StateFile("faust/", "node", "Faust's own files. The truth is in the journal, never here."),
     StateFile("up.lock", "up", "Held by the `up` that works in this folder."),
     StateFile("logs/", "up", "The log of each process."),
     StateFile("broker/", "up", "The development broker's data, where `up` started one."),
