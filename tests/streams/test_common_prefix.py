@@ -1,4 +1,4 @@
-"""Names that begin alike are found apart: topics, groups, rights, logs, folders, and what a state folder keeps."""
+"""Names that begin alike are found apart: topics, groups, rights, logs, folders, and what they keep."""
 
 from itertools import permutations
 
@@ -108,5 +108,5 @@ def test_a_run_that_was_put_aside_may_begin_again(tmp_path):
     assert (state / NAME).exists()
     journal(state, first, "n1", record(3))
     (state / NAME).unlink()
-    with pytest.raises(UsageError, match="run-1 was begun in it, and .* does not say in which order"):
+    with pytest.raises(UsageError, match=r"run-1 was begun in it, and .* does not say in which order"):
         keep_order(state, first, 0)
