@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.catalogue import EXPERIMENTS
-from streams.commands.usage import UsageError, writable_folder
+from streams.mesh.errors import UsageError, writable_folder
 
 RESULTS = Path(__file__).with_name("results")
 

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
-from streams.local.variants import without_privacy
-from streams.mesh_file.examples import example_mesh
-from streams.mesh_file.file import MeshFile, load
-from streams.sources.opening import held_out
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import MeshFile, load
+from streams.records.sources import held_out
 
 RUNS = 10
 EPSILONS = (None, Fraction(10), Fraction(1), Fraction(3, 10))

@@ -22,8 +22,8 @@ from experiments.harness.localisation import (
 from experiments.harness.study import Measured, Study
 from experiments.harness.tuned import Sought, found, setting
 from nodes.values import FloatArray
-from streams.tuning.pilot import MovingTargets, Resampled
-from streams.tuning.trials import Setting
+from streams.tools.tuning.pilot import MovingTargets, Resampled
+from streams.tools.tuning.trials import Setting
 
 ROUNDS, RUNS, INCOME_RUNS = (500, 5_000), 50, 10
 PILOT_RUNS = 4

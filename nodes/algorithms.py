@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from nodes.checks import finite_array, not_negative
-from nodes.constraints import Constraint
-from nodes.mirror_step import MirrorStep
+from nodes.geometry.constraints import Constraint
+from nodes.geometry.mirror_step import MirrorStep
 from nodes.step_sizes import StepSize
 from nodes.values import Consensus, Decision, FloatArray
 

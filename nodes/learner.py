@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import GrowingSum
 from nodes.algorithms import Algorithm
-from nodes.gradients import mean_gradient, slot_gradients
-from nodes.ledger import Ledger
-from nodes.losses import Loss
-from nodes.privacy.accounting import GrowingSum
+from nodes.losses.gradients import mean_gradient, slot_gradients
+from nodes.losses.losses import Loss
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.mechanism import Mechanism, Privatised, Secret, Update
 from nodes.privacy.private import Private

@@ -1,13 +1,32 @@
-"""The consensus of all nodes at once: z = A q on arrays (N, d), each row summed in the order of `mixed`."""
+"""Weighted averages of releases, in one order everywhere, so that results are equal bit for bit."""
+
+from collections.abc import Iterable
+from operator import itemgetter
 
 import numpy as np
 
 from nodes.values import FloatArray, IntArray
 from topology.weights import Weights
 
+Term = tuple[str, float, FloatArray]
+"""A node's id, its weight, its value (..., d)."""
+_BY_ID = itemgetter(0)
+
+
+def mixed(terms: Iterable[Term]) -> FloatArray:
+    """Return sum_k weight_k value_k, shape (..., d), summed in the order of the nodes' ids (bytes).
+
+    z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Alg. 1).
+    """
+    (_, weight, value), *others = sorted(terms, key=_BY_ID)
+    total: FloatArray = weight * value
+    for _, weight, value in others:
+        total = total + weight * value
+    return total
+
 
 class Mixing:
-    """z_t^i = sum_j a_ij q_t^j for every i, the same bits as `nodes.consensus.mixed` gives each node.
+    """z_t^i = sum_j a_ij q_t^j for every i, the same bits as `nodes.mixing.mixed` gives each node.
 
     Rows are nodes in bytes order. Time and memory are linear in the edges: the k-th terms of all rows that
     have so many are added together.

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from nodes.constraints import Constraint
-from nodes.gradients import mean_gradient
-from nodes.losses import Loss
+from nodes.geometry.constraints import Constraint
+from nodes.losses.gradients import mean_gradient
+from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations

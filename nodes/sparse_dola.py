@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nodes.balls import L2Ball
 from nodes.checks import not_negative
+from nodes.geometry.balls import L2Ball
 from nodes.step_sizes import StepSize
 from nodes.values import Consensus, Decision, FloatArray
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from streams.broker.broker import stop
+from streams.tools.broker.broker import stop
 from tests.support.asking import Asking
 from tests.support.brokers import started
 from tests.support.programs import left_out

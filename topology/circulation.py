@@ -4,9 +4,8 @@ from collections import deque
 
 import numpy as np
 
-from topology.graph import Graph
+from topology.graph import Graph, Neighbours, both_adjacencies, reach
 from topology.plans import FloatArray
-from topology.reach import Neighbours, both_adjacencies, reach
 
 
 def circulation(graph: Graph) -> FloatArray:

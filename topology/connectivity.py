@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from topology.graph import strongly_connected
 from topology.plans import IntArray
-from topology.reach import strongly_connected
 from topology.schedules import Schedule
 
 DENSE = 512

@@ -8,9 +8,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from topology.graph import Graph, from_indices
+from topology.graph import Graph, adjacency, from_indices, reach
 from topology.keyed import generator
-from topology.reach import adjacency, reach
 
 __all__ = ["Graph", "complete", "erdos_renyi", "from_edges", "grid", "ring", "star"]
 

@@ -1,12 +1,89 @@
-"""What the mesh agrees on, round by round: plans, and the heartbeats that plans are made from.
-
-A plan is valid on its own terms (`Plan.__post_init__`) and in its place: it follows the last valid plan
-(`Plan.may_follow`). The plan of a round is the first record of the topology that is both.
-"""
+"""What the mesh agrees on, round by round: plans, their members' places, and heartbeats."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
-from topology.places import TOLERANCE, FloatArray, IntArray, Member, Place, places
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+TOLERANCE = 1e-9
+"""How far a row or a column of weights may be from 1."""
+
+
+class Member(NamedTuple):
+    """A node in a plan: its name, the journal's life that may act for it, and whether it is a full member.
+
+    A listener (`full` false, its first planned round) hears full members and is in nobody else's row.
+    """
+
+    name: str
+    instance: str
+    full: bool = True
+
+
+class Place(NamedTuple):
+    """One member's part of a plan: `row` are the edges into it, (source, a_ij), in bytes order of the source.
+
+    `own_weight` is a_ii, 1 - the sum of the row in its order, at least 0; `targets` are those of the edges
+    out of it, in bytes order.
+    """
+
+    member: Member
+    row: tuple[tuple[Member, float], ...]
+    own_weight: float
+    targets: tuple[str, ...]
+
+
+@lru_cache(maxsize=16)  # most plans have the members and edges of the one before, or of few others
+def places(members: tuple[Member, ...], sources: bytes, targets: bytes, weights: bytes) -> dict[str, Place]:
+    """Return the part of each member, checked. Raises ValueError. Not to be written into."""
+    names = [member.name for member in members]
+    if sorted(set(names)) != names:
+        raise ValueError(f"members {names}: must be distinct and in bytes order")
+    arrays = np.frombuffer(sources, np.int64), np.frombuffer(targets, np.int64), np.frombuffer(weights)
+    _check_edges(*arrays, np.array([member.full for member in members], dtype=np.bool_))
+    rows: list[list[tuple[Member, float]]] = [[] for _ in members]
+    columns: list[list[str]] = [[] for _ in members]
+    for source, target, weight in zip(*(array.tolist() for array in arrays), strict=True):
+        rows[target].append((members[source], weight))
+        columns[source].append(members[target].name)
+    return {
+        member.name: Place(member, tuple(row), _own_weight(row), tuple(column))
+        for member, row, column in zip(members, rows, columns, strict=True)
+    }
+
+
+def _own_weight(row: list[tuple[Member, float]]) -> float:
+    rest = 0.0
+    for _, weight in row:  # `sum` does not add in this order in every Python
+        rest += weight
+    return max(0.0, 1.0 - rest)
+
+
+def _check_edges(sources: IntArray, targets: IntArray, weights: FloatArray, full: NDArray[np.bool_]) -> None:
+    size = full.size
+    if not sources.shape == targets.shape == weights.shape:
+        raise ValueError(f"edges of shapes {sources.shape}, {targets.shape}, {weights.shape}: must be equal")
+    if not sources.size:
+        return
+    if min(sources.min(), targets.min()) < 0 or max(sources.max(), targets.max()) >= size:
+        raise ValueError(f"an edge names a member outside 0..{size - 1}")
+    keys = targets * size + sources
+    if (np.diff(keys) <= 0).any() or (sources == targets).any():
+        raise ValueError("edges must be distinct, sorted by (target, source), without self-loops")
+    if not ((weights > 0) & (weights <= 1 + TOLERANCE)).all():
+        raise ValueError("a weight is outside (0, 1]")
+    if not full[sources].all():
+        raise ValueError("a listener is the source of an edge")
+    rows = np.bincount(targets, weights, size)
+    columns = np.bincount(sources, np.where(full[targets], weights, 0.0), size)
+    if (rows > 1 + TOLERANCE).any() or (np.abs(rows - columns)[full] > TOLERANCE).any():
+        raise ValueError("the weights of the full members are not doubly stochastic")
+
 
 __all__ = ["TOLERANCE", "FloatArray", "Heartbeat", "IntArray", "Member", "Place", "Plan"]
 

@@ -1,7 +1,7 @@
 """Which topics each process reads and writes, as rights for a broker with users."""
 
-from streams.kafka.access import Access, feeder, node_on_data, node_on_mesh, scheduler
-from streams.topics import DataTopics, MeshTopics
+from streams.bus.access import Access, feeder, node_on_data, node_on_mesh, scheduler
+from streams.codec.topics import DataTopics, MeshTopics
 
 _NAMES = {"zmesh": "<mesh>", "zrun": "<run>", "znode": "<node>", "zsource": "<source>", "ztarget": "<target>"}
 """Ids that stand for any: what a reader sees in their place."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from streams.commands.command_line import app, main
+from streams.cli.command_line import app, main
 
 WIDTH = "100"
 

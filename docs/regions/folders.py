@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from nodes import machine
+from nodes.machine import machine
 from topology import scheduler
 
 ROOT = Path(__file__).parents[2]

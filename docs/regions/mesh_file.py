@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-import streams.mesh_file
-from streams.mesh_file.settings.base import Choice, Settings, or_none
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import CommonBrokers, NodeSettings
+import streams.mesh
+from streams.mesh.settings.base import Choice, Settings, or_none
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import CommonBrokers, NodeSettings
 
 PARTS: dict[str, type[Settings]] = {
     "mesh": MeshSettings,
@@ -34,7 +34,7 @@ def region() -> str:
 
 def starter() -> str:
     """Return the commented file that `mirrormesh init` writes."""
-    text = resources.files(streams.mesh_file).joinpath("starter.yaml").read_text()
+    text = resources.files(streams.mesh).joinpath("starter.yaml").read_text()
     return f"```yaml\n{text.strip()}\n```"
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from streams.journal.file import SCHEMA
-from streams.journal.folder import NAME as FOLDER
-from streams.journal.journal import Journal
-from streams.journal.spends import spends_file
-from streams.local.data_order import NAME as ORDER
+from streams.state.data_order import NAME as ORDER
+from streams.state.folder import NAME as FOLDER
+from streams.state.journal import Journal
+from streams.state.journal_file import SCHEMA
+from streams.state.spends import spends_file
 
 
 class StateFile(NamedTuple):

@@ -1,4 +1,4 @@
-"""Topics and messages: names from `streams.topics`, layouts from the codec's own docstrings."""
+"""Topics and messages: names from `streams.codec.topics`, layouts from the codec's own docstrings."""
 
 import inspect
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from types import FunctionType
 from docs.regions.access import placed
 from streams.codec import dead_letter, heartbeat, plan, release
 from streams.codec.fields import VERSION, Reason
-from streams.topics import DataTopics, MeshTopics
+from streams.codec.topics import DataTopics, MeshTopics
 
 _REASONS = {
     Reason.TOO_LONG: "The message is longer than any of its kind.",

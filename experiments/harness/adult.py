@@ -8,20 +8,20 @@ import numpy as np
 
 from experiments.harness.meshes import settings
 from nodes.engine import Engine
-from nodes.losses import scores
+from nodes.losses.losses import scores
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
-from streams.mesh_file import build
-from streams.mesh_file.examples import example_mesh
-from streams.mesh_file.file import load
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import FileSettings
-from streams.sources.opening import decoded, held_out
-from streams.tuning.trials import Setting
-from topology.copies import Copies
+from streams.mesh import building as build
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import load
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import FileSettings
+from streams.records.sources import decoded, held_out
+from streams.tools.tuning.trials import Setting
 from topology.keyed import generator
+from topology.replicas import Copies
 
 NODES = 4
 PUBLIC = 0.05

@@ -17,7 +17,7 @@ import numpy as np
 from experiments.harness import readers
 from experiments.harness.made_up import Rows
 from experiments.harness.readers import Read
-from streams.commands.usage import UsageError
+from streams.mesh.errors import UsageError
 
 VARIABLE = "MIRRORMESH_DATA"
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from experiments.harness.data import QUICK_ROWS, SETS, load
+from experiments.harness.dola_printed import PrintedGaussian, PrintedLaplace
+from experiments.harness.hindsight import best_fixed_decision
 from experiments.harness.made_up import Rows, made_up, unit_ball
 from experiments.harness.meshes import dealt, engine, settings, slots
 from experiments.harness.svm import RegularisedHinge, Tally, seen
-from nodes.constraints import L2Ball
 from nodes.engine import Engine
-from nodes.hindsight import best_fixed_decision
-from nodes.privacy.dola_printed import PrintedGaussian, PrintedLaplace
+from nodes.geometry.constraints import L2Ball
 from nodes.privacy.mechanism import Mechanism
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
-from streams.mesh_file import build
-from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
 from topology.keyed import generator
 
 ORDER = 0

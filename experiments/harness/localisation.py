@@ -6,19 +6,19 @@ from typing import Any, Literal
 import numpy as np
 
 from experiments.harness.meshes import engine, settings, slots
-from nodes.constraints import L1Ball
+from experiments.harness.printed import Printed, PrintedStep
 from nodes.engine import Engine, Step
-from nodes.losses import RangeLoss
-from nodes.mirror_step import mirror_step
-from nodes.printed import Printed, PrintedStep
+from nodes.geometry.constraints import L1Ball
+from nodes.geometry.mirror_step import mirror_step
+from nodes.losses.losses import RangeLoss
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.regret import network_regret
 from nodes.values import FloatArray, Observations
-from streams.mesh_file import build
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.sources.localisation import NOISE, sensor, target_path
-from topology.copies import Copies
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
+from streams.records.localisation import NOISE, sensor, target_path
 from topology.keyed import generator
+from topology.replicas import Copies
 from topology.schedules import Schedule
 
 NODES = 6

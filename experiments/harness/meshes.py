@@ -8,8 +8,8 @@ import numpy as np
 from nodes.engine import Engine
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray, Observations
-from streams.mesh_file import build
-from streams.mesh_file.settings.mesh import MeshSettings
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
 
 
 def settings(nodes: int, dimension: int, **shared: Any) -> MeshSettings:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.harness.made_up import Rows
-from nodes.losses import Hinge
+from nodes.losses.losses import Hinge
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
@@ -13,7 +13,7 @@ from streams.local.scoring import auc
 
 @dataclass(frozen=True, slots=True)
 class RegularisedHinge:
-    """max(0, 1 - y <w, x>) + weight/2 ||w||^2, shapes as in `nodes.losses`; all records are present."""
+    """max(0, 1 - y <w, x>) + weight/2 ||w||^2 (shapes: `nodes.losses.losses`); all records are present."""
 
     weight: float
 

@@ -22,7 +22,7 @@ turn: no y is excluded. The two Z differ by h_t, which is 0 before the slot s of
 C (what that moved, and an error of 1 at most in each coordinate of each step, for two roundings): ||h_t|| <=
 c_{t-s} D + gain sqrt(d), and h_t is known before Z_t is drawn. So this is an adaptive composition of discrete
 Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps, d T coordinates
-(`nodes.privacy.composition`). The scale is made for T = 2^40, which takes 0.01 % more noise at d = 1,000.
+(`nodes.accounting.composition`). The scale is made for T = 2^40, which takes 0.01 % more noise at d = 1,000.
 
 | case | what happens |
 |---|---|
@@ -50,9 +50,9 @@ from nodes.privacy.calibration import analytic_scale
 from nodes.privacy.clipping import Grid
 from nodes.privacy.l2_grid import l2_grid, to_l2_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, delta_in_range, fits_memory, in_range, room_for_noise
+from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.sparse import Rows
 from nodes.values import IntArray, Release

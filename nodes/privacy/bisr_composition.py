@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from nodes.privacy.accounting import most_within
+from nodes.accounting.composition import gaussian_pair
+from nodes.accounting.releases import most_within
 from nodes.privacy.bisr_coefficients import BandMatrix
-from nodes.privacy.composition import gaussian_pair
 from nodes.privacy.ranges import delta_in_range
 
 

@@ -24,9 +24,9 @@ import numpy as np
 import opendp.prelude as dp  # noqa: TID251 # the exact sampler is OpenDP's
 
 from nodes.decimals import rounded_up
+from nodes.privacy.l2_sphere import directions
 from nodes.privacy.opendp_calls import invoked
 from nodes.privacy.ranges import RANGE
-from nodes.privacy.sphere import directions
 from nodes.values import BoolArray, FloatArray, IntArray
 
 

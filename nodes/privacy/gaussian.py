@@ -36,9 +36,9 @@ from nodes.privacy.calibration import analytic_scale, classic_scale
 from nodes.privacy.clipping import Grid
 from nodes.privacy.l2_grid import l2_grid, to_l2_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Update
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, delta_in_range, in_range, room_for_noise
+from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.sparse import Rows
 from nodes.values import IntArray, Release

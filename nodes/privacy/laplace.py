@@ -30,9 +30,9 @@ from nodes.checks import OutOfRange, at_least_one, positive
 from nodes.decimals import rounded_up
 from nodes.privacy.clipping import Grid, to_grid
 from nodes.privacy.mechanism import Privatised, Sampler, Update
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, room_for_noise
+from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.sparse import Rows
 from nodes.values import IntArray, Release

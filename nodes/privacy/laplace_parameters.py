@@ -37,13 +37,13 @@ from fractions import Fraction
 import numpy as np
 
 from nodes.checks import positive
-from nodes.constraints import Box, Constraint, LinfBall
-from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
+from nodes.geometry.constraints import Box, Constraint, LinfBall
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.privacy.clipping import Grid, Norm, clip, to_grid
 from nodes.privacy.laplace import laplace_scale
 from nodes.privacy.mechanism import Privatised, Sampler, Update
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import dense
 from nodes.sparse import Rows
 from nodes.step_sizes import StepSize

@@ -4,7 +4,7 @@ Guarantees
 ----------
 As `nodes.privacy.laplace`, in every round with that round's epsilon, a function of settings and round alone.
 Event level: a record enters one release, so its epsilon is at most the largest. Stream level: they add up to
-the schedule's total, h times (`nodes.privacy.accounting.GrowingSum`).
+the schedule's total, h times (`nodes.accounting.releases.GrowingSum`).
 
 | case | what happens |
 |---|---|

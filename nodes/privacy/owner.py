@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ V = TypeVar("V")
 class Private(Generic[T_co]):
     """A value that depends on a node's own records.
 
-    `map` computes with it and stays private. It is opened only in `nodes.privacy.opening`, which the
+    `map` computes with it and stays private. It is opened only in `nodes.privacy.reveal`, which the
     mechanisms import, and in `nodes.privacy.owner`, for the party's own eyes. It has no equality, no truth,
     no text and no pickle, so it cannot slip into a comparison, a branch, a log line or a file.
     """

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from nodes.privacy.sphere import directions
+from nodes.privacy.l2_sphere import directions
 from nodes.values import BoolArray, FloatArray, IntArray
 from topology.keyed import generator
 

@@ -17,8 +17,8 @@ import numpy as np
 from nodes.checks import at_least_one, positive
 from nodes.privacy.clipping import Norm, clip
 from nodes.privacy.mechanism import Privatised, Update
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import checked
 from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Release

@@ -7,7 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from streams.topics import ID_PATTERN
+from streams.codec.topics import ID_PATTERN
 
 VERSION = 1
 LONGEST_ID = 255

@@ -26,7 +26,7 @@ from streams.codec.fields import (
     packed_ids,
     unpacked,
 )
-from streams.topics import ID_PATTERN
+from streams.codec.topics import ID_PATTERN
 from topology.plans import Member, Plan
 
 HEADER = Struct("<BB16sQQIIII")

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from streams.journal.spends import forget_places
-from streams.kafka.access import node_on_data
-from streams.kafka.preflight import preflight
-from streams.mesh_file.settings.node import BrokerSettings
-from streams.node_shell import NodeJournal
-from streams.topics import DataTopics
+from streams.bus.access import node_on_data
+from streams.bus.preflight import preflight
+from streams.codec.topics import DataTopics
+from streams.live.node_shell import NodeJournal
+from streams.mesh.settings.node import BrokerSettings
+from streams.state.spends import forget_places
 
 
 def check_data(

@@ -1,18 +1,50 @@
-"""When a silent source is given up: not before its edge was read to the end after the deadline.
-
-The deadline starts when the own release is acknowledged, and stands still while fetches fail.
-"""
+"""When a silent source is given up: not before its edge was read to the end after the deadline."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Lock
 
-from nodes.events import StartDeadline
-from streams.kafka.bus import KafkaBus
-from streams.kafka.errors import Unreachable
-from streams.kafka.reader import Reader
-from streams.live.fetch_clock import FetchClock
+from nodes.machine.events import StartDeadline
+from streams.bus.errors import Unreachable
+from streams.bus.kafka import KafkaBus
+from streams.bus.reader import Reader
 from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
+
+PATIENCE = 1.5
+"""Seconds without an own beat after which the broker counts as away."""
+
+
+class FetchClock:
+    """Seconds during which a process could read its own beats from the broker. Thread-safe.
+
+    It goes on for `PATIENCE` seconds after a beat was read, or half of `silence` (seconds) if that is less:
+    an outage alone must make nobody silent. `clock` is monotonic.
+    """
+
+    def __init__(self, clock: Callable[[], float], silence: float | None = None) -> None:
+        self._clock, self._lock = clock, Lock()
+        self._patience = PATIENCE if silence is None else min(PATIENCE, silence / 2)
+        self._passed, self._beat = 0.0, clock()
+
+    def beat(self) -> None:
+        """Take note that an own beat was read just now."""
+        with self._lock:
+            now = self._clock()
+            self._passed += min(now - self._beat, self._patience)
+            self._beat = now
+
+    def now(self) -> float:
+        """Return the seconds that count so far."""
+        with self._lock:
+            return self._passed + min(self._clock() - self._beat, self._patience)
+
+    @property
+    def going(self) -> bool:
+        """Whether the broker is there, as far as is known."""
+        with self._lock:
+            return self._clock() - self._beat < PATIENCE
+
 
 AGAIN = 0.1
 """Seconds until it looks again, while the broker is away."""

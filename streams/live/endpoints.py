@@ -3,7 +3,7 @@
 import logging
 from contextlib import ExitStack
 
-from streams.addresses import Address, is_loopback
+from streams.mesh.settings.addresses import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node import NodeMetrics
 

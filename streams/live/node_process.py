@@ -7,36 +7,33 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from nodes.events import SlotClosed
-from nodes.journal import DataPosition
-from nodes.machine import NodeMachine
-from nodes.membership import Identity
-from streams.commands.usage import UsageError
-from streams.data.stream import DataStream
-from streams.journal.journal import Journal
-from streams.journal.timed import TimedJournal
-from streams.kafka.bus import KafkaBus
+from nodes.machine.events import SlotClosed
+from nodes.machine.journal import DataPosition
+from nodes.machine.machine import NodeMachine
+from nodes.machine.membership import Identity
+from streams.bus.kafka import KafkaBus
+from streams.live.data.stream import DataStream
 from streams.live.data_start import check_data
-from streams.live.decisions import Decisions
 from streams.live.endpoints import Endpoints, warn_of_open
-from streams.live.node import LiveNode
+from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
 from streams.live.options import NodeOptions
-from streams.live.outcome import Ended
-from streams.live.predictions import Predictions
+from streams.live.outputs import Decisions, Predictions
 from streams.live.process import FLUSH, Stopped, patiently
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
 from streams.live.start import MeshStart, hello, is_named, mesh_start
-from streams.live.stopping import Stop
-from streams.live.surroundings import surroundings
-from streams.mesh_file import build
-from streams.mesh_file.file import MeshFile
-from streams.mesh_file.promise import promise
+from streams.live.stopping import Ended, Stop
+from streams.live.timed_journal import TimedJournal
+from streams.mesh import building as build
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import promise, surroundings
 from streams.metrics.node import NodeMetrics
-from streams.sources.opening import decoder
-from streams.sources.slot_feed import has_truth
+from streams.records.slot_feed import has_truth
+from streams.records.sources import decoder
+from streams.state.journal import Journal
 
 
 class NodeProcess:

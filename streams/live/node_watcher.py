@@ -1,11 +1,14 @@
 """Who is told what a node does and hears: its log, its metrics, its party's applications."""
 
 import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
 
-from nodes.events import Decided, Foreseen, Notice, Noticed, Report
-from streams.codec import Reason
-from streams.live.decisions import Decisions
-from streams.live.predictions import Predictions
+from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
+from streams.bus.bus import BusError
+from streams.codec import Reason, Refused, encode_dead_letter
+from streams.live.outputs import Decisions, Predictions
 from streams.metrics.node import NodeMetrics
 
 _LINES = {
@@ -68,3 +71,25 @@ class NodeWatcher:
             self._silent.add(noticed.source)
         level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
         self._log.log(level, text, noticed.source, noticed.round)
+
+
+MOST = 10
+"""Letters a second: whoever floods an edge fills no disk, and stops nobody."""
+
+
+class DeadLetters:
+    """Writes letters with `send` until `MOST` are written in a second; the rest is dropped."""
+
+    def __init__(self, send: Callable[[bytes], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._send, self._clock = send, clock
+        self._second, self._written = 0, 0
+
+    def write(self, topic: str, value: bytes, refused: Refused) -> None:
+        """Write the letter about a value that was read from `topic`."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second, self._written = second, 0
+        if self._written < MOST:
+            self._written += 1
+            with suppress(BusError):  # a letter less
+                self._send(encode_dead_letter(topic, value, refused))

@@ -3,21 +3,20 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from nodes.losses import Loss
-from nodes.privacy.price import Price
-from streams.journal.journal import Journal
-from streams.kafka.access import node_on_mesh
-from streams.kafka.bus import KafkaBus
-from streams.kafka.provision import check_clusters
-from streams.kafka.topic_specs import data_specs, mesh_specs
-from streams.live.decisions import Decisions
-from streams.live.predictions import Predictions
+from nodes.accounting.price import Price
+from nodes.losses.losses import Loss
+from streams.bus.access import node_on_mesh
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import check_clusters
+from streams.bus.topic_specs import data_specs, mesh_specs
+from streams.codec.topics import DataTopics
+from streams.live.outputs import Decisions, Predictions
 from streams.live.process import FLUSH, opened, reached
 from streams.live.stopping import Stop
-from streams.mesh_file.file import MeshFile
-from streams.mesh_file.settings.node import FileSettings
-from streams.surroundings import Surroundings
-from streams.topics import DataTopics
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import Surroundings
+from streams.mesh.settings.node import FileSettings
+from streams.state.journal import Journal
 
 
 def open_journal(

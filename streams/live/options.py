@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodes.privacy.spends import Word
-from streams.addresses import Address
+from nodes.accounting.spends import Word
+from streams.mesh.settings.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)

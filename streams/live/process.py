@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from streams.kafka.access import Access
-from streams.kafka.bus import KafkaBus
-from streams.kafka.errors import OffsetOutOfRange, Unreachable
-from streams.kafka.preflight import preflight
-from streams.kafka.quiet import LOGGER
-from streams.kafka.reach import wait_for
-from streams.kafka.topic_specs import TopicSpec
+from streams.bus.access import Access
+from streams.bus.connection import LOGGER
+from streams.bus.errors import OffsetOutOfRange, Unreachable
+from streams.bus.kafka import KafkaBus
+from streams.bus.logs import wait_for
+from streams.bus.preflight import preflight
+from streams.bus.topic_specs import TopicSpec
 from streams.live.stopping import Stop
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.mesh.settings.node import BrokerSettings
 
 T = TypeVar("T")
 

@@ -3,13 +3,12 @@
 import asyncio
 from contextlib import suppress
 
-from nodes.journal import DataPosition
-from streams.data.failure import DataFailed
-from streams.data.stream import DataStream
-from streams.live.node import LiveNode
-from streams.live.outcome import Failed
+from nodes.machine.journal import DataPosition
+from streams.live.data.start import DataFailed
+from streams.live.data.stream import DataStream
+from streams.live.live_node import LiveNode
 from streams.live.start import MeshStart
-from streams.live.stopping import Stop
+from streams.live.stopping import Failed, Stop
 
 
 async def serve(

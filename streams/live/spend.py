@@ -4,22 +4,21 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 
-from nodes.journal import DataPosition
-from nodes.privacy.reuse import Reuse
-from nodes.privacy.spends import Spend
-from streams.bus import BusError
-from streams.journal.folder import folder_id
-from streams.journal.journal import Journal
-from streams.journal.spends import all_spends, put_aside, read_spends, spends_file
-from streams.kafka.logs import Logs
+from nodes.accounting.spends import Reuse, Spend
+from nodes.machine.journal import DataPosition
+from streams.bus.bus import BusError
+from streams.bus.logs import Logs
+from streams.codec.topics import DataTopics
 from streams.live.options import NodeOptions
 from streams.live.process import FLUSH
-from streams.mesh_file.file import MeshFile
-from streams.spending.known import Written, known_by, together, unwritten
-from streams.spending.run import begin_spend, end_spend
-from streams.spending.topic import SpendsTopic
-from streams.spending.word import check_same, check_word, knows_run, read_before
-from streams.topics import DataTopics
+from streams.mesh.file import MeshFile
+from streams.state.earlier_runs import check_same, check_word, knows_run, read_before
+from streams.state.folder import folder_id
+from streams.state.journal import Journal
+from streams.state.known_spends import Written, known_by, together, unwritten
+from streams.state.run_spends import begin_spend, end_spend
+from streams.state.spends import all_spends, put_aside, read_spends, spends_file
+from streams.state.spends_topic import SpendsTopic
 
 
 @dataclass(slots=True)

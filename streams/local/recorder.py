@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nodes.events import Decided, Report, Scored, Stepped
-from nodes.journal import JournalRecord
+from nodes.machine.events import Decided, Report, Scored, Stepped
+from nodes.machine.journal import JournalRecord
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret

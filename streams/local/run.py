@@ -1,17 +1,19 @@
 """A mesh file's whole mesh in one process, recorded: what `run`, `demo` and a notebook use."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from nodes.regret import LocalRegret
+from streams.bus.memory import Faults
+from streams.codec.topics import MeshTopics
+from streams.local.mesh import MemoryMesh, MeshParts
+from streams.local.node import NodeParts
 from streams.local.recorder import Recorder, for_the_owner
-from streams.memory.bus import Faults
-from streams.memory.mesh import MemoryMesh, MeshParts
-from streams.memory.node import NodeParts
-from streams.mesh_file import build
-from streams.mesh_file.file import MeshFile
-from streams.sources.opening import open_source
-from streams.topics import MeshTopics
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.topology import TopologySettings
+from streams.records.sources import open_source
 
 
 def mesh_parts(
@@ -99,3 +101,20 @@ class LocalRun:
             if node.halted:
                 node.journal.forget_secret()
         self.mesh.close()
+
+
+def without_privacy(file: MeshFile) -> MeshFile:
+    """Return the mesh without noise: the difference is what privacy costs. For data that may be shown."""
+    privacy = file.mesh.privacy.model_copy(update={"mechanism": "none", "budget": None})
+    nodes = {
+        name: overrides.model_copy(update={"mechanism": None}) for name, overrides in file.mesh.nodes.items()
+    }
+    return replace(file, mesh=file.mesh.model_copy(update={"privacy": privacy, "nodes": nodes}))
+
+
+def without_neighbours(file: MeshFile) -> MeshFile:
+    """Return the nodes without an edge, each alone: the difference is what collaboration brings."""
+    size = range(len(file.mesh.nodes))
+    identity = [[float(i == j) for j in size] for i in size]
+    topology = TopologySettings.model_validate({"graph": {"matrix": identity}})
+    return replace(file, mesh=file.mesh.model_copy(update={"topology": topology}))

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nodes.losses import Absolute, Huber, Loss, Squared
-from nodes.predictions import predicted, right, unweighted
-from nodes.softmax import Softmax
+from nodes.losses.losses import Absolute, Huber, Loss, Squared
+from nodes.losses.predictions import predicted, right, unweighted
+from nodes.losses.softmax import Softmax
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
 

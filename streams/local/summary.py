@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from nodes.accounting.guarantee import Guarantee
+from nodes.accounting.spends import Reuse
 from nodes.averages import Average
 from nodes.decimals import as_text, rounded_up
-from nodes.privacy.guarantee import Guarantee
-from nodes.privacy.reuse import Reuse
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
-from streams.mesh_file import build
-from streams.mesh_file.file import MeshFile
-from streams.mesh_file.promise import promise
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import promise
 
 
 @dataclass(frozen=True, slots=True)

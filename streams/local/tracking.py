@@ -7,8 +7,8 @@ import numpy as np
 from nodes.regret import network_regret
 from nodes.values import FloatArray
 from streams.local.run import LocalRun
-from streams.mesh_file import build
-from streams.mesh_file.file import MeshFile
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
 
 LAST = 100
 """The final error is a mean over so many rounds."""

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Iterable
 
-from nodes.events import Decided, Noticed, Report, Scored, Stepped
-from nodes.journal import JournalRecord
 from nodes.learner import Learner
+from nodes.machine.events import Decided, Noticed, Report, Scored, Stepped
+from nodes.machine.journal import JournalRecord
 from nodes.privacy.private import Private
 from streams.codec import Reason
-from streams.data.counts import DataCounts
 from streams.metrics.catalogue import PrivateMetric
+from streams.metrics.data_counts import DataCounts
 from streams.metrics.private import PrivateFigures
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.shared import SharedFigures

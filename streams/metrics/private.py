@@ -10,15 +10,15 @@ from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from nodes.events import Scored
 from nodes.learner import Learner
-from nodes.predictions import right
+from nodes.losses.predictions import right
+from nodes.machine.events import Scored
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret
 from nodes.values import Decision, FloatArray, Observations
-from streams.data.counts import DataCounts
 from streams.metrics.catalogue import PREFIX, PrivateMetric
+from streams.metrics.data_counts import DataCounts
 from streams.metrics.registry import PrivateRegistry
 
 FEW = 8

@@ -1,6 +1,7 @@
 """Two registries of two types: what is private cannot be made in the shared one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from math import nan
 from typing import ClassVar, Generic, TypeVar
 
@@ -72,3 +73,23 @@ class PrivateRegistry(_Registry[PrivateMetric]):
     """What the owner of the data alone may see."""
 
     _takes = PrivateMetric
+
+
+NO_BROKER = "the mesh broker does not answer"
+
+
+class ProcessFigures:
+    """Version, connection and refusals; `reasons` are all that there may be."""
+
+    def __init__(
+        self, registry: SharedRegistry, connected: Callable[[], bool], reasons: Iterable[str]
+    ) -> None:
+        registry.gauge(SharedMetric.BUILD, lambda: 1, version("mirrormesh"))
+        registry.gauge(SharedMetric.CONNECTED, connected)
+        self._refused = {
+            reason: registry.counter(SharedMetric.REFUSED, reason) for reason in dict.fromkeys(reasons)
+        }
+
+    def refused(self, reason: str) -> None:
+        """Count a peer's message that was refused."""
+        self._refused[reason].total += 1

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
-from streams.metrics.process import NO_BROKER, ProcessFigures
-from streams.metrics.registry import SharedRegistry
+from streams.metrics.registry import NO_BROKER, ProcessFigures, SharedRegistry
 from topology.plans import Plan
 from topology.scheduler_events import Refusal
 

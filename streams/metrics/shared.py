@@ -5,18 +5,19 @@ This module cannot look into a private value (a linter contract): whatever it is
 
 import time
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from functools import partial
+from math import inf
 
 import numpy as np
 
-from nodes.events import Decided, Notice, Noticed, Stepped
-from nodes.journal import JournalRecord
+from nodes.decimals import rounded_up
 from nodes.learner import Learner
+from nodes.machine.events import Decided, Notice, Noticed, Stepped
+from nodes.machine.journal import JournalRecord
 from streams.codec import Reason
-from streams.metrics.account import show_account
 from streams.metrics.catalogue import SharedMetric
-from streams.metrics.process import NO_BROKER, ProcessFigures
-from streams.metrics.registry import SharedRegistry
+from streams.metrics.registry import NO_BROKER, ProcessFigures, SharedRegistry
 from streams.metrics.timing import told, told_between
 
 _OF_A_SOURCE = {
@@ -122,3 +123,40 @@ def _gap(decided: Decided | None) -> float:
         return 0.0
     with np.errstate(all="ignore"):  # releases may be large
         return max(float(np.sqrt(((release - decided.own) ** 2).sum())) for release in decided.heard)
+
+
+def show_account(
+    registry: SharedRegistry, learner: Learner, record: Callable[[], JournalRecord | None]
+) -> None:
+    """Show the account of a node, as it stands after the record.
+
+    At event level a release costs its own epsilon and the stream no more, so there is no budget.
+    """
+    ledger, gauge = learner.ledger, registry.gauge
+    of_release = inf if ledger.epsilon is None else rounded_up(ledger.epsilon)
+    last = ledger.last_learning_round
+
+    def charged() -> tuple[int, int]:
+        now = record()
+        return (now.charged, now.stepped) if now else (0, 0)
+
+    def relaying() -> bool:
+        now = record()
+        return now is not None and not ledger.may_learn(now.round, now.charged)
+
+    gauge(SharedMetric.MECHANISM, lambda: 1, learner.mechanism.name)
+    gauge(SharedMetric.OF_RELEASE, lambda: of_release, "event")
+    gauge(SharedMetric.OF_RELEASE, lambda: ledger.spent(1, 1), "stream")
+    gauge(SharedMetric.SPENT, lambda: of_release if charged()[0] or of_release == inf else 0.0, "event")
+    gauge(SharedMetric.SPENT, lambda: ledger.spent(*charged()), "stream")
+    gauge(
+        SharedMetric.BUDGET, lambda: inf if ledger.budget is None else _rounded_down(ledger.budget), "stream"
+    )
+    gauge(SharedMetric.LEFT, lambda: ledger.left(*charged()), "stream")
+    gauge(SharedMetric.LAST_LEARNING, lambda: inf if last is None else last)
+    gauge(SharedMetric.RELAYING, relaying)
+    gauge(SharedMetric.SIMULATED, lambda: learner.mechanism.simulated)
+
+
+def _rounded_down(value: Fraction) -> float:
+    return -rounded_up(-value)

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nodes.privacy.audit_mechanism import Audit, audit, lattice_holds
-from streams.auditing.mechanisms import DRAWS, Subject, affordable
-from streams.auditing.reading import Read
-from streams.auditing.releases import Findings
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.terminal.mechanisms import described
+from nodes.audit.mechanism import Audit, audit, lattice_holds
+from streams.mesh.settings.mesh import MeshSettings
+from streams.public.audit_releases import Findings
+from streams.public.audited_mechanisms import DRAWS, Subject, affordable
+from streams.public.audited_mesh import Read
 from streams.terminal.spending import at_delta
-from streams.terminal.wording import counted, listed
+from streams.terminal.wording import counted, described, listed
 
 _SHOWN = 50
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from streams.mesh_file import build
-from streams.mesh_file.file import MeshFile
-from streams.mesh_file.promise import promise
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.privacy import CountSlots, PrivacySettings
-from streams.mesh_file.settings.topology import TopologySettings
-from streams.terminal.mechanisms import described
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import promise
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import CountSlots, PrivacySettings
+from streams.mesh.settings.topology import TopologySettings
 from streams.terminal.spending import spending
-from streams.terminal.wording import counted, headline, listed, promises, shared
+from streams.terminal.wording import counted, described, headline, listed, promises, shared
 from topology.connectivity import mixing_rate, window
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
 

@@ -4,7 +4,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-from streams.interrupts import interrupt
+from streams.mesh.user_code import interrupt
 
 
 class OrderlyEnd:

@@ -9,8 +9,8 @@ from rich.text import Text
 from nodes.decimals import up_to_digits
 from streams.local.scoring import Score
 from streams.local.summary import Summary
-from streams.mesh_file.file import MeshFile
-from streams.mesh_file.promise import promise
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import promise
 from streams.terminal.wording import counted, promises, shared
 
 

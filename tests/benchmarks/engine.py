@@ -9,14 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from nodes.accounting.ledger import Ledger
 from nodes.algorithms import dpdo_nc
-from nodes.constraints import L2Ball
 from nodes.engine import Engine
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Hinge
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.losses.losses import Hinge
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import InverseSqrt

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streams.broker.broker import start, stop
+from streams.tools.broker.broker import start, stop
 from tests.benchmarks.kafka_parts import commits, lessons, without_broker
 from tests.benchmarks.kafka_ring import CLIENTS
 from tests.benchmarks.kafka_runs import FULL, QUICK, Runs, Turn

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from streams.kafka.connection import consumer_settings, producer_settings
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.connection import consumer_settings, producer_settings
+from streams.mesh.settings.node import BrokerSettings
 from tests.benchmarks.kafka_mesh import SIZE
 from tests.benchmarks.kafka_processes import running
 from tests.support.kafka import fresh_topics

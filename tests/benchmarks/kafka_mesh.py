@@ -6,9 +6,9 @@ from pathlib import Path
 import yaml
 from confluent_kafka import Producer
 
-from streams.kafka.connection import producer_settings
-from streams.mesh_file import build
-from streams.topics import DataTopics, MeshTopics
+from streams.bus.connection import producer_settings
+from streams.codec.topics import DataTopics, MeshTopics
+from streams.mesh import building as build
 from tests.support.processes import LiveMesh
 from topology.keyed import generator
 

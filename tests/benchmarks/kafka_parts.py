@@ -7,13 +7,13 @@ import numpy as np
 
 from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray
-from streams.journal.journal import Journal, JournalReader
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
-from streams.mesh_file import build
-from streams.mesh_file.file import load
-from streams.sources.opening import open_source
-from streams.sources.slot_feed import observed
+from streams.mesh import building as build
+from streams.mesh.file import load
+from streams.records.slot_feed import observed
+from streams.records.sources import open_source
+from streams.state.journal import Journal, JournalReader
 from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
 
 

@@ -18,8 +18,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Partition
 
-from streams.kafka.connection import consumer_settings, producer_settings
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.connection import consumer_settings, producer_settings
+from streams.mesh.settings.node import BrokerSettings
 from tests.benchmarks.kafka_mesh import SIZE
 from tests.benchmarks.kafka_processes import running
 from tests.support.kafka import fresh_topics

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.broker.broker import Broker
-from streams.kafka.logs import Logs
-from streams.topics import DataTopics, MeshTopics
+from streams.bus.logs import Logs
+from streams.codec.topics import DataTopics, MeshTopics
+from streams.tools.broker.broker import Broker
 from tests.benchmarks.kafka_floor import Lengths, bare_mesh
 from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
 from tests.benchmarks.kafka_ring import CLIENTS, bare_ring

@@ -17,8 +17,8 @@ import numpy as np
 from confluent_kafka import Consumer, TopicPartition
 
 from nodes.values import FloatArray
-from streams.kafka.connection import consumer_settings
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.connection import consumer_settings
+from streams.mesh.settings.node import BrokerSettings
 from tests.support.resident import resident
 
 LONG = 120.0

@@ -17,24 +17,24 @@ from typing import Self
 
 import numpy as np
 
+from nodes.accounting.ledger import Ledger
 from nodes.algorithms import dpdo_nc
-from nodes.constraints import L1Ball, L2Ball
+from nodes.geometry.constraints import L1Ball, L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Hinge, RangeLoss
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.losses.losses import Hinge, RangeLoss
+from nodes.machine.slots import CountSlots
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.slots import CountSlots
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, Decision, FloatArray, Observations
 from streams.codec import decode_plan, encode_plan
-from streams.memory.mesh import MemoryMesh, MeshParts
-from streams.memory.node import NodeParts
-from streams.sources.record import RawRecord
-from streams.topics import MeshTopics
+from streams.codec.topics import MeshTopics
+from streams.local.mesh import MemoryMesh, MeshParts
+from streams.local.node import NodeParts
+from streams.records.record import RawRecord
 from tests.benchmarks import engine, sparse
 from tests.benchmarks.metrics import measure_metrics
 from topology.graphs import from_edges, ring
@@ -50,12 +50,12 @@ WARM_UP = 200
 
 PARTS = {
     "nodes/privacy": "mechanism",
-    "nodes/machine nodes/state nodes/joining nodes/stepping nodes/membership nodes/plan_book nodes/rounds "
-    "nodes/inbox nodes/past nodes/events": "machine",
+    "nodes/machine/slots nodes/machine/time_slots": "records",
+    "nodes/machine": "machine",
     "nodes/": "learning",
     "streams/codec": "codec",
-    "streams/journal": "journal",
-    "streams/sources nodes/slots": "records",
+    "streams/state": "journal",
+    "streams/records": "records",
     "topology/": "scheduler",
     "streams/": "bus and shell",
 }

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 
+from nodes.accounting.ledger import Ledger
 from nodes.algorithms import dpdo_nc
-from nodes.constraints import L2Ball
 from nodes.engine import Engine
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Squared
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.losses.losses import Squared
 from nodes.privacy.unprotected import Unprotected
 from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations

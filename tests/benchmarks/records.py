@@ -6,9 +6,9 @@ Processor time, so what else the machine does has no part. A malformed record is
 import statistics
 import time
 
-from streams.mesh_file.settings.schema import SchemaSettings
-from streams.sources.decoder import SchemaDecoder, json_fields
-from streams.sources.slot_feed import observed
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.slot_feed import observed
 
 _SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}}
 _ORDINARY = b'{"x": 1, "y": 2, "distance": 3}'

@@ -13,13 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from nodes.accounting.ledger import Ledger
 from nodes.algorithms import Algorithm, dola
-from nodes.constraints import L2Ball
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Hinge
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.losses.losses import Hinge
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler

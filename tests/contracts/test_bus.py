@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.bus import TooLarge, UnknownTopic
-from streams.memory.bus import Faults, MemoryBus
+from streams.bus.bus import TooLarge, UnknownTopic
+from streams.bus.memory import Faults, MemoryBus
 from tests.support.kafka import KafkaSide
 from tests.support.memory import MemorySide
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.mesh_file.file import load
-from streams.up.programs import ports
+from streams.mesh.file import load
+from streams.tools.up.programs import ports
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose.yaml"

@@ -6,7 +6,7 @@ import pytest
 
 from grafana.generate import DASHBOARDS
 from streams.codec import Reason
-from streams.topics import MeshTopics
+from streams.codec.topics import MeshTopics
 from tests.support.commands import Commands
 from tests.support.runbooks import COMMANDS, RUNBOOKS
 

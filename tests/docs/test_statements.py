@@ -6,10 +6,10 @@ import sys
 
 import yaml
 
-from streams.mesh_file.file import load
-from streams.mesh_file.promise import promise
-from streams.mesh_file.settings.node import CommonBrokers
-from streams.spending.account import Account
+from streams.mesh.file import load
+from streams.mesh.mesh import promise
+from streams.mesh.settings.node import CommonBrokers
+from streams.public.account import Account
 from tests.support.meshes import changed, written
 from tests.support.pages import DOCS, PAGES, README, ROOT, page
 

@@ -7,12 +7,12 @@ from experiments.harness import dola, sparse
 from experiments.harness import texts as texts_module
 from experiments.harness.dola import NOTHING, best, learned, records
 from experiments.harness.dola_figures import chosen, printed, pure, tuned
+from experiments.harness.hindsight import best_fixed_decision
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
 from experiments.harness.svm import RegularisedHinge, seen
 from experiments.harness.texts import COMMON, texts
-from nodes.constraints import L2Ball
-from nodes.hindsight import best_fixed_decision
+from nodes.geometry.constraints import L2Ball
 from nodes.values import Observations
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}

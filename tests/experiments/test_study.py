@@ -13,11 +13,18 @@ from experiments.harness.study import Study
 
 OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
-    *("streams", "streams.addresses", "streams.commands", "streams.commands.usage", "streams.topics"),
-    *("streams.own", "streams.model", "streams.model.model", "streams.model.reading"),
+    *("streams", "streams.tools"),
     "experiments",
+    *(
+        "streams.mesh.settings.addresses",
+        "streams.mesh.errors",
+        "streams.mesh.plugins",
+        "streams.mesh.user_code",
+    ),
+    *("streams.codec", "streams.codec.dead_letter", "streams.codec.fields", "streams.codec.heartbeat"),
+    *("streams.codec.plan", "streams.codec.release", "streams.codec.topics"),
 }
-"""Names, errors, and what no experiment has: own losses, a run that begins at a model."""
+"""Names, errors, bytes, and what no experiment has: own losses."""
 
 CALLS = []
 

@@ -6,7 +6,7 @@ import pytest
 from experiments.harness import localisation
 from experiments.harness.adult import adult
 from experiments.harness.localisation import measured, printed_regret, printed_regrets, regret, regrets
-from streams.tuning.pilot import MovingTargets
+from streams.tools.tuning.pilot import MovingTargets
 
 LAPLACE = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 1.0}
 NONE = {"mechanism": "none", "norm": "l2", "gradient_bound": 100.0}

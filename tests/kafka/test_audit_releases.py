@@ -6,17 +6,17 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from nodes.messages import ReleaseMessage
+from nodes.machine.messages import ReleaseMessage
 from nodes.values import Release
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import provision
+from streams.bus.topic_specs import mesh_specs
 from streams.codec import decode_release, encode_release
-from streams.kafka.bus import KafkaBus
-from streams.kafka.provision import provision
-from streams.kafka.topic_specs import mesh_specs
-from streams.live.surroundings import surroundings
+from streams.codec.topics import MeshTopics
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
-from streams.mesh_file.file import load
-from streams.topics import MeshTopics
+from streams.mesh.file import load
+from streams.mesh.mesh import surroundings
 from tests.support.commands import Commands
 from tests.support.kafka import PATIENCE
 from tests.support.meshes import ignore

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from streams.sources.opening import open_source
+from streams.records.sources import open_source
 from tests.support.brokers import free_ports
 from tests.support.kafka import PATIENCE
 from tests.support.metrics import samples, scraped

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from streams.bus.connection import consumer_settings
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import provision
 from streams.codec import encode_heartbeat, encode_plan
-from streams.kafka.bus import KafkaBus
-from streams.kafka.connection import consumer_settings
-from streams.kafka.provision import provision
-from streams.mesh_file.file import load
-from streams.spending.account import Standing, account
-from streams.spending.standings import public_standings
-from streams.spending.word import read_before
-from streams.topics import DataTopics, MeshTopics
+from streams.codec.topics import DataTopics, MeshTopics
+from streams.mesh.file import load
+from streams.public.account import Standing, account
+from streams.public.standings import public_standings
+from streams.state.earlier_runs import read_before
 from tests.support.small_mesh import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
 

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from streams.bus import UnknownTopic
-from streams.kafka.admin import Admin
-from streams.kafka.errors import OffsetOutOfRange, Unreachable
-from streams.kafka.reader import NOWHERE
+from streams.bus.admin import Admin
+from streams.bus.bus import UnknownTopic
+from streams.bus.errors import OffsetOutOfRange, Unreachable
+from streams.bus.reader import NOWHERE
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = pytest.mark.kafka
@@ -118,7 +118,7 @@ def test_a_bus_is_refused_where_a_topic_is_not_there(at, topics):
 
 
 def test_a_bus_is_refused_where_no_broker_is(monkeypatch):
-    monkeypatch.setattr("streams.kafka.logs.PATIENCE", 0.5)
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.5)
     with pytest.raises(Unreachable):
         bus_of(connection("127.0.0.1:1"))
 

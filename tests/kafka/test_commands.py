@@ -1,6 +1,6 @@
 import pytest
 
-from streams.broker.broker import stop
+from streams.tools.broker.broker import stop
 from tests.support.brokers import free_port
 from tests.support.commands import Commands
 

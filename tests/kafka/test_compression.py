@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from nodes.slots import CountSlots
+from nodes.machine.slots import CountSlots
 from tests.support.data_streams import DataTopic, live_stream
 
 pytestmark = pytest.mark.kafka

@@ -4,13 +4,13 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
-from streams.kafka.access import Access
-from streams.kafka.admin import Admin, AdminError
-from streams.kafka.errors import Denied
-from streams.kafka.preflight import PreflightFailed, preflight
-from streams.kafka.reach import reach
-from streams.kafka.topic_specs import MIB, TopicSpec
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.access import Access
+from streams.bus.admin import Admin, AdminError
+from streams.bus.errors import Denied
+from streams.bus.logs import reach
+from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.topic_specs import MIB, TopicSpec
+from streams.mesh.settings.node import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, bus_of, fresh_topics, until
 from tests.support.users import add_user, allow, rule
@@ -23,7 +23,7 @@ def user(broker, name, password):
 
 
 def test_what_is_not_allowed_is_said_never_silence(new_broker, monkeypatch):
-    monkeypatch.setattr("streams.kafka.reach.PATIENCE", 1.0)
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 1.0)
     broker = new_broker(secure=True)
     password = broker.password_file.read_text().strip()
     root, ann = user(broker, "admin", password), user(broker, "ann", "hers")

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
-from nodes.slots import CountSlots
-from streams.broker.broker import start
-from streams.mesh_file.settings.node import BrokerSettings
+from nodes.machine.slots import CountSlots
+from streams.mesh.settings.node import BrokerSettings
+from streams.tools.broker.broker import start
 from tests.support.data_streams import DataTopic, live_stream, numbers
 from tests.support.kafka import until
 from tests.support.resident import resident

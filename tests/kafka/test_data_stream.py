@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from nodes.slots import CountSlots
-from nodes.time_slots import TimeSlots
-from streams.data.collector import SlotCollector
+from nodes.machine.slots import CountSlots
+from nodes.machine.time_slots import TimeSlots
+from streams.live.data.collector import SlotCollector
 from tests.support.brokers import free_port
 from tests.support.data_streams import DataTopic, Lengths, live_stream, new_stream, numbers
 from tests.support.kafka import PATIENCE, until
@@ -177,7 +177,7 @@ def spans(topic):
 
 
 def test_records_that_go_while_it_waits_are_counted_and_it_goes_on(topic, tmp_path, monkeypatch):
-    monkeypatch.setattr("streams.data.collector.AHEAD", 4)
+    monkeypatch.setattr("streams.live.data.collector.AHEAD", 4)
     topic.count_up(400, size=50_000)
     with live_stream(topic, tmp_path) as live:
         live.take(1)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from streams.broker.broker import start, status
+from streams.tools.broker.broker import start, status
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.kafka.test_lives import last_round
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until

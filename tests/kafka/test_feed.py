@@ -8,19 +8,18 @@ from io import BytesIO, TextIOWrapper
 import numpy as np
 import pytest
 
-from nodes.events import OpenSlot
-from nodes.privacy.opening import opened
-from streams.feed.errors import FeedFailed
-from streams.feed.letters import encode_letter
-from streams.feed.lines import Line
-from streams.feed.topic import feed_topic
-from streams.feed.writer import Writer, producer_settings
-from streams.kafka.preflight import PreflightFailed
+from nodes.machine.events import OpenSlot
+from nodes.privacy.reveal import opened
+from streams.bus.preflight import PreflightFailed
 from streams.live.stopping import Stop
-from streams.mesh_file import build
-from streams.sources.opening import open_source
-from streams.sources.record import RawRecord
-from streams.sources.slot_feed import DataLog, SlotFeed
+from streams.mesh import building as build
+from streams.records.record import RawRecord
+from streams.records.slot_feed import DataLog, SlotFeed
+from streams.records.sources import open_source
+from streams.tools.feed.lines import Line, encode_letter
+from streams.tools.feed.pace import FeedFailed
+from streams.tools.feed.topic import feed_topic
+from streams.tools.feed.writer import Writer, producer_settings
 from tests.support.feeding import Feeding, row, rows, stored
 from tests.support.kafka import bus_of
 
@@ -107,7 +106,7 @@ def test_the_longest_lines_go_through(feeding):
 
 
 def test_only_so_many_records_are_on_their_way(feeding, monkeypatch):
-    monkeypatch.setattr("streams.feed.writer.WINDOW", 10)
+    monkeypatch.setattr("streams.tools.feed.writer.WINDOW", 10)
     feeding.provision()
     with writing(feeding) as writer:
         for number in range(1, 500):

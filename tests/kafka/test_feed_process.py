@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from streams.broker.broker import start
-from streams.kafka.logs import Logs
+from streams.bus.logs import Logs
+from streams.tools.broker.broker import start
 from tests.support.feeding import Feeding, row, rows
 from tests.support.kafka import PATIENCE, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-COMMAND = "import typer; from streams.commands.feed import feed; typer.run(feed)"
+COMMAND = "import typer; from streams.cli.feed import feed; typer.run(feed)"
 MANY = 60_000
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from experiments import income
 from streams.local.scoring import score
-from streams.mesh_file import build
-from streams.sources.opening import held_out
+from streams.mesh import building as build
+from streams.records.sources import held_out
 from tests.support.commands import Commands
 from tests.support.processes import LiveMesh, mesh_file
 from tests.support.small_mesh import PATIENT, decisions

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from streams.broker.broker import start, status
-from streams.journal.journal import JournalError, JournalReader
+from streams.state.journal import JournalError, JournalReader
+from streams.tools.broker.broker import start, status
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
 

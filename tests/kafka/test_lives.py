@@ -8,9 +8,9 @@ from statistics import median
 
 import pytest
 
-from streams.journal.file import place_of
-from streams.journal.journal import JournalError, JournalReader
-from streams.topics import MeshTopics
+from streams.codec.topics import MeshTopics
+from streams.state.journal import JournalError, JournalReader
+from streams.state.journal_file import place_of
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.feeding import stored
 from tests.support.kafka import connection

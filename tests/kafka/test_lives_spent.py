@@ -12,21 +12,21 @@ import yaml
 from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
-from streams.commands.budget import budget
-from streams.commands.usage import UsageError
-from streams.kafka.admin import Admin
-from streams.kafka.connection import consumer_settings
-from streams.kafka.provision import provision
+from streams.bus.admin import Admin
+from streams.bus.connection import consumer_settings
+from streams.bus.provision import provision
+from streams.cli.budget import budget
+from streams.codec.topics import DataTopics
 from streams.live.opening import open_journal
 from streams.live.options import NodeOptions
 from streams.live.spend import RunSpend
-from streams.live.surroundings import surroundings
-from streams.mesh_file import build
-from streams.mesh_file.file import load
-from streams.mesh_file.settings.yaml_file import read_yaml
-from streams.spending.known import together
-from streams.spending.topic import written
-from streams.topics import DataTopics
+from streams.mesh import building as build
+from streams.mesh.errors import UsageError
+from streams.mesh.file import load
+from streams.mesh.mesh import surroundings
+from streams.mesh.settings.yaml_file import read_yaml
+from streams.state.known_spends import together
+from streams.state.spends_topic import written
 from tests.support.accounts import record
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file

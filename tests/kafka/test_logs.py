@@ -12,7 +12,7 @@ FAILING = """
 import asyncio, sys
 import faust
 from mode import CrashingSupervisor
-from streams.logs import start_logging
+from streams.live.log import start_logging
 
 start_logging(json=False, level="info")
 app = faust.App(

@@ -5,10 +5,10 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from nodes.privacy.spends import total
-from streams.journal.journal import JournalReader
-from streams.journal.spends import all_spends
-from streams.kafka.provision import provision
+from nodes.accounting.spends import total
+from streams.bus.provision import provision
+from streams.state.journal import JournalReader
+from streams.state.spends import all_spends
 from tests.kafka.test_reuse import another_run
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from nodes.averages import averaged
-from streams.bus import BusError
-from streams.kafka.provision import provision
+from streams.bus.bus import BusError
+from streams.bus.provision import provision
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh_file import build
-from streams.mesh_file.file import load
-from streams.model.journal import journal_model
-from streams.model.public import public_model
-from streams.model.reading import read_model
+from streams.mesh import building as build
+from streams.mesh.file import load
+from streams.mesh.model_file import read_model
+from streams.public.model import public_model
+from streams.tools.model.owned import journal_model
 from tests.support.processes import LiveMesh, Process, released_in_memory, wait_until
 from tests.support.small_mesh import decisions, small_mesh_file
 

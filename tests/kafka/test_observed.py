@@ -18,7 +18,7 @@ from grafana.drawing import Span
 from grafana.generate import DASHBOARDS
 from grafana.panels import MESH, TARGET, Query, metric, rate
 from grafana.privacy import EVENT, STREAM
-from streams.mesh_file.file import load
+from streams.mesh.file import load
 from tests.support.brokers import free_ports
 from tests.support.processes import Process, wait_until
 from tests.support.programs import need

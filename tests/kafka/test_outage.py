@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from streams.broker.broker import start
-from streams.kafka.errors import Unreachable
-from streams.kafka.reach import wait_for
+from streams.bus.errors import Unreachable
+from streams.bus.logs import wait_for
+from streams.tools.broker.broker import start
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

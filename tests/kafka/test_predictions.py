@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.events import Foreseen
-from nodes.losses import Squared
-from nodes.predictions import predicted
+from nodes.losses.losses import Squared
+from nodes.losses.predictions import predicted
+from nodes.losses.softmax import Softmax
+from nodes.machine.events import Foreseen
 from nodes.privacy.private import Private
-from nodes.softmax import Softmax
 from nodes.values import Decision, Observations
-from streams.broker.broker import start
-from streams.kafka.bus import KafkaBus
-from streams.kafka.logs import Logs
-from streams.live.predictions import Predictions
+from streams.bus.kafka import KafkaBus
+from streams.bus.logs import Logs
+from streams.codec.topics import DataTopics
+from streams.live.outputs import Predictions
 from streams.local.run import LocalRun, mesh_parts
-from streams.topics import DataTopics
+from streams.tools.broker.broker import start
 from tests.kafka.test_kills import killed
 from tests.support.feeding import stored
 from tests.support.kafka import PATIENCE, connection, fresh_topics, until
@@ -158,7 +158,7 @@ def test_a_slot_that_cannot_be_predicted_is_said_by_type_alone(broker, caplog, m
     def shout(loss, decision, features):
         raise ValueError(f"what are {features}?")
 
-    monkeypatch.setattr("streams.live.predictions.predicted", shout)
+    monkeypatch.setattr("streams.live.outputs.predicted", shout)
     (topic,) = fresh_topics(connection(broker.address), "predictions")
     bus = KafkaBus(connection(broker.address), {topic: 2**20})
     writer = Predictions(bus, topic, "run-1", Squared())

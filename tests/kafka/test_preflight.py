@@ -3,11 +3,11 @@ import threading
 import pytest
 from kafka import TopicPartition
 
-from streams.kafka.access import Access
-from streams.kafka.admin import Admin
-from streams.kafka.errors import Unreachable
-from streams.kafka.preflight import Outside, PreflightFailed, preflight
-from streams.kafka.reach import wait_for
+from streams.bus.access import Access
+from streams.bus.admin import Admin
+from streams.bus.errors import Unreachable
+from streams.bus.logs import wait_for
+from streams.bus.preflight import Outside, PreflightFailed, preflight
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics
 
 pytestmark = pytest.mark.kafka
@@ -67,13 +67,13 @@ def test_positions_outside_their_logs_are_told(at, topics):
 
 
 def test_a_broker_that_is_not_there_is_no_failure_of_ours(topics, monkeypatch):
-    monkeypatch.setattr("streams.kafka.preflight.PATIENCE", 0.5)
+    monkeypatch.setattr("streams.bus.preflight.PATIENCE", 0.5)
     with pytest.raises(Unreachable):
         preflight(connection("127.0.0.1:1"), access(topics[0]), {})
 
 
 def test_waiting_ends_with_the_cluster_or_when_it_is_stopped(at, monkeypatch):
-    monkeypatch.setattr("streams.kafka.reach.PATIENCE", 0.3)
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.3)
     with Admin(at) as admin:
         assert wait_for(at, threading.Event()) == admin.cluster
     stopped = threading.Event()

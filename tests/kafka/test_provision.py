@@ -5,15 +5,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from streams.bus.admin import Admin
+from streams.bus.errors import Unreachable
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import Differs, provision
+from streams.bus.topic_specs import MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
+from streams.cli.provision import provision as command
 from streams.codec import Reason, Refused, encode_dead_letter
-from streams.commands.provision import provision as command
-from streams.kafka.admin import Admin
-from streams.kafka.bus import KafkaBus
-from streams.kafka.errors import Unreachable
-from streams.kafka.provision import Differs, provision
-from streams.kafka.topic_specs import MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
-from streams.mesh_file.file import MeshFileError, load
-from streams.topics import DataTopics
+from streams.codec.topics import DataTopics
+from streams.mesh.file import MeshFileError, load
 from tests.support.kafka import PATIENCE, connection
 from tests.support.meshes import changed, written
 
@@ -166,7 +166,7 @@ def test_only_the_parties_that_are_here_are_provisioned(tmp_path, tree, at):
 
 
 def test_a_broker_that_is_not_there_is_one_line(monkeypatch):
-    monkeypatch.setattr("streams.kafka.reach.PATIENCE", 0.3)
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.3)
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: the broker does not answer"):
         Admin(connection("127.0.0.1:1"))
 

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 
-from streams.kafka.connection import consumer_settings
-from streams.mesh_file.settings.yaml_file import read_yaml
-from streams.topics import DataTopics
+from streams.bus.connection import consumer_settings
+from streams.codec.topics import DataTopics
+from streams.mesh.settings.yaml_file import read_yaml
 from tests.kafka.test_equality import SIMULATED
 from tests.support.kafka import connection
 from tests.support.processes import LiveMesh, Process, mesh_file, wait_until

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from streams.broker.broker import start, status, stop
-from streams.broker.launch import CONTROLLER
+from streams.tools.broker.broker import start, status, stop
+from streams.tools.broker.launch import CONTROLLER
 from tests.support.brokers import Client, started
 from tests.support.commands import Commands
 from tests.support.users import add_user, allow, rule

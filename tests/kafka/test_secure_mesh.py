@@ -1,4 +1,4 @@
-"""A mesh on a broker with passwords, each process with what streams/kafka/access.py says and nothing more."""
+"""A mesh on a broker with passwords, each process with what streams/bus/access.py says and nothing more."""
 
 from functools import partial
 
@@ -6,10 +6,10 @@ import pytest
 import yaml
 from confluent_kafka import KafkaException
 
-from streams.kafka.access import feeder, node_on_data, node_on_mesh
-from streams.kafka.access import scheduler as planner
-from streams.live.surroundings import surroundings
-from streams.topics import DataTopics, MeshTopics
+from streams.bus.access import feeder, node_on_data, node_on_mesh
+from streams.bus.access import scheduler as planner
+from streams.codec.topics import DataTopics, MeshTopics
+from streams.mesh.mesh import surroundings
 from tests.kafka.test_equality import equal
 from tests.support.kafka import until
 from tests.support.processes import LiveMesh, released_in_memory

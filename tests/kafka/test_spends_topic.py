@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.privacy.spends import Span, Spend
-from streams.bus import BusError, UnknownTopic
-from streams.kafka.admin import Admin
-from streams.kafka.bus import KafkaBus
-from streams.kafka.logs import Logs
-from streams.kafka.topic_specs import MIB, data_specs
-from streams.spending.known import Written
-from streams.spending.topic import SpendsTopic
-from streams.topics import DataTopics
+from nodes.accounting.spends import Span, Spend
+from streams.bus.admin import Admin
+from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.kafka import KafkaBus
+from streams.bus.logs import Logs
+from streams.bus.topic_specs import MIB, data_specs
+from streams.codec.topics import DataTopics
+from streams.state.known_spends import Written
+from streams.state.spends_topic import SpendsTopic
 from tests.support.kafka import connection, until
 from tests.support.meshes import changed, loaded
 

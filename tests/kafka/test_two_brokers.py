@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from streams.kafka.topic_specs import mesh_specs
+from streams.bus.topic_specs import mesh_specs
 from tests.support.brokers import Client
 from tests.support.canaries import Canaries, held
 from tests.support.kafka import PATIENCE, connection

@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.broker import broker as development
-from streams.bus import BusError
-from streams.journal.journal import JournalReader
-from streams.kafka.logs import Logs
-from streams.kafka.reach import reach
-from streams.topics import DataTopics
-from streams.up.standing import standing
+from streams.bus.bus import BusError
+from streams.bus.logs import Logs, reach
+from streams.codec.topics import DataTopics
+from streams.public.journal_standings import standing
+from streams.state.journal import JournalReader
+from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
 from tests.support.kafka import connection
 from tests.support.meshes import changed, written
@@ -26,7 +25,7 @@ from tests.support.processes import LONG, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-COMMAND = "import typer; from streams.commands.up import up; typer.run(up)"
+COMMAND = "import typer; from streams.cli.up import up; typer.run(up)"
 ROUNDS = 60
 
 
@@ -88,8 +87,8 @@ class Upped:
                 words = (entry / "cmdline").read_bytes().decode().split("\0")
             except (OSError, UnicodeDecodeError):
                 continue
-            if str(self.path) in words and "streams.up" in words:
-                found[" ".join(words[words.index("streams.up") + 1 :])] = int(entry.name)
+            if str(self.path) in words and "streams.tools.up" in words:
+                found[" ".join(words[words.index("streams.tools.up") + 1 :])] = int(entry.name)
         return found
 
     def node(self, name):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nodes.algorithms import MirrorDescent, dola, dpdo_nc
-from nodes.constraints import L1Ball, L2Ball, Simplex
-from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
-from nodes.mirror_step import mirror_step
+from nodes.geometry.constraints import L1Ball, L2Ball, Simplex
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
+from nodes.geometry.mirror_step import mirror_step
 from nodes.step_sizes import Constant, InverseSqrt
 from nodes.values import Consensus
 

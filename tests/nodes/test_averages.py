@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.averages import averaged
-from nodes.events import DeadlinePassed, Decided, Foreseen, Journal
-from nodes.privacy.opening import opened
+from nodes.machine.events import DeadlinePassed, Decided, Foreseen, Journal
+from nodes.privacy.reveal import opened
 from tests.support.machines import (
     end,
     feed,

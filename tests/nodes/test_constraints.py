@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import brentq
 
-from nodes.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 
 FINITE = st.floats(-100, 100, allow_subnormal=False)
 

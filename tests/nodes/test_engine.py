@@ -6,21 +6,20 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from nodes.consensus import mixed
 from nodes.engine import Engine
-from nodes.mixing import Mixing
+from nodes.mixing import Mixing, mixed
 from nodes.privacy.simulated import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh_file import build
-from streams.mesh_file.settings.algorithm import (
+from streams.mesh import building as build
+from streams.mesh.settings.algorithm import (
     AlgorithmSettings,
     ConstraintSettings,
     MirrorMapSettings,
     StepSizeSettings,
 )
-from streams.mesh_file.settings.loss import LossSettings
-from streams.mesh_file.settings.privacy import PrivacySettings
-from streams.mesh_file.settings.topology import GraphSettings
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.privacy import PrivacySettings
+from streams.mesh.settings.topology import GraphSettings
 from tests.support.meshes import changed, loaded
 from topology.graphs import erdos_renyi, from_edges, star
 from topology.keyed import generator

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.events import Journal, OpenSlot, Started
-from nodes.ledger import Ledger
-from nodes.privacy.accounting import GrowingSum
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import GrowingSum
+from nodes.machine.events import Journal, OpenSlot, Started
 from nodes.privacy.schedule import GrowingEpsilon
 from tests.support.machines import feed, learner, machine, of, plans, started
 

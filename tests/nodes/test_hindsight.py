@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, lsq_linear
 
-from nodes.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.hindsight import best_fixed_decision
-from nodes.losses import Hinge, Logistic, Squared
+from experiments.harness.hindsight import best_fixed_decision
+from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.losses.losses import Hinge, Logistic, Squared
 from nodes.values import Observations
 
 

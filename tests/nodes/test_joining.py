@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nodes.events import (
+from nodes.machine.events import (
     DeadlinePassed,
     Decided,
     Halt,
@@ -17,7 +17,7 @@ from nodes.events import (
     StartDeadline,
     Started,
 )
-from nodes.past import Past
+from nodes.machine.history import Past
 from nodes.values import Release
 from tests.support.machines import (
     HORIZON,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nodes.privacy.mechanism import Privatised
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.values import Consensus, Decision, Observations, Release
 from tests.support.machines import learner
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum
+from nodes.accounting.tight import Tight
 from nodes.decimals import decimal
-from nodes.ledger import Ledger
-from nodes.privacy.accounting import Composition, GaussianComposition, GrowingSum
 from nodes.privacy.schedule import GrowingEpsilon
-from nodes.privacy.tight import Tight
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
 

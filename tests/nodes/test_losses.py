@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
+from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
 from nodes.values import Observations
 
 LOSSES = pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""The node machine, event by event: the rules at the top of nodes/machine.py."""
+"""The node machine, event by event: the rules at the top of nodes/machine/machine.py."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from nodes.events import (
+from nodes.machine.events import (
     DeadlinePassed,
     Decided,
     Evidence,
@@ -22,8 +22,8 @@ from nodes.events import (
     StartDeadline,
     Stepped,
 )
-from nodes.machine import Misused
-from nodes.privacy.opening import opened
+from nodes.machine.machine import Misused
+from nodes.privacy.reveal import opened
 from tests.support.machines import (
     HORIZON,
     INSTANCES,

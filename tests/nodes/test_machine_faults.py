@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from nodes.events import (
+from nodes.machine.events import (
     Journal,
     Scored,
     SendHeartbeat,
     Started,
 )
-from nodes.machine import Misused
-from nodes.privacy.opening import opened
+from nodes.machine.machine import Misused
+from nodes.privacy.reveal import opened
 from tests.support.machines import (
     feed,
     learner,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
 
 FULL = np.array([[2.0, 0.5], [0.5, 1.0]])
 POSITIVE = st.floats(1e-3, 1.0)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, brentq, minimize, nnls
 
-from nodes.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis
-from nodes.mirror_step import ENTROPY_FLOOR, MirrorStep, NotOffered, mirror_step
+from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis
+from nodes.geometry.mirror_step import ENTROPY_FLOOR, MirrorStep, NotOffered, mirror_step
 
 FINITE = st.floats(-20, 20, allow_subnormal=False)
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from nodes.gradients import slot_gradients
-from nodes.losses import Hinge, Squared
-from nodes.own_loss import ANOTHER_SHAPE, OwnLoss
-from nodes.predictions import predicted
-from nodes.softmax import Softmax
+from nodes.losses.gradients import slot_gradients
+from nodes.losses.losses import Hinge, Squared
+from nodes.losses.own_loss import ANOTHER_SHAPE, OwnLoss
+from nodes.losses.predictions import predicted
+from nodes.losses.softmax import Softmax
 from nodes.values import Observations
 
 

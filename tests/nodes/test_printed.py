@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from nodes.constraints import L1Ball
-from nodes.losses import RangeLoss
-from nodes.mirror_maps import Euclidean, Mahalanobis
-from nodes.mirror_step import mirror_step
-from nodes.printed import Printed
+from experiments.harness.printed import Printed
+from nodes.geometry.constraints import L1Ball
+from nodes.geometry.mirror_maps import Euclidean, Mahalanobis
+from nodes.geometry.mirror_step import mirror_step
+from nodes.losses.losses import RangeLoss
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Observations
 from topology.graphs import ring

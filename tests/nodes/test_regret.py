@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from nodes.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.losses import Hinge, RangeLoss, Squared
+from nodes.geometry.constraints import Box, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.losses.losses import Hinge, RangeLoss, Squared
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret, network_regret

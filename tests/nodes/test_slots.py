@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.slots import Arrival, CountSlots
-from nodes.time_slots import TimeSlots
+from nodes.machine.slots import Arrival, CountSlots
+from nodes.machine.time_slots import TimeSlots
 
 
 def arrivals(offsets, partition=0):

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.constraints import L2Ball
-from nodes.hindsight import best_fixed_decision
-from nodes.losses import Logistic
+from experiments.harness.hindsight import best_fixed_decision
+from nodes.geometry.constraints import L2Ball
+from nodes.losses.losses import Logistic
+from nodes.losses.softmax import Softmax
 from nodes.regret import network_regret
-from nodes.softmax import Softmax
 from nodes.values import Observations
 
 FINITE = st.floats(-5, 5, allow_subnormal=False)

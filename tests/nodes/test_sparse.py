@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.gradients import mean_gradient, slot_gradients
-from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
-from nodes.own_loss import OwnLoss
-from nodes.predictions import predicted
-from nodes.softmax import Softmax
+from nodes.losses.gradients import mean_gradient, slot_gradients
+from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared, scores
+from nodes.losses.own_loss import OwnLoss
+from nodes.losses.predictions import predicted
+from nodes.losses.softmax import Softmax
+from nodes.losses.weighted import Weighted
 from nodes.sparse import SparseRows
 from nodes.values import Observations
-from nodes.weighted import Weighted
 
 SIGNS, TWENTY = np.array([-1.0, 1.0]), np.array([1.0, 20.0])
 LOSSES = (

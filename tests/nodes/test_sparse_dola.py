@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from nodes.constraints import L2Ball
+from nodes.accounting.ledger import Ledger
+from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Hinge
-from nodes.privacy.opening import opened
+from nodes.losses.losses import Hinge
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.privacy.unprotected import Unprotected
 from nodes.regret import LocalRegret
 from nodes.sparse import SparseRows

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from nodes.losses import Hinge, Logistic
-from nodes.softmax import Softmax
+from nodes.losses.losses import Hinge, Logistic
+from nodes.losses.softmax import Softmax
+from nodes.losses.weighted import Weighted
 from nodes.values import Observations
-from nodes.weighted import Weighted
 
 SIGNED = Weighted(Logistic(), np.array([-1.0, 1.0]), np.array([0.5, 20.0]))
 

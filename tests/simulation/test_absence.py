@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nodes.events import Notice, Noticed, Stepped
-from nodes.losses import Squared
+from nodes.losses.losses import Squared
+from nodes.machine.events import Notice, Noticed, Stepped
+from streams.bus.memory import Faults
 from streams.codec import decode_dead_letter, decode_plan, decode_release, encode_release
-from streams.journal.memory import MemoryJournal
+from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from streams.memory.bus import Faults
-from streams.memory.mesh import MemoryMesh, MemoryScheduler
+from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
 
 TIMES = {"round_timeout": 5.0, "silence": 10.0}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nodes.privacy.exact import ExactSampler
-from nodes.privacy.opening import opened
+from nodes.privacy.reveal import opened
+from streams.bus.memory import Faults
+from streams.local.mesh import MemoryMesh
+from streams.local.node import MemoryNode
 from streams.local.run import mesh_parts
-from streams.memory.bus import Faults
-from streams.memory.mesh import MemoryMesh
-from streams.memory.node import MemoryNode
 from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
 
 PRIVACY = {"mechanism": "gaussian-bisr", "bands": 4, "delta": 1e-6, "epsilon": 1}

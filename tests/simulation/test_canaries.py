@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from prometheus_client import generate_latest
 
-from nodes.events import Scored
-from nodes.losses import Squared
+from nodes.losses.losses import Squared
+from nodes.machine.events import Scored
 from nodes.privacy.exact import ExactSampler, SamplerError
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.mechanism import Privatised
-from nodes.privacy.opening import opened
+from nodes.privacy.reveal import opened
 from nodes.values import Release
-from streams.journal.journal import JournalError
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
+from streams.state.journal import JournalError
 from tests.support.canaries import Canaries
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
-from streams.local.variants import without_privacy
-from streams.mesh_file.file import load
-from streams.sources.opening import held_out
+from streams.mesh.file import load
+from streams.records.sources import held_out
 from tests.support.examples import MESHES, NAMES, ROUNDS, example
 
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
-from streams.local.variants import without_privacy
-from streams.mesh_file.examples import example_mesh
-from streams.mesh_file.file import load
-from streams.sources.opening import held_out
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import load
+from streams.records.sources import held_out
 
 MAJORITY = 1935 / 4000
 

@@ -1,11 +1,10 @@
 """The income mesh as it ships: four nodes, one pass over Adult, scored on rows that nobody learnt from."""
 
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
-from streams.local.variants import without_privacy
-from streams.mesh_file.examples import example_mesh
-from streams.mesh_file.file import load
-from streams.sources.opening import held_out
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import load
+from streams.records.sources import held_out
 
 
 def run(file):

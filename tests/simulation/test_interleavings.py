@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streams.bus.memory import Faults
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.bus import Faults
-from streams.memory.mesh import MemoryMesh
 from tests.support.meshes import changed, counted_ids, ignore, loaded, releases
 
 NAMES = "abcd"

@@ -9,10 +9,10 @@ import json
 import numpy as np
 import pytest
 
-from nodes.events import Decided, Stepped
+from nodes.machine.events import Decided, Stepped
 from streams.codec import decode_plan
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
 from tests.support.meshes import changed, loaded, releases
 from tests.support.oracle import Reference
 

@@ -1,7 +1,7 @@
 """A run that ended goes on in another process of the whole mesh."""
 
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
 from tests.support.meshes import changed, ignore, loaded
 
 

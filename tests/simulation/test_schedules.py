@@ -7,9 +7,9 @@ import pytest
 
 from nodes.decimals import rounded_up
 from nodes.privacy.schedule import GrowingEpsilon
+from streams.bus.memory import Faults
 from streams.local.run import LocalRun, mesh_parts
-from streams.memory.bus import Faults
-from streams.mesh_file import build
+from streams.mesh import building as build
 from tests.support.meshes import changed, loaded
 
 

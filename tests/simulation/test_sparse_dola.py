@@ -6,27 +6,26 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from nodes.constraints import L2Ball
-from nodes.events import Decided, Stepped
+from nodes.accounting.ledger import Ledger
+from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Hinge
+from nodes.losses.losses import Hinge
+from nodes.machine.events import Decided, Stepped
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse_dola import SparseDola
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus
-from streams.local.run import LocalRun, mesh_parts
+from streams.local.mesh import MemoryMesh
+from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
-from streams.local.variants import without_privacy
-from streams.memory.mesh import MemoryMesh
-from streams.mesh_file.examples import example_mesh
-from streams.mesh_file.file import load
-from streams.mesh_file.settings.sparse import LibsvmSettings
-from streams.sources.libsvm import LibsvmDecoder
-from streams.sources.opening import held_out
-from streams.sources.slot_feed import observed
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import load
+from streams.mesh.settings.sparse import LibsvmSettings
+from streams.records.libsvm import LibsvmDecoder
+from streams.records.slot_feed import observed
+from streams.records.sources import held_out
 from tests.support.meshes import loaded
 from tests.support.oracle import alpha, gradient, grid_of, held, size
 from tests.support.reuters import real, stand_in, texts

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodes.events import Decided, Noticed, Scored, Stepped
+from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from streams.codec import decode_release
+from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.memory.mesh import MemoryMesh
-from streams.sources.record import RawRecord
+from streams.records.record import RawRecord
 from tests.support.meshes import changed, counted_ids, loaded
 from tests.support.metrics import metrics, private, shown
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.events import OpenSlot
-from nodes.privacy.opening import opened
-from streams.mesh_file import build
-from streams.sources.opening import open_source
-from streams.sources.slot_feed import DataLog, SlotFeed
+from nodes.machine.events import OpenSlot
+from nodes.privacy.reveal import opened
+from streams.mesh import building as build
+from streams.records.slot_feed import DataLog, SlotFeed
+from streams.records.sources import open_source
 from tests.simulation.test_swap import shared
 from tests.support.meshes import changed, loaded
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.sources.record import RawRecord
+from streams.records.record import RawRecord
 from tests.simulation.test_swap import CHANGED, shared
 from tests.support.meshes import loaded
 from tests.support.sources import KINDS, SPARSE, mesh_of, own_module, timed_mesh

@@ -4,14 +4,14 @@ from itertools import permutations
 
 import pytest
 
-from streams.commands.usage import UsageError
-from streams.journal.spends import earlier_spends, keep_spend, put_aside, spends_file
-from streams.kafka.access import feeder, node_on_data, node_on_mesh, scheduler
-from streams.local.data_order import NAME, OLDER, keep_order
-from streams.topics import DataTopics, MeshTopics
-from streams.up import programs
-from streams.up.folders import default_folder, other_folders
-from streams.up.programs import Options
+from streams.bus.access import feeder, node_on_data, node_on_mesh, scheduler
+from streams.codec.topics import DataTopics, MeshTopics
+from streams.mesh.errors import UsageError
+from streams.state.data_order import NAME, OLDER, keep_order
+from streams.state.spends import earlier_spends, keep_spend, put_aside, spends_file
+from streams.tools.up import programs
+from streams.tools.up.folders import default_folder, other_folders
+from streams.tools.up.programs import Options
 from tests.support.accounts import journal, record
 from tests.support.meshes import changed, loaded
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from streams.feed.waiting import Waiting
-from streams.interrupts import UserCode, interrupted
 from streams.live.process import Stopped
 from streams.live.stopping import INTERRUPTED, Stop
+from streams.mesh.user_code import UserCode, interrupted
 from streams.terminal.interrupts import OrderlyEnd
+from streams.tools.feed.pace import Waiting
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written
 

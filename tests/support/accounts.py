@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from nodes.journal import JournalRecord
-from streams.journal.journal import Journal
-from streams.mesh_file import build
+from nodes.machine.journal import JournalRecord
+from streams.mesh import building as build
+from streams.state.journal import Journal
 from tests.support.meshes import changed, loaded
 
 

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from streams.broker.broker import Broker, start
-from streams.broker.errors import Missing
-from streams.broker.launch import CONTROLLER
+from streams.tools.broker.broker import Broker, start
+from streams.tools.broker.java import Missing
+from streams.tools.broker.launch import CONTROLLER
 from tests.support.programs import leave_out, missing
 
 _SILENT = logging.getLogger("tests.kafka")

@@ -5,7 +5,7 @@ import struct
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streams.kafka.connection import consumer_settings
+from streams.bus.connection import consumer_settings
 from tests.support.kafka import PATIENCE
 
 

@@ -12,11 +12,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from nodes.events import OpenSlot
-from nodes.privacy.opening import opened
-from nodes.slots import CountSlots
-from streams.data.failure import DataFailed
-from streams.data.stream import DataStream
+from nodes.machine.events import OpenSlot
+from nodes.machine.slots import CountSlots
+from nodes.privacy.reveal import opened
+from streams.live.data.start import DataFailed
+from streams.live.data.stream import DataStream
 from tests.support.kafka import PATIENCE, connection, until
 
 

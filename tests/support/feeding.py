@@ -5,14 +5,14 @@ import uuid
 
 from confluent_kafka import Consumer, TopicPartition
 
-from streams.feed.feed import feed
-from streams.feed.opening import Wanted
-from streams.kafka.admin import Admin
-from streams.kafka.connection import consumer_settings
-from streams.kafka.logs import Logs
-from streams.kafka.topic_specs import data_specs
+from streams.bus.admin import Admin
+from streams.bus.connection import consumer_settings
+from streams.bus.logs import Logs
+from streams.bus.topic_specs import data_specs
+from streams.codec.topics import DataTopics
 from streams.live.stopping import Stop
-from streams.topics import DataTopics
+from streams.tools.feed.feed import feed
+from streams.tools.feed.feed_source import Wanted
 from tests.support.kafka import PATIENCE, connection
 from tests.support.meshes import changed, loaded
 

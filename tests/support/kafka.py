@@ -4,10 +4,10 @@ import itertools
 import time
 import uuid
 
-from streams.kafka.admin import Admin
-from streams.kafka.bus import KafkaBus
-from streams.kafka.topic_specs import MIB, TopicSpec
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.admin import Admin
+from streams.bus.kafka import KafkaBus
+from streams.bus.topic_specs import MIB, TopicSpec
+from streams.mesh.settings.node import BrokerSettings
 
 PATIENCE = 20.0
 """Seconds after which a test gives up waiting."""

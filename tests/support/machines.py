@@ -4,17 +4,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from nodes.accounting.ledger import Ledger
 from nodes.algorithms import dpdo_nc
-from nodes.constraints import L2Ball
-from nodes.events import PlanArrived, ReleaseArrived, SlotClosed, Started
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
-from nodes.ledger import Ledger
-from nodes.losses import Squared
-from nodes.machine import NodeMachine
-from nodes.membership import Identity
-from nodes.messages import ReleaseMessage
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.losses.losses import Squared
+from nodes.machine.events import PlanArrived, ReleaseArrived, SlotClosed, Started
+from nodes.machine.machine import NodeMachine
+from nodes.machine.membership import Identity
+from nodes.machine.messages import ReleaseMessage
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler

@@ -1,6 +1,6 @@
 """The contract suite's view of the memory bus: topics a and b, and processes that use them."""
 
-from streams.memory.bus import MemoryBus
+from streams.bus.memory import MemoryBus
 
 
 class MemorySide:

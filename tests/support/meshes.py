@@ -6,8 +6,8 @@ from pathlib import Path
 import yaml
 
 from streams.codec import decode_release
-from streams.memory.mesh import MemoryMesh
-from streams.mesh_file.file import load
+from streams.local.mesh import MemoryMesh
+from streams.mesh.file import load
 
 REMOVED = object()
 TRACKING = {

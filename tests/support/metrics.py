@@ -3,9 +3,9 @@
 import time
 from urllib.request import urlopen
 
-from nodes.events import Decided, Noticed, Scored, Stepped
+from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
-from streams.data.counts import DataCounts
+from streams.metrics.data_counts import DataCounts
 from streams.metrics.node import NodeMetrics
 from tests.support.machines import learner
 from tests.support.programs import promtool

@@ -19,12 +19,12 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from streams.cli import main
-from streams.commands.command_line import app
-from streams.mesh_file.file import load
-from streams.mesh_file.settings.mesh import MeshSettings
-from streams.mesh_file.settings.node import CommonBrokers, HeldOutSettings, NodeSettings
-from streams.mesh_file.settings.schema import SchemaSettings
-from streams.mesh_file.settings.yaml_file import read_yaml as yaml_tree
+from streams.cli.command_line import app
+from streams.mesh.file import load
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import CommonBrokers, HeldOutSettings, NodeSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
@@ -33,7 +33,7 @@ ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism")
 ON_KAFKA = ("up", "watch", "budget", "model")
 """Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""
 LEFT_OUT = {
-    "make demo": "Installs into .venv; tests/streams/commands/test_demo.py has the demo.",
+    "make demo": "Installs into .venv; tests/streams/cli/test_demo.py has the demo.",
     "make test": "Runs this very test.",
     ". .venv/bin/activate": "Changes the reader's own shell.",
     "mirrormesh up my-mesh.yaml": "Needs a broker; the tutorial's `up` is the same.",
@@ -71,7 +71,7 @@ LEFT_OUT = {
         "Needs Prometheus; tests/grafana/test_dashboards.py."
     ),
     "mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size --auc": (
-        "Needs the reader's public records; tests/streams/commands/test_tune.py."
+        "Needs the reader's public records; tests/streams/cli/test_tune.py."
     ),
     "python -m experiments run all --quick --output /tmp/figures": (
         "Takes minutes; tests/experiments/test_quick.py."

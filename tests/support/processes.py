@@ -12,16 +12,16 @@ from pathlib import Path
 
 import yaml
 
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import provision
+from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release
-from streams.kafka.bus import KafkaBus
-from streams.kafka.provision import provision
-from streams.kafka.topic_specs import edges, mesh_specs
-from streams.live.surroundings import surroundings
+from streams.codec.topics import MeshTopics
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh_file import build
-from streams.mesh_file.file import load
-from streams.mesh_file.settings.yaml_file import read_yaml
-from streams.topics import MeshTopics
+from streams.mesh import building as build
+from streams.mesh.file import load
+from streams.mesh.mesh import surroundings
+from streams.mesh.settings.yaml_file import read_yaml
 from tests.support.kafka import until
 
 LONG = 120.0

@@ -1,4 +1,4 @@
-"""The users of a broker with passwords, with the rights that streams/kafka/access.py says they need."""
+"""The users of a broker with passwords, with the rights that streams/bus/access.py says they need."""
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import (
@@ -12,9 +12,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from streams.kafka.connection import consumer_settings
-from streams.kafka.preflight import PreflightFailed, preflight
-from streams.mesh_file.settings.node import BrokerSettings
+from streams.bus.connection import consumer_settings
+from streams.bus.preflight import PreflightFailed, preflight
+from streams.mesh.settings.node import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, until
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from topology.connectivity import mixing_rate, window
+from topology.graph import strongly_connected
 from topology.graphs import complete, from_edges, ring
-from topology.reach import strongly_connected
 from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
 from topology.weights import fixed
 

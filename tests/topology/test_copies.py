@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from topology.copies import Copies
 from topology.graphs import complete, ring
+from topology.replicas import Copies
 from topology.schedules import CycleSchedule, SwitchingSchedule
 
 NAMES = ("a", "b", "c", "d")

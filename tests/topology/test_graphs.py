@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.graph import Graph, union
+from topology.graph import Graph, strongly_connected, union
 from topology.graphs import complete, erdos_renyi, from_edges, grid, ring, star
-from topology.reach import strongly_connected
 
 ABCD = ("a", "b", "c", "d")
 

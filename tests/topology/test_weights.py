@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.circulation import circulation
+from topology.graph import adjacency, reach
 from topology.graphs import complete, from_edges, grid, ring, star
-from topology.reach import adjacency, reach
 from topology.weights import Weights, fixed, metropolis, permutations
 
 ABC = ("a", "b", "c")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nodes.algorithms import MirrorDescent
-from nodes.constraints import L1Ball
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.geometry.constraints import L1Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.privacy.clipping import Grid
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters, step_radius

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.accounting.composition import laplace
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
+from nodes.accounting.tight import Tight
 from nodes.decimals import rounded_up
-from nodes.ledger import Ledger
-from nodes.privacy.accounting import GaussianComposition, GrowingSum, Sum
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.bisr_composition import BandComposition
-from nodes.privacy.composition import laplace
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.schedule import GrowingEpsilon
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.privacy.tight import Tight
 
 TENTH = Fraction(1, 10)
 positive = st.fractions(min_value=Fraction(1, 10**3), max_value=10**3)

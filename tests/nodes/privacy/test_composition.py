@@ -5,8 +5,8 @@ from math import comb
 
 import pytest
 
+from nodes.accounting.composition import checked_delta, gaussian, laplace, pure
 from nodes.privacy.calibration import gaussian_epsilon
-from nodes.privacy.composition import checked_delta, gaussian, laplace, pure
 
 DELTA = 1e-6
 
@@ -141,8 +141,8 @@ def test_a_delta_out_of_range_is_refused(delta):
 
 def test_dp_accounting_is_imported_only_where_it_is_needed():
     code = (
-        "import sys, streams.commands.command_line, streams.mesh_file.build; "
-        "from nodes.privacy.composition import laplace, pure; "
+        "import sys, streams.cli.command_line, streams.mesh.building; "
+        "from nodes.accounting.composition import laplace, pure; "
         "pure(0.1, 9, 1e-6); assert 'dp_accounting' not in sys.modules; "
         "laplace(0.1, 9, 1e-6); assert 'dp_accounting' in sys.modules"
     )

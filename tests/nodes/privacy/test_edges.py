@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nodes.constraints import L2Ball
-from nodes.mirror_maps import Euclidean
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.gaussian import GaussianGradient
@@ -15,8 +15,8 @@ from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.laplace_schedule import LaplaceSchedule
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.privacy.schedule import GrowingEpsilon
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Constant

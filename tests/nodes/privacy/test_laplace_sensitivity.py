@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.algorithms import MirrorDescent
-from nodes.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
-from nodes.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
-from nodes.mirror_step import mirror_step
+from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
+from nodes.geometry.mirror_step import mirror_step
 from nodes.privacy.clipping import Norm, clip
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters, step_radius
 from nodes.privacy.mechanism import Privatised
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus, FloatArray, Release
 

@@ -9,8 +9,8 @@ import pytest
 
 from nodes.decimals import rounded_up
 from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
+from nodes.privacy.l2_sphere import directions
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.privacy.sphere import directions
 
 SCALE = 2.0**31
 ZEROS = np.zeros(3, dtype=np.int64)

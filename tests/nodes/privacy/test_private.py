@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.privacy.opening import opened
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 
 ROOT = Path(__file__).parents[3]
 SECRET = 271828182

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import GrowingSum
 from nodes.decimals import as_text
-from nodes.ledger import Ledger
-from nodes.privacy.accounting import GrowingSum
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_schedule import LaplaceSchedule
 from nodes.privacy.private import Private

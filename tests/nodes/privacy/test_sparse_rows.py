@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.algorithms import dpdo_nc
-from nodes.constraints import L2Ball
-from nodes.mirror_maps import Euclidean
-from nodes.mirror_step import mirror_step
+from nodes.geometry.constraints import L2Ball
+from nodes.geometry.mirror_maps import Euclidean
+from nodes.geometry.mirror_step import mirror_step
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.clipping import to_grid
 from nodes.privacy.exact import ExactSampler
@@ -18,8 +18,8 @@ from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
-from nodes.privacy.opening import opened
 from nodes.privacy.private import Private
+from nodes.privacy.reveal import opened
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.privacy.unprotected import Unprotected

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.privacy.reuse import Reuse
-from nodes.privacy.spends import TIME, Span, Spend, total
+from nodes.accounting.spends import TIME, Reuse, Span, Spend, total
 
 
 def spend(run, *spans, epsilon=1, charged=10, delta=0.0, stream=10.0, **more):

@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from nodes.events import StartDeadline
-from streams.kafka.errors import Unreachable
-from streams.live.deadlines import Deadlines
-from streams.live.fetch_clock import FetchClock
+from nodes.machine.events import StartDeadline
+from streams.bus.errors import Unreachable
+from streams.live.deadlines import Deadlines, FetchClock
 from streams.live.loop import Loop
 
 TIMEOUT = 0.05

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.live.fetch_clock import PATIENCE, FetchClock
+from streams.live.deadlines import PATIENCE, FetchClock
 
 
 class Hand:

@@ -6,7 +6,7 @@ import pytest
 from streams.local.results import save_whole, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.summary import summarise
-from streams.mesh_file.file import load
+from streams.mesh.file import load
 from tests.support.commands import MESH
 
 ROUNDS = 40

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
-from nodes.own_loss import OwnLoss
-from nodes.softmax import Softmax
+from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, RangeLoss, Squared
+from nodes.losses.own_loss import OwnLoss
+from nodes.losses.softmax import Softmax
+from nodes.losses.weighted import Weighted
 from nodes.sparse import SparseRows
-from nodes.weighted import Weighted
 from streams.local.scoring import Score, auc, score
 
 margins = st.lists(

@@ -3,8 +3,8 @@ import pytest
 
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.tracking import Tracked, distances, tracked, verdict
-from streams.mesh_file.file import load
-from streams.sources.localisation import target_path
+from streams.mesh.file import load
+from streams.records.localisation import target_path
 from tests.support.commands import MESH
 
 

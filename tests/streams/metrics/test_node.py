@@ -2,13 +2,13 @@
 
 import pytest
 
-from nodes.constraints import L1Ball
+from nodes.geometry.constraints import L1Ball
 from nodes.regret import LocalRegret
+from streams.local.mesh import MemoryMesh
 from streams.local.recorder import Recorder
 from streams.local.run import mesh_parts
 from streams.local.tracking import distances
-from streams.memory.mesh import MemoryMesh
-from streams.sources.localisation import target_path
+from streams.records.localisation import target_path
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics, private, shared
 

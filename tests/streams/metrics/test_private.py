@@ -5,11 +5,11 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 
-from nodes.events import Scored
-from nodes.losses import Hinge
+from nodes.losses.losses import Hinge
+from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
-from streams.data.counts import DataCounts
+from streams.metrics.data_counts import DataCounts
 from streams.metrics.private import MOST
 from tests.support.machines import learner
 from tests.support.metrics import metrics, private, shown, told

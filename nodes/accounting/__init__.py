@@ -1,0 +1,1 @@
+"""What releases cost, and what is promised."""

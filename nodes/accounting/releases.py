@@ -1,0 +1,112 @@
+"""What a node's releases cost at stream level, by how many were charged: rounded up, never down.
+
+At stream level all h records of a slot may change at once, so one release costs h * epsilon; a `Composition`
+says what many cost together. It holds for any history: `spent` never falls, and what is affordable is within
+the budget whichever rounds were missed. A tight one, from a table, is in `nodes.accounting.tight`.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+from nodes.accounting.composition import gaussian
+from nodes.decimals import quotient_up, rounded_up
+from nodes.privacy.ranges import delta_in_range
+from nodes.privacy.schedule import GrowingEpsilon
+
+_FOR_EVER = 1 << 40
+
+
+def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
+    """Return the largest n, up to 2^40, with spent(n) <= budget; `spent` never falls."""
+    return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=spent)
+
+
+class Composition(Protocol):
+    """How the releases of one node add up."""
+
+    @property
+    def words(self) -> str:
+        """The composition, for people."""
+
+    @property
+    def delta(self) -> float:
+        """Of all releases together; 0: pure."""
+
+    def spent(self, charged: int, round: int | None = None) -> float:
+        """Return the epsilon of `charged` releases, made in rounds up to `round` (None: any)."""
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return how many releases `budget` pays for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Epsilons add up (Dwork, Roth 2014, corollary 3.15). `cost`: of one release, exactly."""
+
+    cost: Fraction
+    words: str = field(default="sum", init=False)
+    delta: float = field(default=0.0, init=False)
+
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+        """Return charged * cost."""
+        return quotient_up(charged * self.cost.numerator, self.cost.denominator)
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return the largest n with n * cost <= budget."""
+        return math.floor(budget / self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingSum:
+    """The sum of a schedule's epsilons, h times. Of the rounds so far the cheapest count as missed."""
+
+    schedule: GrowingEpsilon
+    words: str = field(default="sum of the schedule", init=False)
+    delta: float = field(default=0.0, init=False)
+
+    def spent(self, charged: int, round: int | None = None) -> float:
+        """Return the sum of the `charged` largest among rounds 1..round: a round is charged once at most.
+
+        Charges that rounds do not explain count as the largest of all.
+        """
+        last = self.schedule.rounds if round is None else min(round, self.schedule.rounds)
+        known = min(charged, last)
+        costs = self.schedule.until(last) - self.schedule.until(last - known)
+        costs += (charged - known) * self.schedule.epsilon_at(self.schedule.rounds)
+        return rounded_up(self.schedule.batch_size * costs)
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return the last round until which a node that misses none may learn."""
+        cost = self.schedule.batch_size
+        return bisect_right(
+            range(1, self.schedule.rounds + 1), budget, key=lambda n: cost * self.schedule.until(n)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianComposition:
+    """Gaussian releases: one Gaussian of sqrt(T) the sensitivity, by a bound that has a formula.
+
+    `sensitivity` (L2, of all h records of a slot) and `scale` are in integer steps, in `coordinates`.
+    """
+
+    sensitivity: int
+    scale: float
+    coordinates: int
+    delta: float
+    words: str = field(default="composition of Gaussian noise (analytic)", init=False)
+
+    def __post_init__(self) -> None:
+        delta_in_range(self.delta)
+
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+        """Return the epsilon at delta."""
+        return gaussian(self.sensitivity, self.scale, self.coordinates, charged, self.delta)
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return the largest n, up to 2^40, that stays within the budget."""
+        return most_within(self.spent, budget)

@@ -1,0 +1,102 @@
+"""The tightest composition that is known, made into a table before the first round: a step only looks up."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Literal
+
+from nodes.accounting.composition import checked_delta, laplace, pure
+from nodes.accounting.releases import Sum
+from nodes.decimals import rounded_up
+
+TightKind = Literal["laplace", "pure"]
+
+_POINTS = 41
+_MOST_RELEASES = 100_000
+_TIGHT = {"laplace": laplace, "pure": pure}
+_WORDS = {
+    "laplace": "tight composition of Laplace noise (privacy loss distributions)",
+    "pure": "tight composition of pure mechanisms (Kairouz, Oh, Viswanath 2015)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tight:
+    """The tightest composition of releases that cost the same, from a table made once, up to a budget.
+
+    Look-ups round up to the next of 41 points; the sum counts where it is less. More than 100,000 releases
+    are paid for by the sum alone. Raises ValueError for a delta out of range, or without dp-accounting.
+    """
+
+    kind: TightKind
+    cost: Fraction
+    delta: float
+    budget: Fraction
+    _points: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _spent: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        points, spent = _table(self.kind, self.cost, self.delta, self.budget)
+        object.__setattr__(self, "_points", points)
+        object.__setattr__(self, "_spent", spent)
+
+    @property
+    def words(self) -> str:
+        """The composition, for people."""
+        return _WORDS[self.kind]
+
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+        """Return the epsilon at delta of at least `charged` releases."""
+        together = Sum(self.cost).spent(charged)
+        last = self._points[-1]
+        if charged > last:  # by charges that rounds do not explain: to twice, four times ... as many
+            most = last << ((charged - 1) // last).bit_length()
+            return min(together, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, most)))
+        return min(together, self._spent[bisect_left(self._points, charged)])
+
+    def affordable(self, budget: Fraction) -> int:
+        """Return the largest n that is known to stay within a budget, which is at most the table's."""
+        tabled = self._points[bisect_right(self._spent, budget) - 1]
+        return max(tabled, Sum(self.cost).affordable(budget))
+
+
+@lru_cache(maxsize=16)
+def _table(
+    kind: TightKind, cost: Fraction, delta: float, budget: Fraction
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return points 0..n, the last within the budget, and what each costs at most, in rising order.
+
+    What more releases cost bounds what fewer cost: a later point that came out lower stands for the earlier.
+    """
+    spent_by = partial(_exact, kind, cost, delta)
+    last = _last_within(spent_by, max(1, min(Sum(cost).affordable(budget), _MOST_RELEASES)), budget)
+    points = sorted({math.ceil(last * (k / (_POINTS - 1)) ** 2) for k in range(_POINTS)})
+    spent = [0.0, *map(spent_by, points[1:])]
+    for k in reversed(range(len(spent) - 1)):
+        spent[k] = min(spent[k], spent[k + 1])
+    return tuple(points), tuple(spent)
+
+
+def _last_within(spent_by: Callable[[int], float], low: int, budget: Fraction) -> int:
+    """Return the largest n found, at least `low` and at most 100,000, that costs at most the budget."""
+    high = low
+    while high < _MOST_RELEASES and spent_by(high) <= budget:
+        low, high = high, min(2 * high, _MOST_RELEASES)
+    if spent_by(high) <= budget:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if spent_by(middle) <= budget else (low, middle)
+    return low
+
+
+@lru_cache(maxsize=1024)
+def _exact(kind: TightKind, cost: Fraction, delta: float, charged: int) -> float:
+    together = Sum(cost).spent(charged)
+    if charged > _MOST_RELEASES:
+        return together
+    return min(together, _TIGHT[kind](rounded_up(cost), charged, delta))

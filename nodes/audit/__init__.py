@@ -1,0 +1,1 @@
+"""What samples of a mechanism prove of it."""

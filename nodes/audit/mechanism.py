@@ -1,0 +1,176 @@
+"""An audit of a mechanism as it stands: what its code does, against what it claims.
+
+The statistical audit draws on two slots that differ in one record, as far apart as the clip lets them be, and
+looks at the first coordinate. The lattice test looks for what a statistic cannot see, values that one slot
+reaches and its neighbour does not: it plays the sampler's answers for one slot back to another, and the
+releases must be the same bits. So a release is made of integers and coins that the sampler answered for both,
+of directions that are no data, and of public things, and noise in floats is found (Mironov 2012).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nodes.audit.band import band_lattice_holds, band_mu_bound
+from nodes.audit.bounds import epsilon_lower_bound, mu_lower_bound
+from nodes.privacy.bisr import GaussianBisr
+from nodes.privacy.calibration import gaussian_epsilon
+from nodes.privacy.gaussian import GaussianGradient
+from nodes.privacy.l2_sphere import L2Sphere
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.laplace_parameters import LaplaceParameters
+from nodes.privacy.mechanism import Sampler
+from nodes.privacy.private import Private
+from nodes.values import BoolArray, FloatArray, IntArray
+
+_OneRelease = LaplaceGradient | LaplaceParameters | GaussianGradient | L2Sphere
+Audited = _OneRelease | GaussianBisr
+
+_CHUNK = 1 << 16
+_STEEP = 2.0**20
+
+
+class Audit(NamedTuple):
+    """What `draws` draws on each of two neighbouring slots prove.
+
+    At that confidence the true epsilon (at the mechanism's delta) is at least `lower_bound`; `claimed` is
+    what the mechanism's noise claims: epsilon itself, or for classic calibration what its noise gives.
+    """
+
+    lower_bound: float
+    claimed: float
+    confidence: float
+    draws: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the bound is above the claim."""
+        return self.lower_bound > self.claimed
+
+
+def audit(
+    mechanism: Audited,
+    draws: int = 40_000,
+    confidence: float = 0.95,
+    round: int = 1,
+    drawn: Callable[[int], None] | None = None,
+) -> Audit:
+    """Return what draws of `round` prove of the mechanism's epsilon; its sampler must be exact.
+
+    Costs 2 `draws` releases, or with `gaussian-bisr` runs of `audit_rounds` releases; `drawn` is told how
+    many more there are, from time to time. ValueError for simulated noise, which protects nothing.
+    """
+    if mechanism.simulated:
+        raise ValueError("the noise is simulated: there is nothing to audit")
+    if isinstance(mechanism, GaussianBisr):
+        mu = band_mu_bound(mechanism, draws, confidence, round, drawn)
+        return _of_gaussian(mechanism, mu, confidence, draws)
+    row = np.zeros((1, _dimension(mechanism)))
+    row[0, 0] = mechanism.theta
+    first, second = (_first_coordinates(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
+    if isinstance(mechanism, GaussianGradient):
+        return _of_gaussian(mechanism, mu_lower_bound(first, second, confidence), confidence, draws)
+    bound = epsilon_lower_bound(first, second, confidence)
+    return Audit(bound, float(mechanism.epsilon), confidence, draws)
+
+
+def _of_gaussian(
+    mechanism: GaussianGradient | GaussianBisr, mu: float, confidence: float, draws: int
+) -> Audit:
+    bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
+    return Audit(bound, gaussian_epsilon(mechanism.mu, mechanism.delta), confidence, draws)
+
+
+def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
+    """Whether slots of any gradients give the same bits when the sampler answers the same.
+
+    Draws from the mechanism's own sampler, once a pair; the gradients come from `seed`.
+    """
+    if isinstance(mechanism, GaussianBisr):
+        return band_lattice_holds(mechanism, pairs, seed)
+    random = np.random.Generator(np.random.Philox(seed))
+    return all(_alike(mechanism, random, round) for round in range(1, pairs + 1))
+
+
+def _alike(mechanism: _OneRelease, random: np.random.Generator, round: int) -> bool:
+    recorder = _Recorder(mechanism.sampler)
+    slots = _slot(mechanism, random), _slot(mechanism, random)
+    one, other = (
+        replace(mechanism, sampler=recorder).privatise(round, Private(slot), _steep).release for slot in slots
+    )
+    return recorder.whole and one.tobytes() == other.tobytes()
+
+
+def _slot(mechanism: _OneRelease, random: np.random.Generator) -> FloatArray:
+    batch = 1 if isinstance(mechanism, LaplaceParameters) else mechanism.batch_size
+    shape = (int(random.integers(0, min(batch, 8) + 1)), _dimension(mechanism))
+    rows = random.standard_normal(shape) * mechanism.theta * 10 ** random.uniform(-3, 3, (shape[0], 1))
+    rows[random.random(shape[0]) < 0.1] = math.nan
+    return rows
+
+
+def _first_coordinates(
+    mechanism: _OneRelease, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
+) -> FloatArray:
+    directions = mechanism.batch_size if isinstance(mechanism, L2Sphere) else 1  # a draw's arrays hold all
+    rows = max(1, _CHUNK // (row.size * directions))
+    parts = []
+    for start in range(0, draws, rows):
+        slots = np.broadcast_to(row, (min(rows, draws - start), *row.shape))
+        parts.append(mechanism.privatise(round, Private(slots), _steep).release[:, 0])
+        if drawn is not None:
+            drawn(len(slots))
+    return np.concatenate(parts)
+
+
+def _steep(gradient: FloatArray) -> FloatArray:
+    """Return an update that is exact in floats and, on parameters, moves as far as the clip lets it."""
+    return gradient * -_STEEP
+
+
+def _dimension(mechanism: _OneRelease) -> int:
+    if isinstance(mechanism, LaplaceParameters):
+        return mechanism.constraint.dimension
+    return mechanism.dimension
+
+
+class _Recorder:
+    """Answers a first slot with the sampler's word, and a second with the same; notes what is no integer."""
+
+    simulated = False
+
+    def __init__(self, sampler: Sampler) -> None:
+        self.sampler = sampler
+        self.whole = True
+        self._answers: dict[str, Any] = {}
+
+    def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
+        return self._integers("laplace", lambda: self.sampler.laplace(round, values, scale))
+
+    def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
+        return self._integers("gaussian", lambda: self.sampler.gaussian(round, values, scale))
+
+    def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+        answer: tuple[FloatArray, FloatArray] = self._answer(
+            "sphere", lambda: self.sampler.sphere(round, shape)
+        )
+        return answer
+
+    def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
+        kept: BoolArray = self._answer("coin", lambda: self.sampler.randomised(round, bits, epsilon))
+        self.whole &= kept.dtype == np.bool_
+        return kept
+
+    def _integers(self, kind: str, draw: Any) -> IntArray:
+        noisy: IntArray = self._answer(kind, draw)
+        self.whole &= noisy.dtype == np.int64
+        return noisy
+
+    def _answer(self, kind: str, draw: Any) -> Any:
+        if kind not in self._answers:
+            self._answers[kind] = draw()
+        return self._answers[kind]

@@ -1,0 +1,1 @@
+"""Mirror maps, constraint sets, and the steps between them."""

@@ -1,0 +1,1 @@
+"""Losses of one observation, and their gradients."""

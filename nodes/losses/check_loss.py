@@ -1,0 +1,153 @@
+"""What is wrong with a loss, in words, found on made-up records: for whoever writes one."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from nodes.losses.losses import Loss
+from nodes.losses.trials import Draws, wrong_slopes
+from nodes.privacy.clipping import Norm, clip
+from nodes.sparse import dense
+from nodes.values import FloatArray, Observations
+from topology.keyed import generator
+
+
+def check_loss(
+    loss: Loss,
+    dimension: int,
+    width: int | None = None,
+    *,
+    labels: Sequence[float] | None = None,
+    gradient_bound: float = 1.0,
+    norm: Norm = "l2",
+    seed: int = 0,
+) -> list[str]:
+    """Return what is wrong with the loss, a line each; an empty list if nothing was found.
+
+    Looked at: shapes (0, 1 and 3 records; leading axes) and dtypes; NaN and infinity, also at a decision of
+    zeros, on features of zeros, and where the two are equal; gradients against finite differences; absent
+    records; whether a record's gradient depends on the record beside it; whether the arguments are changed,
+    or the same question has two answers; the gradients after the mechanism's clip.
+
+    A gradient's coordinate is right if it is between the difference quotients to the left and to the right,
+    2^-20 away, up to rounding: at a kink any number between the two slopes is. At most 32 coordinates are
+    looked at, at 20 random records and three decisions (`nodes.losses.trials`).
+
+    Parameters
+    ----------
+    loss : Loss
+        It is asked for values and gradients, and nothing else of it is used.
+    dimension, width : int
+        d, the numbers that are learnt, and p, a record's features; p = d unless given.
+    labels : sequence of float, optional
+        What the labels are drawn from; else they are normal.
+    gradient_bound, norm
+        The clip.
+    seed : int
+        Of the made-up records.
+    """
+    draw = Draws(dimension, width or dimension, labels, generator("check loss", seed))
+    found = list(dict.fromkeys(_shapes(loss, draw)))
+    if found:
+        return found  # the rest would fall over it
+    try:
+        for look in (_finite, wrong_slopes, _apart, _absent, _steady):
+            found += look(loss, draw)
+        found += _clipped(loss, draw, gradient_bound, norm)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code raises whatever it likes; its records are made up
+        found.append(f"raised {type(error).__name__}: {error}")
+    return list(dict.fromkeys(found))
+
+
+def _shapes(loss: Loss, draw: Draws) -> Iterator[str]:
+    for leading in ((), (2,)):
+        for n in (0, 1, 3):
+            where = f"{n} records{' and two decisions' if leading else ''}"
+            asked = (draw.decision(*leading), draw.records(*leading, n))
+            yield from _shape("value", loss.value, asked, (*leading, n), where)
+            yield from _shape("gradients", loss.gradients, asked, (*leading, n, draw.dimension), where)
+
+
+def _shape(
+    name: str,
+    of: Callable[[FloatArray, Observations], object],
+    asked: tuple[FloatArray, Observations],
+    expected: tuple[int, ...],
+    where: str,
+) -> Iterator[str]:
+    try:
+        answer = of(*asked)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code raises whatever it likes; its records are made up
+        yield f"{name} raised {type(error).__name__} for {where}: {error}"
+        return
+    if not isinstance(answer, np.ndarray):
+        yield f"{name} gives a {type(answer).__name__}: must be a numpy array"
+    elif answer.shape != expected:
+        yield f"{name} gives the shape {answer.shape} for {where}: must be {expected}"
+    elif not np.can_cast(answer.dtype, np.float64):
+        yield f"{name} gives the dtype {answer.dtype}: must be float64"
+
+
+def _finite(loss: Loss, draw: Draws) -> Iterator[str]:
+    ordinary, o = draw.decision(), draw.records(3)
+    features = dense(o.features)
+    points = {
+        "at a random decision": (ordinary, o),
+        "at a decision of zeros": (np.zeros_like(ordinary), o),
+        "on features of zeros": (ordinary, o._replace(features=np.zeros_like(features))),
+    }
+    if draw.width == draw.dimension:
+        points["where features and decision are equal"] = (features[0], o)
+    for where, (x, records) in points.items():
+        with np.errstate(all="ignore"):
+            answers = {"value": loss.value(x, records), "gradients": dense(loss.gradients(x, records))}
+        for name, answer in answers.items():
+            if not np.isfinite(answer).all():
+                yield f"{name} is not finite {where}"
+
+
+def _apart(loss: Loss, draw: Draws) -> Iterator[str]:
+    x, o = draw.decision(), draw.records(3)
+    features = dense(o.features)
+    for name, of in _both(loss):
+        together = of(x, o)
+        alone = [
+            of(x, Observations(features[k : k + 1], o.labels[k : k + 1], o.present[k : k + 1]))[0]
+            for k in range(3)
+        ]
+        if not np.allclose(together, alone, rtol=1e-9, atol=1e-12):
+            yield f"{name} of a record depends on the records beside it: must be of that record alone"
+
+
+def _absent(loss: Loss, draw: Draws) -> Iterator[str]:
+    x, o = draw.decision(), draw.records(2)
+    here = np.array([False, True])
+    empty = Observations(dense(o.features) * here[:, None], o.labels * here, here)
+    for name, of in _both(loss):
+        if of(x, empty)[0].any():
+            yield f"{name} of an absent record is not 0: must be where `present` is false"
+
+
+def _steady(loss: Loss, draw: Draws) -> Iterator[str]:
+    x, o = draw.decision(), draw.records(3)
+    asked = (x, dense(o.features), o.labels, o.present)
+    before = [part.copy() for part in asked]
+    for name, of in _both(loss):
+        first = of(x, o)
+        if any(not np.array_equal(part, kept) for part, kept in zip(asked, before, strict=True)):
+            yield f"{name} changes its arguments"
+            return
+        if not np.array_equal(first, of(x, o)):
+            yield f"{name} gives another answer when it is asked again: must be of its arguments alone"
+
+
+def _both(loss: Loss) -> Iterator[tuple[str, Callable[[FloatArray, Observations], FloatArray]]]:
+    yield "value", loss.value
+    yield "gradients", lambda decision, observations: dense(loss.gradients(decision, observations))
+
+
+def _clipped(loss: Loss, draw: Draws, bound: float, norm: Norm) -> Iterator[str]:
+    rows, _, broken = clip(dense(loss.gradients(draw.decision(), draw.records(20))), bound, norm)
+    again, changed, _ = clip(rows, bound * (1 + 1e-9), norm)
+    if broken or changed or not np.array_equal(rows, again):
+        yield f"gradients do not stay within {bound:g} in {norm} after the mechanism's clip"

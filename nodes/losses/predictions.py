@@ -1,0 +1,54 @@
+"""What a decision says of records."""
+
+import numpy as np
+
+from nodes.losses.losses import Hinge, Logistic, Loss, RangeLoss, scores
+from nodes.losses.own_loss import OwnLoss
+from nodes.losses.softmax import Softmax
+from nodes.losses.weighted import Weighted
+from nodes.sparse import Rows, dense
+from nodes.values import BoolArray, FloatArray
+
+
+def unweighted(loss: Loss) -> Loss:
+    """Return the loss without the weights of its labels."""
+    return loss.loss if isinstance(loss, Weighted) else loss
+
+
+def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
+    """Return what the decision (..., d) says of records with these features (..., n, p), shape (..., n).
+
+    Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||. An own loss:
+    what its `predict` says, if it has one. Else the score <x, a>, whose sign is the class for hinge and
+    logistic. Raises ValueError where an own loss of p != d has no `predict` that answers.
+    """
+    loss = unweighted(loss)
+    if isinstance(loss, Softmax):
+        classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
+        return classes
+    if isinstance(loss, RangeLoss):
+        offsets = decision[..., None, :] - dense(features)
+        distances: FloatArray = np.sqrt(np.add.reduce(offsets * offsets, -1))
+        return distances
+    own = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
+    if own is not None:
+        return own
+    if features.shape[-1] != decision.shape[-1]:
+        sizes = f"{features.shape[-1]} features at dimension {decision.shape[-1]}"
+        raise ValueError(f"{sizes}: the own loss must have a `predict`")
+    return scores(decision, features)
+
+
+def right(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> BoolArray | None:
+    """Return which of the records (..., n, p) have the class (..., n) that the decision (..., d) says.
+
+    None for a loss without classes. A score of 0 says -1.
+    """
+    loss = unweighted(loss)
+    if isinstance(loss, Hinge | Logistic):
+        signs: BoolArray = np.where(predicted(loss, decision, features) > 0.0, 1.0, -1.0) == labels
+        return signs
+    if isinstance(loss, Softmax):
+        classes: BoolArray = predicted(loss, decision, features) == labels
+        return classes
+    return None

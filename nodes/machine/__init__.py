@@ -1,0 +1,1 @@
+"""The node machine, sans-I/O: events in, effects out."""

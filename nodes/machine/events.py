@@ -1,0 +1,200 @@
+"""What goes into a node machine, and what comes out: frozen values, nothing else.
+
+The shell feeds events in one queue, and handles the next one only when every effect of the one before is
+done, in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from nodes.machine.journal import DataPosition, JournalRecord
+from nodes.machine.messages import ReleaseMessage
+from nodes.machine.slots import Place
+from nodes.privacy.mechanism import Secret
+from nodes.privacy.private import Private
+from nodes.values import Decision, FloatArray, Observations, Release
+from topology.plans import Heartbeat, Plan
+
+# ---------------------------------------------------------------------------------------------- events
+
+
+class PlanArrived(NamedTuple):
+    """A plan was read from the topology, at that offset."""
+
+    plan: Plan
+    offset: int
+
+
+class Started(NamedTuple):
+    """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
+
+    `plans` is the topology from the last record's `topology_position` to its end; `secret` is what the
+    journal keeps beside the last record; `carried` are the rounds that its earlier lives have charged.
+    """
+
+    records: tuple[JournalRecord, ...] = ()
+    plans: tuple[PlanArrived, ...] = ()
+    secret: Secret | None = None
+    carried: int = 0
+
+
+class ReleaseArrived(NamedTuple):
+    """A well-formed release was read from an edge into this node, at that offset."""
+
+    message: ReleaseMessage
+    offset: int
+
+
+class SlotClosed(NamedTuple):
+    """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start.
+
+    `places`: where each observation stands in the data topic. `truth` (d,): what the decision should have
+    been, where the records say it; nothing is learnt from it.
+    """
+
+    round: int
+    observations: Private[Observations]
+    position: DataPosition
+    places: Private[tuple[Place, ...]] = Private(())
+    truth: Private[FloatArray | None] = Private(None)
+
+
+class DeadlinePassed(NamedTuple):
+    """The deadline of `StartDeadline` is over, and every in-edge was read to its end after it."""
+
+    round: int
+
+
+Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
+
+# --------------------------------------------------------------------------------------------- effects
+
+
+class Journal(NamedTuple):
+    """Make record and secret durable, both or neither, before anything that follows.
+
+    Any error ends the process. `secret` takes the place of the one before it (None: there is none any more).
+    """
+
+    record: JournalRecord
+    secret: Secret | None = None
+
+
+class SendRelease(NamedTuple):
+    """Send the message on the edges to `targets`; send it again until it is acknowledged."""
+
+    targets: tuple[str, ...]
+    message: ReleaseMessage
+
+
+class OpenSlot(NamedTuple):
+    """Collect the records of this round's slot from `position` on (None: from the topic's end)."""
+
+    round: int
+    position: DataPosition | None
+
+
+class StartDeadline(NamedTuple):
+    """Wait for the round's releases for `round_timeout` from when the own release is acknowledged.
+
+    `at_once`: for no time at all, but still read every in-edge to its end. Then comes `DeadlinePassed`.
+    """
+
+    round: int
+    at_once: bool = False
+
+
+class SendHeartbeat(NamedTuple):
+    """Append the heartbeat to `progress.<i>` now, beside those that the shell sends each period."""
+
+    heartbeat: Heartbeat
+
+
+class Halt(NamedTuple):
+    """The node is done: the run is over, or it has left. The process ends with exit code 0."""
+
+    reason: str
+
+
+# --------------------------------------------------------------------------------------------- reports
+
+
+class Notice(StrEnum):
+    """What a node has seen of its peers and plans: public, counted by the shell."""
+
+    DUPLICATE = "duplicate release"
+    EVIDENCE = "second value for a round"
+    STALE = "release too old to matter"
+    OVERFULL = "release held back beyond 2H"
+    GIVEN_UP = "release given up"
+    CORRECTED = "late release made good"
+    PLAN_IGNORED = "plan out of its place"
+    JOINING = "asked to join"
+    LISTENED = "joined as a listener"
+
+
+class Noticed(NamedTuple):
+    """Something to count; `source` is the peer it concerns (the node itself where there is none)."""
+
+    notice: Notice
+    source: str
+    round: int
+
+
+class Evidence(NamedTuple):
+    """A peer has sent two values for one round: `message`, and the value that came `first`. To be kept."""
+
+    message: ReleaseMessage
+    first: Release
+
+
+class Decided(NamedTuple):
+    """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of.
+
+    `edges` are the sources of the plan's in-edges, heard or given up.
+    """
+
+    round: int
+    decision: Decision
+    own: Release
+    heard: tuple[Release, ...]
+    edges: tuple[str, ...] = ()
+
+
+class Foreseen(NamedTuple):
+    """A slot that is about to be learnt from, and the decision made before it (private): to predict with.
+
+    After a crash it may come again.
+    """
+
+    round: int
+    decision: Decision
+    observations: Private[Observations]
+    places: Private[tuple[Place, ...]]
+
+
+class Stepped(NamedTuple):
+    """The round is over, and what it left behind is durable (public)."""
+
+    round: int
+    record: JournalRecord
+
+
+class Scored(NamedTuple):
+    """What the slot said of the decision (private): for the owner's own eyes.
+
+    `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count
+    observations; `truth` is the slot's.
+    """
+
+    round: int
+    decision: Decision
+    observations: Private[Observations]
+    gradient: Private[FloatArray]
+    clipped: Private[int]
+    broken: Private[int]
+    truth: Private[FloatArray | None] = Private(None)
+
+
+Report = Noticed | Evidence | Decided | Foreseen | Stepped | Scored
+Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

@@ -1,0 +1,92 @@
+"""What a node remembers of its last H rounds: its records, its own releases, what it may still make good."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from nodes.machine.inbox import Edge
+from nodes.machine.journal import GivenUp, JournalRecord
+from nodes.values import FloatArray, Release
+
+
+class Past:
+    """The last H rounds of one node, as its journal holds them; and its in-edges, which are read along."""
+
+    def __init__(self, sources: Iterable[str], horizon: int, records: Iterable[JournalRecord] = ()) -> None:
+        self.record: JournalRecord | None = None  # the newest: the release that is out, or will be
+        self._own: dict[int, Release] = {}
+        self._stepped: deque[int] = deque(maxlen=horizon)
+        self.oldest = 1  # the first round whose releases still matter: H steps back
+        self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
+        for record in records:
+            self.remember(record)
+        newest: JournalRecord | None = self.record
+        positions = dict(newest.edge_positions) if newest else {}
+        self.edges = {source: Edge(source, positions.get(source, 0)) for source in sorted(sources)}
+        for source, instance in newest.distrusted if newest else ():
+            if source in self.edges:
+                self.edges[source].distrusted.add(instance)
+
+    @property
+    def stepped(self) -> int:
+        """The last round stepped (0: none)."""
+        return self.record.stepped if self.record else 0
+
+    def late(self) -> list[tuple[int, str]]:
+        """Return (round, source) of what was given up and has come since, in order."""
+        if not self._lost:
+            return []
+        return [
+            (round, source)
+            for (round, source), lost in sorted(self._lost.items())
+            if source in self.edges
+            and round in self._own
+            and self.edges[source].release(round, lost.instance) is not None
+        ]
+
+    def correction(self, round: int, source: str) -> FloatArray:
+        """Return a_ij(t) (q_t^j - q_t^i), shape (d,): what the consensus of round t lacked of the source."""
+        lost = self._lost[round, source]
+        release = self.edges[source].release(round, lost.instance)
+        if release is None:
+            raise KeyError(f"nothing has come from {source} for round {round}")
+        return lost.weight * (release - self._own[round])
+
+    def edge_positions(self) -> tuple[tuple[str, int], ...]:
+        """Return (source, offset to read again from) of every in-edge; what is H rounds old is forgotten."""
+        oldest = self.oldest
+        return tuple([(source, edge.drop_before(oldest)) for source, edge in self.edges.items()])
+
+    def distrusted(self) -> tuple[tuple[str, str], ...]:
+        """Return (source, instance) of those who have sent two values for a round."""
+        found = [edge for edge in self.edges.values() if edge.distrusted]
+        return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.distrusted)])
+
+    def join_from(self, round: int) -> None:
+        """Forget what is below `round`: the node joins in that round or later, from what others say."""
+        if round > self.oldest or self._stepped:
+            self._forget_rounds()
+            self.oldest = round
+            for edge in self.edges.values():
+                edge.drop_before(round)
+
+    def remember(self, record: JournalRecord) -> None:
+        """Take the record of one transition; forget what is more than H rounds old."""
+        if self.record is not None and record.stepped != self.record.round:
+            self._forget_rounds()  # the node was away, and has joined again
+        self.record = record
+        self._own[record.round] = record.release
+        if record.stepped:
+            self._stepped.append(record.stepped)
+            self.oldest = self._stepped[0]
+        for lost in record.given_up:
+            self._lost[record.stepped, lost.source] = lost
+        for made_good in record.corrected:
+            self._lost.pop(made_good, None)
+        while (first := next(iter(self._own))) < self.oldest:
+            del self._own[first]
+        if self._lost:
+            self._lost = {place: lost for place, lost in self._lost.items() if place[0] >= self.oldest}
+
+    def _forget_rounds(self) -> None:
+        self._stepped.clear()
+        self._lost.clear()

@@ -1,0 +1,85 @@
+"""The releases that a node has received: first value wins, a second one is evidence.
+
+One `Edge` per source. It keeps, by (round, instance), the first value read, from H planned rounds back (late
+corrections, evidence) to 2H ahead (releases that came before their plan). After a restart the edge is read
+again from `position`, the offset of the oldest value kept.
+"""
+
+from nodes.machine.events import Notice
+from nodes.machine.messages import ReleaseMessage
+from nodes.values import Release
+
+
+class Edge:
+    """What came over the edge from one source."""
+
+    def __init__(self, source: str, position: int = 0) -> None:
+        self.source = source
+        self._kept: dict[tuple[int, str], tuple[Release, int]] = {}  # in the order of the log
+        self.distrusted: set[str] = set()  # instances with a second value for some round
+        self._next = position
+
+    def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
+        """Keep the message's value, if it is the first one. Return what there is to notice about it.
+
+        `oldest` is the first round that still matters, `most` how many values may be kept.
+        """
+        if offset >= self._next:
+            self._next = offset + 1
+        if message.round < oldest:
+            return Notice.STALE
+        key = (message.round, message.instance)
+        known = self._kept.get(key)
+        if known is not None:
+            if known[0].tobytes() == message.release.tobytes():
+                return Notice.DUPLICATE
+            self.distrusted.add(message.instance)
+            return Notice.EVIDENCE
+        if len(self._kept) >= most and not self._make_room(message.round, oldest):
+            return Notice.OVERFULL
+        self._kept[key] = (message.release, offset)
+        return None
+
+    def release(self, round: int, instance: str) -> Release | None:
+        """Return the source's release for that round, if it came and its instance is trusted."""
+        if instance in self.distrusted:
+            return None
+        found = self._kept.get((round, instance))
+        return found[0] if found else None
+
+    def first(self, round: int, instance: str) -> Release:
+        """Return the first value for that round, trusted or not. Raises KeyError where none is kept."""
+        return self._kept[round, instance][0]
+
+    def distrusts(self, instance: str) -> bool:
+        """Whether that instance has sent two values for one round: it is silent until it joins anew."""
+        return instance in self.distrusted
+
+    def drop_before(self, round: int) -> int:
+        """Forget the values of rounds below `round`; return where a restart reads the edge again from.
+
+        Sources send their rounds in order: a value that came before one for a lower round waits behind it,
+        so that a round far ahead keeps neither the others nor the position.
+        """
+        kept = self._kept
+        while kept:
+            first = next(iter(kept))
+            if first[0] < round:
+                del kept[first]
+            elif first[0] > next(reversed(kept))[0]:
+                kept[first] = kept.pop(first)
+            else:
+                return kept[first][1]
+        return self._next
+
+    def _make_room(self, round: int, oldest: int) -> bool:
+        """Forget a value that matters less than one for `round`: too old, or for the furthest round above."""
+        count = len(self._kept)
+        self._kept = {key: value for key, value in self._kept.items() if key[0] >= oldest}
+        if len(self._kept) < count:
+            return True
+        furthest = max(self._kept)
+        if furthest[0] <= round:
+            return False
+        del self._kept[furthest]
+        return True

@@ -1,0 +1,95 @@
+"""From waiting into a round: enter a plan, ask to join, listen.
+
+`enter` is the phase "waiting" of the machine's table, `listen` the phase "listening". Each does what can be
+done now, and returns whether something was.
+"""
+
+from nodes.machine.events import Notice, OpenSlot, SendRelease, StartDeadline
+from nodes.machine.membership import Choice
+from nodes.machine.rounds import OpenRound
+from nodes.machine.state import NodeState
+from nodes.values import Release
+from topology.plans import Plan
+
+
+def enter(node: NodeState) -> bool:
+    """Enter the first plan that this instance can act on."""
+    chosen = node.membership.choose(node.past.record)
+    if chosen is None:
+        if node.past.record is None or node.membership.join_after is not None:
+            node.past.join_from(node.book.last_round + 1)  # in a later plan, if at all
+            node.book.drop_before(node.book.last_round + 1)
+        return False
+    choice, plan = chosen
+    match choice:
+        case Choice.TAKE_PART:
+            _take_part(node, plan)
+            return True
+        case Choice.OVER:
+            node.halt("the run is over")
+        case Choice.LEFT:
+            node.halt("the budget is spent, and the node has left")
+        case Choice.JOIN:
+            node.ask_to_join()
+            return True
+        case Choice.LISTEN:
+            node.past.join_from(plan.round)
+            node.open_round(plan)
+            return True
+    return False
+
+
+def _take_part(node: NodeState, plan: Plan) -> None:
+    """Be a full member: send the release for this round, ask for its slot, start waiting for the others."""
+    place = node.open_round(plan).place
+    if node.past.record is None:
+        start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
+        position = None if node.learner.from_end else ()
+        node.write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
+    record, who = node.record, node.identity
+    targets = tuple(filter(node.past.edges.__contains__, place.targets))
+    if targets:
+        simulated = node.learner.mechanism.simulated
+        message = record.message(who.run, who.name, who.instance, simulated=simulated)
+        node.effects.append(SendRelease(targets, message))
+    node.effects.append(OpenSlot(plan.round, record.data_position))
+    if node.deadlines and place.row:
+        node.effects.append(StartDeadline(plan.round))
+
+
+def listen(node: NodeState, opened: OpenRound) -> bool:
+    """Average what full members say, publicly, once it is all there and the next plan is known."""
+    if node.deadlines and not opened.deadline_started and node.membership.mesh_has_come(opened.round):
+        opened.deadline_started = True
+        node.effects.append(StartDeadline(opened.round))
+    following = node.book.first_after(opened.round)
+    if following is None or opened.is_waiting():
+        return False
+    heard = opened.heard()
+    record = node.past.record
+    if heard:
+        release = Release(node.learner.algorithm.contain(opened.average(heard)))
+    else:
+        release = record.release if record else Release(node.learner.algorithm.start)
+    node.membership.join_after = None
+    node.notice(Notice.LISTENED, node.identity.name, opened.round)
+    node.write(
+        following,
+        stepped=opened.round,
+        release=release,
+        exact=True,
+        charged=record.charged if record else _charged_by_plan(node, opened.plan),
+        average=record.average if record else None,
+        position=record.data_position if record else None,
+    )
+    node.open = None
+    return True
+
+
+def _charged_by_plan(node: NodeState, plan: Plan) -> int:
+    """Return what is charged where a life begins: the plan counts this run, the operator others.
+
+    Never less than the journal's earlier lives: plans may be gone, with the broker's disk.
+    """
+    named = dict(plan.named).get(node.identity.name, 0)
+    return max(node.carried, named + node.learner.charged_before)

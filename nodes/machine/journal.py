@@ -1,0 +1,91 @@
+"""What one transition of a node leaves behind: durable before anybody hears of the release. Pure values."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nodes.averages import Average
+from nodes.machine.messages import ReleaseMessage
+from nodes.values import Release
+
+DataPosition = tuple[tuple[int, int], ...]
+"""(partition, offset of the first record that a later slot may need), by partition; (): the beginning."""
+
+
+class GivenUp(NamedTuple):
+    """A source that was not heard in a round, the instance that was awaited, and its weight in that round."""
+
+    source: str
+    instance: str
+    weight: float
+
+
+class JournalRecord(NamedTuple):
+    """The public state after one step: all that a restart needs, and nothing un-noised.
+
+    Attributes
+    ----------
+    round : int
+        The round the release is for.
+    stepped : int
+        The round whose slot made it.
+    release : Release
+        q, shape (d,).
+    exact : bool
+        Whether the release was made without noise, from public values alone.
+    charged : int
+        Charged rounds so far, this one included.
+    epsilon_spent : float
+        The epsilon of the whole run so far.
+    data_position : DataPosition or None
+        Where the next slot reads from; None: from the topic's end as it stands then.
+    topology_position : int
+        The next offset on the topology.
+    edge_positions : tuple of (source, offset)
+        Where each in-edge is read again from.
+    given_up : tuple of GivenUp
+        Sources not heard in `stepped`.
+    corrected : tuple of (round, source)
+        Late releases that were added to the consensus of `stepped`.
+    distrusted : tuple of (source, instance)
+        Those who have sent two values for a round.
+    average : Average or None
+        Of the decisions that this journal's node has stepped from; None: of none yet. A journal keeps only
+        its newest record's.
+    """
+
+    round: int
+    stepped: int
+    release: Release
+    exact: bool
+    charged: int
+    epsilon_spent: float
+    data_position: DataPosition | None
+    topology_position: int
+    edge_positions: tuple[tuple[str, int], ...]
+    given_up: tuple[GivenUp, ...]
+    corrected: tuple[tuple[int, str], ...]
+    distrusted: tuple[tuple[str, str], ...] = ()
+    average: Average | None = None
+
+    def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
+        """Return what the node says of the release on its edges; `simulated`: its mechanism's noise is."""
+        noise = simulated and not self.exact
+        return ReleaseMessage(run, source, instance, self.round, self.exact, noise, self.release)
+
+
+def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:
+    """Whether a journal is older than what its own instance has published: restored, or cloned.
+
+    `published` are the releases on the node's own edges. A round beyond the journal's last one, or another
+    value than the journal's, is proof; the node then joins as a new instance, with a new journal.
+    """
+    known = {record.round: record.release.tobytes() for record in records}
+    newest = max(known, default=0)
+    return any(
+        message.instance == instance
+        and (
+            message.round > newest
+            or known.get(message.round, message.release.tobytes()) != message.release.tobytes()
+        )
+        for message in published
+    )

@@ -1,0 +1,168 @@
+"""The node machine: one learner's life in a mesh, sans-I/O.
+
+Rules
+-----
+* Events in, effects out; a refused event changes nothing (`Misused`: the caller's mistake). What a peer does
+  wrong is noticed, and ignored. Nothing that is read from data can refuse, halt or delay.
+* A full member of round t waits for its in-edges' releases, then decides; with its slot closed and the next
+  plan known it steps. Charge, clip, draw and step are one transition, ended by one `Journal`; only then is
+  the release sent, on the edges that the next plan switches on. A restart sends the same bytes again.
+* A release is for the next planned round. A plan acts on this node only if it names this node's instance.
+* A listener (first planned round) averages what it hears of full members, publicly and exactly.
+* A source that is silent at the deadline gives its weight to the own release; its late release is made good,
+  once, within H rounds. A source that sent two values for a round is silent until it joins as a new instance.
+* After the last learning round a node relays: zero gradient, exact release, no charge.
+
+Here events are taken; the phases act, on a `NodeState`: waiting and listening in `joining`, learning and
+decided in `stepping`.
+
+| phase     | waits for                               | then                                     |
+|-----------|-----------------------------------------|------------------------------------------|
+| waiting   | a plan that names this instance         | enter it; the run's end: halt            |
+| listening | releases or the deadline, the next plan | journal the average; waiting             |
+| learning  | releases or the deadline                | decide                                   |
+| decided   | its slot, the next plan                 | step, journal; waiting                   |
+| any       | (more than H rounds behind)             | ask to join; waiting                     |
+| halted    | nothing                                 |                                          |
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from nodes.learner import Learner
+from nodes.machine.events import (
+    DeadlinePassed,
+    Effect,
+    Event,
+    Evidence,
+    Notice,
+    PlanArrived,
+    ReleaseArrived,
+    SendHeartbeat,
+    SlotClosed,
+    Started,
+)
+from nodes.machine.history import Past
+from nodes.machine.joining import enter, listen
+from nodes.machine.membership import Identity
+from nodes.machine.state import NodeState
+from nodes.machine.stepping import decide, step
+from topology.plans import Heartbeat
+
+
+class Misused(Exception):
+    """The caller broke the machine's protocol."""
+
+
+class NodeMachine:
+    """One node. `in_edges`: every provisioned source; `deadlines`: whether silence is ever given up on."""
+
+    def __init__(
+        self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
+    ) -> None:
+        self.identity = identity
+        self._node = NodeState(identity, learner, in_edges, horizon, deadlines=deadlines)
+        self._started = False
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            Started: self._start,
+            PlanArrived: self._add_plan,
+            ReleaseArrived: self._receive,
+            SlotClosed: self._close_slot,
+            DeadlinePassed: self._give_up,
+        }
+
+    @property
+    def halted(self) -> bool:
+        """Whether the node is done: it takes no more events."""
+        return self._node.halted
+
+    @property
+    def planned(self) -> int:
+        """The newest round whose plan is known (0: none)."""
+        return self._node.book.last_round
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the node says of itself now; the shell sends it each period."""
+        return self._node.heartbeat
+
+    def handle(self, event: Event) -> tuple[Effect, ...]:
+        """Take one event and return what is to be done, in order. Raises Misused."""
+        node = self._node
+        if node.halted:
+            raise Misused("the machine has halted")
+        if isinstance(event, Started) == self._started:
+            raise Misused("Started comes first, and once")
+        node.effects = []
+        self._handlers[type(event)](event)
+        while self._advance():
+            pass
+        return tuple(node.effects)
+
+    def _advance(self) -> bool:
+        """Do what can be done next; return whether something was."""
+        node, opened = self._node, self._node.open
+        if opened is None:
+            return enter(node)
+        if opened.listening:
+            return listen(node, opened)
+        if opened.settled is None:
+            return decide(node, opened)
+        return step(node, opened, *opened.settled)
+
+    def _start(self, event: Started) -> None:
+        self._started = True
+        node = self._node
+        node.past = Past(node.past.edges, node.horizon, event.records)
+        node.secret, node.carried = event.secret, event.carried
+        node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
+        for arrived in event.plans:
+            self._add_plan(arrived)
+
+    def _add_plan(self, event: PlanArrived) -> None:
+        node = self._node
+        if not node.book.add(event.plan, event.offset):
+            node.notice(Notice.PLAN_IGNORED, node.identity.name, event.plan.round)
+            return
+        record = node.past.record
+        reached = node.open.round if node.open else record.round if record else None
+        if reached is not None and node.membership.is_behind(reached):
+            node.ask_to_join()
+
+    def _receive(self, event: ReleaseArrived) -> None:
+        message, offset = event
+        node = self._node
+        edge = node.past.edges.get(message.source)
+        if edge is None:
+            raise Misused(f"no edge from {message.source!r} is provisioned")
+        notice = edge.receive(message, offset, node.past.oldest, most=3 * node.horizon)
+        opened = node.open
+        if notice is None:
+            node.silent.discard(message.source)
+            if opened is not None and message.round == opened.round:
+                opened.hear(message)
+            return
+        node.notice(notice, message.source, message.round)
+        if notice is Notice.EVIDENCE:
+            node.effects.append(Evidence(message, edge.first(message.round, message.instance)))
+            if opened is not None:
+                opened.distrust(message)
+
+    def _close_slot(self, event: SlotClosed) -> None:
+        opened = self._node.open
+        if opened is None or opened.listening or event.round < opened.round:
+            return  # opened before this node asked to join: its records are read again
+        if event.round > opened.round or opened.slot is not None:
+            raise Misused(f"slot {event.round} was not opened, or closed twice, in round {opened.round}")
+        opened.slot = event
+
+    def _give_up(self, event: DeadlinePassed) -> None:
+        node, opened = self._node, self._node.open
+        if opened is None or opened.round != event.round or opened.settled is not None:
+            return
+        missing = opened.missing()
+        opened.give_up(missing)
+        node.silent.update(missing)
+        for source in missing:
+            node.notice(Notice.GIVEN_UP, source, event.round)

@@ -1,0 +1,78 @@
+"""Which plan a node may act in: its own instance's, in order; and whether it must ask to join.
+
+A full member of a plan can act in it if it has the release for it, and is not more than H plans behind. One
+that cannot asks to join, in a plan above the newest it knows; then only one in which it listens will do.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from nodes.machine.journal import JournalRecord
+from nodes.machine.plan_book import PlanBook
+from topology.plans import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this machine is: the node's name, the run, the journal's life, the process's start."""
+
+    name: str
+    run: str
+    instance: str
+    boot: str
+
+
+class Choice(Enum):
+    """What a node does about the plans it knows."""
+
+    JOIN = auto()
+    LISTEN = auto()
+    TAKE_PART = auto()
+    LEFT = auto()
+    OVER = auto()
+
+
+class Membership:
+    """One node's place in the plans of `book`. `join_after`: it asks to join above that round (None: not)."""
+
+    def __init__(self, identity: Identity, book: PlanBook, horizon: int, leave_from: int | None) -> None:
+        self.join_after: int | None = None
+        self._who, self._book, self._horizon, self._leave_from = identity, book, horizon, leave_from
+
+    def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
+        """Return what to do, and the plan to do it in; None: wait. `record` is the journal's newest."""
+        for plan in self._book.after(record.stepped if record else 0):
+            choice = self._choice(plan, record)
+            if choice is not None:
+                return choice, plan
+        return None
+
+    def ask_to_join(self) -> int:
+        """Wish to listen in a plan above the newest one known; return that one's round."""
+        self.join_after = self._book.last_round
+        return self.join_after
+
+    def is_behind(self, reached: int) -> bool:
+        """Whether more than H plans are known above `reached`, and it has not asked to join yet."""
+        if self.join_after is not None or len(self._book) <= self._horizon:
+            return False
+        return self._book.count_after(reached) > self._horizon
+
+    def mesh_has_come(self, round: int) -> bool:
+        """Whether every live member has stepped the round before `round`: plan round + H - 1 is known."""
+        return self._book.ended or self._book.count_after(round) >= self._horizon - 1
+
+    def _choice(self, plan: Plan, record: JournalRecord | None) -> Choice | None:
+        if plan.ended:
+            return Choice.OVER
+        member = plan.member(self._who.name)
+        if member is None or member.instance != self._who.instance:
+            return Choice.LEFT if self._leave_from is not None and plan.round >= self._leave_from else None
+        if not member.full:
+            return Choice.LISTEN if self.join_after is None or plan.round > self.join_after else None
+        if self.join_after is not None:
+            return None
+        if record is None:
+            return Choice.TAKE_PART if plan.follows == 0 else Choice.JOIN
+        has_release = record.round == plan.round and not self.is_behind(plan.round)
+        return Choice.TAKE_PART if has_release else Choice.JOIN

@@ -1,0 +1,131 @@
+"""What a node is between two events, and the one way in which a round's end is written down.
+
+The machine and its phases work on it: `joining` (into a round), `stepping` (through it).
+"""
+
+from collections.abc import Iterable
+
+from nodes.averages import Average
+from nodes.learner import Learner
+from nodes.machine.events import Effect, Halt, Journal, Notice, Noticed, SendHeartbeat, Stepped
+from nodes.machine.history import Past
+from nodes.machine.journal import DataPosition, GivenUp, JournalRecord
+from nodes.machine.membership import Identity, Membership
+from nodes.machine.plan_book import PlanBook
+from nodes.machine.rounds import OpenRound
+from nodes.privacy.mechanism import Secret
+from nodes.values import Release
+from topology.plans import Heartbeat, Plan
+
+
+class NodeState:
+    """One node: its settings, its past, the plans it knows, the round it is in, the effects to come.
+
+    Attributes
+    ----------
+    open : OpenRound or None
+        The round it is in; None: it waits for a plan.
+    silent : set of str
+        Sources given up on, and not heard since.
+    secret : Secret or None
+        Of the noise; goes into the journal as it comes.
+    carried : int
+        The rounds that earlier lives of the journal have charged.
+    effects : list of Effect
+        What this event has brought about so far, in order.
+    """
+
+    def __init__(
+        self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
+    ) -> None:
+        self.identity = identity
+        self.learner = learner
+        self.horizon = horizon
+        self.deadlines = deadlines
+        self.past = Past(in_edges, horizon)
+        self.book = PlanBook()
+        self.membership = Membership(identity, self.book, horizon, learner.leave_from)
+        self.open: OpenRound | None = None
+        self.silent: set[str] = set()
+        self.secret: Secret | None = None
+        self.carried = 0
+        self.effects: list[Effect] = []
+        self.halted = False
+        self._steps = 0
+
+    @property
+    def heartbeat(self) -> Heartbeat:
+        """What the node says of itself now."""
+        who, wish = self.identity, self.membership.join_after
+        return Heartbeat(
+            who.run, who.name, who.instance, who.boot, self.past.stepped, wish, self.learner.leave_from
+        )
+
+    @property
+    def record(self) -> JournalRecord:
+        """The newest record of a node that is in a round. Raises RuntimeError where no round was entered."""
+        if self.past.record is None:
+            raise RuntimeError("no round was entered")
+        return self.past.record
+
+    def notice(self, notice: Notice, source: str, round: int) -> None:
+        """Say what was seen of a peer or a plan."""
+        self.effects.append(Noticed(notice, source, round))
+
+    def halt(self, reason: str) -> None:
+        """Be done, for good."""
+        self.halted = True
+        self.effects.append(Halt(reason))
+
+    def open_round(self, plan: Plan) -> OpenRound:
+        """Be in the round of the plan; earlier plans are not needed any more."""
+        self.open = OpenRound(self.identity.name, plan, self.past.edges)
+        self.book.drop_before(plan.round)
+        return self.open
+
+    def ask_to_join(self) -> None:
+        """Leave the round, if any, and wish to listen in a plan above the newest one known."""
+        self.open = None
+        wish = self.membership.ask_to_join()
+        self.notice(Notice.JOINING, self.identity.name, wish)
+        self.effects.append(SendHeartbeat(self.heartbeat))
+
+    def write(
+        self,
+        following: Plan,
+        *,
+        stepped: int,
+        release: Release,
+        exact: bool,
+        charged: int,
+        average: Average | None = None,
+        position: DataPosition | None = (),
+        given_up: tuple[GivenUp, ...] = (),
+        corrected: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        """End a transition: journal the release for the round of `following`, made in `stepped` (0: none).
+
+        Every (H/4)-th step is followed by a heartbeat.
+        """
+        record = JournalRecord(
+            round=following.round,
+            stepped=stepped,
+            release=release,
+            exact=exact,
+            charged=charged,
+            epsilon_spent=self.learner.ledger.spent(charged, stepped),
+            data_position=position,
+            topology_position=self.book.offset(following.round),
+            edge_positions=self.past.edge_positions(),
+            given_up=given_up,
+            corrected=corrected,
+            distrusted=self.past.distrusted(),
+            average=average,
+        )
+        self.past.remember(record)
+        self.effects.append(Journal(record, self.secret))
+        if stepped:
+            self._steps += 1
+            self.effects.append(Stepped(stepped, record))
+            if self._steps % max(1, self.horizon // 4) == 0:
+                self.effects.append(SendHeartbeat(self.heartbeat))

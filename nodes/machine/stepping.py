@@ -1,0 +1,78 @@
+"""A full member's round: decide, then step.
+
+`decide` is the phase "learning" of the machine's table, `step` the phase "decided". Each does what can be
+done now, and returns whether something was.
+"""
+
+from nodes.averages import averaged
+from nodes.machine.events import Decided, Foreseen, Notice, Scored, StartDeadline
+from nodes.machine.journal import DataPosition
+from nodes.machine.rounds import OpenRound
+from nodes.machine.state import NodeState
+from nodes.values import Consensus, Decision, FloatArray
+
+
+def decide(node: NodeState, opened: OpenRound) -> bool:
+    """Fix consensus and decision, once every source is heard or given up."""
+    if opened.is_waiting():
+        if node.deadlines and not opened.asked_at_once and node.silent.issuperset(opened.missing()):
+            opened.asked_at_once = True
+            node.effects.append(StartDeadline(opened.round, at_once=True))
+        return False
+    own = node.record.release
+    heard = opened.heard()
+    opened.corrected = tuple(node.past.late())
+    consensus = _corrected(node, opened.consensus(own, heard), opened.corrected)
+    decision = node.learner.algorithm.decide(opened.round, consensus)
+    opened.settled = consensus, decision
+    releases = tuple([release for _, _, release in heard])
+    edges = tuple([source.name for source, _ in opened.place.row])
+    node.effects.append(Decided(opened.round, decision, own, releases, edges))
+    return True
+
+
+def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
+    """Add a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since."""
+    for lost_round, source in late:
+        consensus = consensus + node.past.correction(lost_round, source)
+        node.notice(Notice.CORRECTED, source, lost_round)
+    return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)
+
+
+def step(node: NodeState, opened: OpenRound, consensus: Consensus, decision: Decision) -> bool:
+    """Charge, clip, draw and step, with slot and next plan there: one transition, one journal record."""
+    slot = opened.slot
+    if slot is None:
+        return False
+    following = node.book.first_after(opened.round)
+    if following is None:
+        return False
+    before = node.record
+    node.effects.append(Foreseen(opened.round, decision, slot.observations, slot.places))
+    lesson = node.learner.learn(
+        opened.round, consensus, decision, slot.observations, before.charged, node.secret
+    )
+    node.secret = lesson.secret
+    node.write(
+        following,
+        stepped=opened.round,
+        release=lesson.release,
+        exact=lesson.exact,
+        charged=lesson.charged,
+        average=averaged(before.average, decision),
+        position=_moved_on(before.data_position, slot.position),
+        given_up=opened.given_up,
+        corrected=opened.corrected,
+    )
+    found = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+    node.effects.append(Scored(opened.round, decision, slot.observations, *found))
+    node.open = None
+    return True
+
+
+def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
+    """Return the position after a slot: a partition that it does not mention was not read from."""
+    if not after:
+        return before
+    merged = dict(before or ()) | dict(after)
+    return after if len(merged) == len(after) else tuple(sorted(merged.items()))

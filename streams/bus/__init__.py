@@ -1,0 +1,1 @@
+"""Append-only topics of bytes: in memory, and on Kafka."""

@@ -1,0 +1,134 @@
+"""kafka-python's admin client behind types: topics that are there, and topics made. Errors are AdminError."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import KafkaError, for_code
+
+from streams.bus.bus import BusError
+from streams.bus.connection import admin_settings
+from streams.bus.logs import reach
+from streams.bus.topic_specs import TopicSpec
+from streams.mesh.settings.node import BrokerSettings
+
+T = TypeVar("T")
+
+UNKNOWN_TOPIC, EXISTS = 3, 36
+"""Kafka's error codes."""
+
+
+class AdminError(BusError):
+    """The broker does not do, or say, what was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that is there."""
+
+    partitions: int
+    configs: dict[str, str]
+
+
+class Admin:
+    """One broker's topics. A context manager. Raises Unreachable, and Denied for a wrong password.
+
+    Attributes
+    ----------
+    servers : str
+        The broker's addresses.
+    cluster : str
+        The id of its cluster: equal for two addresses of one.
+    """
+
+    def __init__(self, broker: BrokerSettings) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters comes as an error
+        self.servers = broker.servers
+        self.cluster = reach(broker)  # kafka-python says less when it fails, and leaves sockets open
+        self._client = self._asked(lambda: KafkaAdminClient(**admin_settings(broker)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()  # a client that is left open reconnects for ever
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """Return those of the topics that are there."""
+        asked = list(names)
+        counts = {}
+        for found in self._asked(lambda: self._client.describe_topics(asked)):
+            if found["error_code"] == 0:
+                counts[found["name"]] = len(found["partitions"])
+            elif found["error_code"] != UNKNOWN_TOPIC:
+                raise self._refused(f"topic {found['name']}", found)
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in counts]
+        configs = {}
+        if resources:
+            configs = self._asked(lambda: self._client.describe_configs(resources, config_filter="all"))[
+                "topic"
+            ]
+        return {
+            name: Topic(count, {key: str(entry["value"]) for key, entry in configs[name].items()})
+            for name, count in counts.items()
+        }
+
+    def create(self, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
+        """Make the topics, of one partition each; return those made. The others were there by now."""
+        asked = {spec.name: spec for spec in specs}
+        wanted = {name: {"num_partitions": 1, "configs": spec.configs} for name, spec in asked.items()}
+        answer = self._asked(lambda: self._client.create_topics(wanted, raise_errors=False))
+        made: list[TopicSpec] = []
+        for found in answer["topics"]:
+            if found["error_code"] == 0:
+                made.append(asked[found["name"]])
+            elif found["error_code"] != EXISTS:
+                raise self._refused(f"topic {found['name']}", found)
+        if made:
+            self._asked(lambda: self._client.wait_for_topics([spec.name for spec in made]))
+        return made
+
+    def _refused(self, subject: str, answer: dict[str, Any]) -> AdminError:
+        reason = answer.get("error_message") or for_code(answer["error_code"]).__name__
+        return AdminError(f"{self.servers}: {subject}: {reason}")
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        try:
+            return question()
+        except KafkaError as error:
+            raise AdminError(f"{self.servers}: {error}") from None
+
+
+def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
+    """Return how a topic that is there differs from what is wanted; more room than wanted is no difference.
+
+    Of the party's own stream only what would change the data: how many partitions, and compaction.
+    """
+    found = []
+    if topic.partitions != 1 and not (spec.owned and by_time):
+        why = "slots by count need one" if spec.owned else "must have one"
+        found.append(f"has {topic.partitions} partitions: {why}")
+    for key, wanted in spec.configs.items():
+        right, words = _RULES[key]
+        if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], wanted):
+            found.append(f"{key} is {topic.configs[key]}: must be {words.format(wanted)}")
+    return found
+
+
+def _at_least(found: str, wanted: str) -> bool:
+    """Compare limits, where -1 is none."""
+    return found == "-1" or (wanted != "-1" and int(found) >= int(wanted))
+
+
+_RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {
+    "cleanup.policy": (str.__eq__, "{}"),
+    "retention.ms": (_at_least, "{} (none)"),
+    "retention.bytes": (_at_least, "at least {}, or -1"),
+    "segment.bytes": (lambda found, wanted: int(found) <= int(wanted), "at most {}"),
+    "max.message.bytes": (_at_least, "at least {}"),
+}

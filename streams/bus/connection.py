@@ -1,0 +1,119 @@
+"""The settings of every Kafka client, each measured on a broker; without a reason given they are defaults."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from streams.mesh.settings.node import BrokerSettings
+
+PATIENCE = 3.0
+"""Seconds that a question to the broker may take: less than the five in which a process must end."""
+_MECHANISM = "SCRAM-SHA-512"
+
+
+def _common(broker: BrokerSettings) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": broker.servers,
+        "client.id": "mirrormesh",
+        "topic.metadata.propagation.max.ms": 1000,  # a missing topic is told after this: 30 s unless set
+        "topic.metadata.refresh.interval.ms": 10_000,  # so is one that is deleted: 5 min unless set
+        "reconnect.backoff.ms": 50,  # back 0.6 s after the broker, not 2 s
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 4,  # warnings and worse, to our logger
+    }
+    if broker.username is not None and broker.password is not None:
+        settings |= {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": _MECHANISM,
+            "sasl.username": broker.username,
+            "sasl.password": broker.password.get_secret_value(),
+        }
+    return settings
+
+
+def client_settings(broker: BrokerSettings) -> dict[str, Any]:
+    """Return the settings of a client that only asks."""
+    return _common(broker)
+
+
+def producer_settings(broker: BrokerSettings, largest: int) -> dict[str, Any]:
+    """Return the settings of a producer of records of up to `largest` bytes."""
+    return _common(broker) | {
+        "enable.idempotence": True,  # else a restarted broker has duplicates, and "failed" records
+        "acks": "all",
+        "linger.ms": 0,  # 0.55 ms a round trip against 11.3 with the default of 5
+        "batch.num.messages": 1,  # a record that is refused takes its batch with it
+        "message.timeout.ms": 0,  # never: a release is sent until it is acknowledged
+        "message.max.bytes": max(1_000_000, largest + 1024),
+        "queue.buffering.max.kbytes": 65_536,  # 1 GiB unless set: a broker that is away must not cost that
+    }
+
+
+def consumer_settings(broker: BrokerSettings) -> dict[str, Any]:
+    """Return the settings of a consumer that is given every position, and commits none."""
+    return _common(broker) | {
+        "group.id": "mirrormesh",  # must be given, and is never used: no group is joined, nothing committed
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",  # else a position outside the log loses records in silence
+        "enable.partition.eof": True,  # tells the end of a log whose last offsets hold no record
+        "isolation.level": "read_uncommitted",  # a peer's open transaction must not hold up its readers
+        "fetch.wait.max.ms": 100,  # how late that end is told
+        "queued.max.messages.kbytes": 16_384,
+    }
+
+
+def admin_settings(broker: BrokerSettings) -> dict[str, Any]:
+    """Return the settings of kafka-python's admin client."""
+    settings: dict[str, Any] = {
+        "bootstrap_servers": [server.strip() for server in broker.servers.split(",")],
+        "client_id": "mirrormesh",
+        "bootstrap_timeout_ms": 5000,
+        "request_timeout_ms": 30_000,
+    }
+    if broker.username is not None and broker.password is not None:
+        settings |= {
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": _MECHANISM,
+            "sasl_plain_username": broker.username,
+            "sasl_plain_password": broker.password.get_secret_value(),
+        }
+    return settings
+
+
+PERIOD = 60.0
+"""Seconds between two lines of one kind and client."""
+
+
+class Sparse(logging.Filter):
+    """Lets one record of a kind through in `period` seconds, with the number of those kept back since.
+
+    The kind is the message before its arguments are put in, with the first two of them: in a line of
+    librdkafka what happened, and the client; in one of ours as the caller chooses.
+    """
+
+    def __init__(self, period: float = PERIOD, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._period, self._clock = period, clock
+        self._last: dict[tuple[object, ...], float] = {}
+        self._kept_back: dict[tuple[object, ...], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record goes through; says in it how many did not."""
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        kind = (record.msg, *arguments[:2])
+        now = self._clock()
+        if now - self._last.get(kind, -self._period) < self._period:
+            self._kept_back[kind] = self._kept_back.get(kind, 0) + 1
+            return False
+        self._last[kind] = now
+        more = self._kept_back.pop(kind, 0)
+        if more:
+            record.msg, record.args = f"{record.getMessage()} (and {more} times since the last line)", ()
+        return True
+
+
+LOGGER = logging.getLogger("mirrormesh.kafka")
+"""Of all Kafka clients, and of what we say of them."""
+LOGGER.addFilter(Sparse())

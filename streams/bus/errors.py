@@ -1,0 +1,73 @@
+"""What a broker may answer, in the words of the bus."""
+
+from confluent_kafka import KafkaError
+
+from streams.bus.bus import BusError, TooLarge, UnknownTopic
+
+
+class OffsetOutOfRange(BusError):
+    """A position is not inside its log: what stood there is gone, or the topic was made anew."""
+
+    def __init__(self, topic: str, text: str) -> None:
+        super().__init__(f"{topic}: {text}")
+        self.topic = topic
+
+
+class Denied(BusError):
+    """The broker refuses these credentials, or what they ask for."""
+
+
+class Unreachable(BusError):
+    """No answer from the broker; the same again may succeed."""
+
+
+_KINDS: dict[int, type[BusError]] = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: UnknownTopic,
+    KafkaError._UNKNOWN_TOPIC: UnknownTopic,  # noqa: SLF001 # librdkafka's local errors are named so
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: Denied,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: Denied,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: Denied,
+    KafkaError.SASL_AUTHENTICATION_FAILED: Denied,
+    KafkaError._AUTHENTICATION: Denied,  # noqa: SLF001 # as above
+    KafkaError.MSG_SIZE_TOO_LARGE: TooLarge,
+    KafkaError._TRANSPORT: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._ALL_BROKERS_DOWN: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._TIMED_OUT: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._RESOLVE: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._UNKNOWN_PARTITION: Unreachable,  # noqa: SLF001 # not known here: so it is while a broker is away
+}
+
+
+_PASSING = {  # what a broker says for a moment that has just come back; the client calls none retriable
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError._WAIT_COORD,  # noqa: SLF001 # as above
+}
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Whether the broker answers, and will say something else in a moment."""
+    return error.code() in _PASSING
+
+
+def bus_error(error: KafkaError, subject: str) -> BusError:
+    """Return the error in the bus's words; `subject` is the topic, or the servers, that it concerns."""
+    code = error.code()
+    if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
+        return OffsetOutOfRange(subject, "the position is not inside the log")
+    passing = is_passing(error) or error.retriable()
+    kind = _KINDS.get(code) or (Unreachable if passing else BusError)
+    if kind is UnknownTopic:
+        return UnknownTopic(f"no topic {subject}")
+    return kind(f"{subject}: {error.str()}")

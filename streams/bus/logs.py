@@ -1,0 +1,182 @@
+"""What a broker says of its topics: which are there, where a log begins and ends, and what is in it."""
+
+import time
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
+from streams.bus.errors import Denied, OffsetOutOfRange, Unreachable, bus_error, is_passing
+from streams.mesh.settings.node import BrokerSettings
+
+_PAUSE = 0.1
+SOON = 0.5
+"""Seconds that a thread waits for an answer that has more to do."""
+
+
+class Stored(NamedTuple):
+    """A record, where it stands, and when it was sent, by its sender's clock (seconds since 1970)."""
+
+    offset: int
+    value: bytes
+    timestamp: float
+    key: bytes = b""
+
+
+class Logs:
+    """Questions to one broker. Each raises Unreachable where no answer comes within `PATIENCE` seconds."""
+
+    def __init__(self, broker: BrokerSettings) -> None:
+        self._servers = broker.servers
+        # silent, without callbacks: nobody polls between questions, and what waits to be told takes memory
+        self._consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+        self._reading = Lock()
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+    def cluster(self) -> str:
+        """Return the id of the broker's cluster: equal for two addresses of one."""
+        return str(self._listing().cluster_id)
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return how many partitions each topic has. Raises UnknownTopic, Denied."""
+        there = self._listing().topics
+        counts = {}
+        for topic in topics:
+            # a topic that may not be seen is absent from the list of all; asked for by name it says why
+            found = there.get(topic) or self._listing(topic).topics[topic]
+            if found.error is not None:
+                raise bus_error(found.error, topic)
+            counts[topic] = len(found.partitions)
+        return counts
+
+    def span(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """Return the log's first offset, and the one that its next record will have. Raises UnknownTopic."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
+            except KafkaException as error:
+                if is_passing(error.args[0]) and time.monotonic() < until:
+                    time.sleep(_PAUSE)  # a new topic, or a broker that has just come back
+                    continue
+                self.partitions([topic])  # what is not known here may be missing, or its broker may be away
+                raise bus_error(error.args[0], topic) from None
+            return first, end
+
+    def end(self, topic: str) -> int:
+        """Return the offset that the log's next record will have, or raise Unreachable soon."""
+        try:
+            return int(self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)[1])
+        except KafkaException as error:
+            raise Unreachable(f"{topic}: {error.args[0].str()}") from None
+
+    def read(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
+        """Return each topic's records from its offset to the end that its log has now.
+
+        Several topics together take no longer than one. Raises UnknownTopic, Denied, OffsetOutOfRange.
+        """
+        ends = {}
+        for topic, offset in offsets.items():
+            first, end = self.span(topic)
+            if not first <= offset <= end:
+                raise OffsetOutOfRange(topic, f"{offset} is not from {first} to {end}, where its log is")
+            ends[topic] = end
+        found: dict[str, list[Stored]] = {topic: [] for topic in offsets}
+        unread = {topic for topic, end in ends.items() if offsets[topic] < end}
+        if unread:
+            with self._reading:
+                self._consumer.assign([TopicPartition(topic, 0, offsets[topic]) for topic in unread])
+                try:
+                    self._collect(found, unread, ends)
+                finally:
+                    self._consumer.unassign()
+        return found
+
+    def _collect(self, found: dict[str, list[Stored]], unread: set[str], ends: Mapping[str, int]) -> None:
+        while unread:
+            message = self._consumer.poll(PATIENCE)
+            if message is None:
+                raise Unreachable(f"{self._servers}: {', '.join(sorted(unread))} cannot be read to the end")
+            topic, offset = message.topic(), message.offset()
+            if topic not in unread or offset is None:
+                continue  # of the client, or of what was read before
+            if not _is_end(message, topic) and offset < ends[topic]:
+                value, key = message.value() or b"", message.key() or b""
+                found[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
+                offset += 1
+            if offset >= ends[topic]:
+                unread.discard(topic)
+
+    def _listing(self, topic: str | None = None) -> Any:
+        asked = {} if topic is None else {"topic": topic}
+        try:
+            return self._consumer.list_topics(timeout=PATIENCE, **asked)
+        except KafkaException as error:
+            told = bus_error(error.args[0], self._servers)
+            if isinstance(told, Unreachable):  # the client's own words for it are for programmers
+                told = Unreachable(f"{self._servers}: the broker does not answer")
+            raise told from None
+
+
+def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
+    """Return whether it says that the log ends at its offset. Raises BusError for any other error."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's local errors are named so
+        raise bus_error(error, topic)
+    return True
+
+
+def reach(broker: BrokerSettings) -> str:
+    """Return the id of the broker's cluster: equal for two addresses of one.
+
+    Raises Denied for a wrong password, Unreachable where no answer comes within `PATIENCE` seconds.
+    """
+    told: list[KafkaError] = []
+    consumer = Consumer(consumer_settings(broker) | {"error_cb": told.append, "log_level": 0})
+    try:
+        return str(consumer.list_topics(timeout=PATIENCE).cluster_id)
+    except KafkaException:
+        consumer.poll(0)  # a refused password is told there alone
+        for failure in [bus_error(error, broker.servers) for error in told]:
+            if isinstance(failure, Denied):
+                raise failure from None
+        raise Unreachable(f"{broker.servers}: the broker does not answer") from None
+    finally:
+        consumer.close()
+
+
+def reached(broker: BrokerSettings) -> Logs:
+    """Return the logs of a broker that answers. Raises Denied, Unreachable, as `reach`."""
+    reach(broker)
+    return Logs(broker)
+
+
+class Stopped(Protocol):
+    """Whether the process was asked to stop (`threading.Event` is one)."""
+
+    def is_set(self) -> bool:
+        """Whether it was."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to that many seconds for it, and return whether it was."""
+
+
+def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
+    """Wait until the broker answers, however long, and say so once a minute. Raises Denied.
+
+    Returns the id of its cluster, or None where `stopped` was set before.
+    """
+    while not stopped.is_set():
+        try:
+            return reach(broker)
+        except Unreachable:
+            LOGGER.warning("waiting for the broker %s: it does not answer", broker.servers)
+            stopped.wait(0.1)
+    return None

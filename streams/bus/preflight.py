@@ -1,0 +1,126 @@
+"""Before a process starts, with its own credentials: every topic there, and every position inside its log.
+
+Kafka tells nobody who reads what he may not, or what is not there: he just hears nothing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from streams.bus.access import Access
+from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.connection import PATIENCE, client_settings
+from streams.bus.errors import Unreachable, bus_error
+from streams.bus.logs import Logs
+from streams.mesh.settings.node import BrokerSettings
+
+
+class PreflightFailed(BusError):
+    """What keeps a process from starting: `lines`, one a failure."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(self.lines))
+
+
+class Outside(NamedTuple):
+    """A position that is not inside its log, which goes from `first` to `end`."""
+
+    topic: str
+    partition: int
+    position: int
+    first: int
+    end: int
+
+
+def preflight(
+    broker: BrokerSettings,
+    access: Access,
+    positions: Mapping[str, Mapping[int, int]],
+    several: Collection[str] = (),
+) -> tuple[Outside, ...]:
+    """Check what a process needs of a broker; return the positions that are outside their logs.
+
+    `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
+    than one partition. Raises PreflightFailed with everything found wrong, Unreachable.
+    """
+    client = AdminClient(client_settings(broker) | {"log_level": 0})
+    described = client.describe_topics(
+        TopicCollection(list(access.topics)), include_authorized_operations=True, request_timeout=PATIENCE
+    )
+    wrong: list[str] = []
+    counts: dict[str, int] = {}
+    for topic, future in described.items():
+        try:
+            found = _answer(future, topic)
+        except Unreachable:
+            raise
+        except UnknownTopic as error:
+            wrong.append(f"{error}: run provision")
+            continue
+        except BusError as error:
+            wrong.append(str(error))
+            continue
+        counts[topic] = len(found.partitions)
+        wrong += _topic_failures(topic, counts[topic], _allowed(found), access, several)
+    if access.group is not None:
+        wrong += _group_failures(client, access.group)
+    if wrong:
+        raise PreflightFailed(f"{broker.servers}: {line}" for line in wrong)
+    return _outside(broker, positions, counts)
+
+
+def _topic_failures(
+    topic: str, count: int, allowed: set[str], access: Access, several: Collection[str]
+) -> list[str]:
+    needed = {"READ"} if topic in access.reads else set()
+    needed |= {"WRITE"} if topic in access.writes else set()
+    needed |= {"DESCRIBE_CONFIGS"} if topic in access.configs else set()
+    missing = [word.lower().replace("_", " ") for word in sorted(needed - allowed)]
+    wrong = [f"{topic}: these credentials may not {words}" for words in missing]
+    if count != 1 and topic not in several:
+        wrong.append(f"{topic}: has {count} partitions: must have one")
+    return wrong
+
+
+def _group_failures(client: AdminClient, group: str) -> list[str]:
+    answer = client.describe_consumer_groups(
+        [group], include_authorized_operations=True, request_timeout=PATIENCE
+    )
+    try:
+        allowed = _allowed(_answer(answer[group], f"group {group}"))
+    except Unreachable:
+        raise
+    except BusError as error:
+        return [str(error)]
+    return [] if "READ" in allowed else [f"group {group}: these credentials may not commit offsets"]
+
+
+def _answer(future: "Future[Any]", subject: str) -> Any:
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise bus_error(error.args[0], subject) from None
+
+
+def _allowed(description: Any) -> set[str]:
+    return {operation.name for operation in description.authorized_operations or ()}
+
+
+def _outside(
+    broker: BrokerSettings, positions: Mapping[str, Mapping[int, int]], counts: Mapping[str, int]
+) -> tuple[Outside, ...]:
+    logs = Logs(broker)
+    try:
+        found = []
+        for topic, offsets in positions.items():
+            for partition, position in offsets.items():
+                first, end = logs.span(topic, partition) if partition < counts[topic] else (0, 0)
+                if not first <= position <= end:
+                    found.append(Outside(topic, partition, position, first, end))
+        return tuple(found)
+    finally:
+        logs.close()

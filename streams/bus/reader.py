@@ -1,0 +1,143 @@
+"""Reads topics in one thread, and hands every record on, in the order of its topic.
+
+Positions are given, never stored at the broker. There is no group, so nothing is ever rebalanced.
+"""
+
+from collections.abc import Callable, Mapping
+from threading import Event, Lock, Thread
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from streams.bus.bus import BusError
+from streams.bus.connection import LOGGER, consumer_settings
+from streams.bus.errors import Unreachable, bus_error
+from streams.mesh.settings.node import BrokerSettings
+
+POLL = 0.2
+"""Seconds that the thread waits for a record before it looks whether it shall stop."""
+NOWHERE = -1
+"""The position in a topic that cannot be read."""
+_HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group: it reads all the same
+RecordHandler = Callable[[str, int, bytes], None]
+"""Takes (topic, offset, bytes)."""
+
+
+class Reader:
+    """Reads every topic of `offsets` from its offset on, until it is closed.
+
+    `record` and `failed` are called in the reader's thread: nothing is read while they work. `failed`
+    takes (topic, error: OffsetOutOfRange, Denied or UnknownTopic), once: the topic yields nothing more until
+    `move`; any other BusError ends the thread. An unreachable broker is no failure: reading goes on when it
+    is back. `between` is done after each record, and at least every `POLL` seconds.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: Callable[[str, BusError], None],
+        between: Callable[[], None],
+    ) -> None:
+        self._record, self._failed, self._between = record, failed, between
+        self._positions = dict(offsets)
+        self._moves: dict[str, int] = {}
+        self._awaited: list[tuple[Mapping[str, int], Callable[[], None]]] = []
+        self._lock = Lock()
+        self._stopped = Event()
+        self._consumer = Consumer(consumer_settings(broker) | {"error_cb": self._note}, logger=LOGGER)
+        self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in offsets.items()])
+        self._thread = Thread(target=self._read, name="mesh-reader")
+        self._thread.start()
+
+    def position(self, topic: str) -> int:
+        """Return the offset that is read next: all below it was handed on. NOWHERE after a failure."""
+        return self._positions[topic]
+
+    def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
+        """Do `action` once every record below these offsets was handed on: at once, or in the thread."""
+        with self._lock:
+            if not self._is_read(ends):
+                self._awaited.append((ends, action))
+                return
+        action()
+
+    def move(self, topic: str, offset: int) -> None:
+        """Read the topic from that offset on, also after it has failed."""
+        with self._lock:
+            self._moves[topic] = self._positions[topic] = offset
+
+    def close(self) -> None:
+        """Stop reading. Not from the reader's own thread."""
+        self._stopped.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def _read(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                self._read_once()
+        except Exception as error:  # noqa: BLE001 # a process must not live on without its reader
+            said = str(error) if isinstance(error, BusError) else type(error).__name__
+            self._failed("the mesh broker", BusError(f"reading has failed: {said}"))
+
+    def _read_once(self) -> None:
+        if self._moves:
+            self._move()
+        message = self._consumer.poll(POLL)
+        if message is not None:
+            self._take(message)
+        self._between()
+
+    def _move(self) -> None:
+        with self._lock:
+            moves, self._moves = self._moves, {}
+        self._consumer.incremental_unassign([TopicPartition(topic, 0) for topic in moves])
+        self._consumer.incremental_assign([TopicPartition(topic, 0, at) for topic, at in moves.items()])
+
+    def _take(self, message: "Message[bytes, bytes]") -> None:
+        error, topic, offset = message.error(), message.topic(), message.offset()
+        if error is None and topic is not None and offset is not None:
+            self._record(topic, offset, message.value() or b"")
+            self._advance(topic, offset + 1)
+        elif error is not None and topic is not None and offset is not None:
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's local errors are named so
+                self._advance(topic, offset)
+            else:
+                self._fail(topic, error)
+        elif error is not None:
+            self._note(error)
+
+    def _advance(self, topic: str, offset: int) -> None:
+        with self._lock:
+            if topic in self._moves:
+                return
+            self._positions[topic] = offset
+            if not self._awaited:
+                return
+            done = [action for ends, action in self._awaited if self._is_read(ends)]
+            self._awaited = [entry for entry in self._awaited if not self._is_read(entry[0])]
+        for action in done:
+            action()
+
+    def _is_read(self, ends: Mapping[str, int]) -> bool:
+        return all(self._positions[topic] >= end for topic, end in ends.items())
+
+    def _note(self, error: KafkaError) -> None:
+        """Take an error of the client; of a topic, where its text begins with `<topic> [<partition>]`."""
+        topic, bracket, _ = error.str().partition(" [")
+        if bracket and topic in self._positions:
+            self._fail(topic, error)
+        elif error.code() not in _HARMLESS and not isinstance(bus_error(error, ""), Unreachable):
+            LOGGER.warning("%s [reader] %s", error.name(), error.str())
+
+    def _fail(self, topic: str, error: KafkaError) -> None:
+        failure = bus_error(error, topic)
+        if isinstance(failure, Unreachable):  # librdkafka's own line says it
+            return
+        with self._lock:
+            if topic in self._moves or self._positions[topic] == NOWHERE:
+                return
+            self._positions[topic] = NOWHERE
+        LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
+        self._failed(topic, failure)

@@ -1,0 +1,112 @@
+"""Sends records until they are acknowledged.
+
+A send is taken at once and never waits for the broker. What the broker refuses is sent again, the same bytes:
+a failed delivery report does not prove that the record is not in the log, and receivers drop duplicates.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from threading import Lock
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from streams.bus.bus import BusError
+from streams.bus.connection import LOGGER, producer_settings
+from streams.bus.errors import bus_error
+from streams.mesh.settings.node import BrokerSettings
+
+AGAIN = 1.0
+"""Seconds from a refusal to the next attempt."""
+_SLICE = 0.1  # seconds that `flush` waits for reports before it looks at what is to be sent again
+
+
+class _Record(NamedTuple):
+    number: int  # of the send
+    topic: str
+    value: bytes
+    acknowledged: Callable[[], None] | None
+    key: bytes | None
+
+
+class Sender:
+    """One producer. `send` from any thread; reports come where `serve` or `flush` is called."""
+
+    def __init__(self, broker: BrokerSettings, largest: int) -> None:
+        settings = producer_settings(broker, largest) | {"error_cb": self._note}
+        self._servers = broker.servers
+        self._producer = Producer(settings, logger=LOGGER)
+        self._lock = Lock()
+        self._numbers = count()  # the next one is had in one step: no lock
+        self._refused: list[tuple[float, _Record]] = []  # with when to send it again
+        self._broken: BusError | None = None
+        self._closed = False
+
+    def send(
+        self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
+    ) -> None:
+        """Take a record. Raises BusError where the producer takes nothing more."""
+        self._produce(_Record(next(self._numbers), topic, value, acknowledged, key))
+
+    @property
+    def waiting(self) -> int:
+        """Records that are not acknowledged yet."""
+        return len(self._producer) + len(self._refused)
+
+    def serve(self, seconds: float = 0.0) -> None:
+        """Take the reports that are there, waiting up to `seconds` for one; send again what is due."""
+        self._producer.poll(seconds)
+        if self._refused:
+            self._send_again()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait up to `seconds` until all is acknowledged, and return whether it is."""
+        until = time.monotonic() + seconds
+        while self.waiting:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self.serve(min(left, _SLICE))
+        return True
+
+    def close(self) -> None:
+        """Drop what is not acknowledged, and let go of the broker."""
+        self._closed = True
+        self._refused.clear()
+        self._producer.purge()
+        self._producer.close()
+
+    def _produce(self, record: _Record) -> None:
+        if self._broken is not None:
+            raise self._broken
+        delivered = partial(self._delivered, record)
+        try:
+            self._producer.produce(record.topic, record.value, record.key, partition=0, on_delivery=delivered)
+        except BufferError:
+            raise BusError(f"{record.topic}: {self.waiting} records wait for the broker already") from None
+        except KafkaException as error:
+            raise bus_error(error.args[0], record.topic) from None
+
+    def _delivered(self, record: _Record, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            if record.acknowledged is not None:
+                record.acknowledged()
+        elif not self._closed:
+            LOGGER.warning("%s to %s: %s; it is sent again", error.name(), record.topic, error.str())
+            with self._lock:
+                self._refused.append((time.monotonic() + AGAIN, record))
+
+    def _send_again(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            due = [record for at, record in self._refused if at <= now]
+            self._refused = [entry for entry in self._refused if entry[0] > now]
+        for record in sorted(due, key=lambda record: record.number):
+            self._produce(record)
+
+    def _note(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._broken = BusError(f"the producer has failed: {error.str()}")
+        LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())

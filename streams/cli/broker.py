@@ -1,0 +1,133 @@
+"""`mirrormesh broker start`, `stop`, `status`: a Kafka broker for development on this machine."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.mesh.errors import UsageError
+from streams.tools.broker.broker import DEFAULT_PORT, Broker
+from streams.tools.broker.broker import start as start_broker
+from streams.tools.broker.broker import status as broker_status
+from streams.tools.broker.broker import stop as stop_broker
+from streams.tools.broker.java import BrokerError, Misused
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        help="The broker's own folder. [default: mirrormesh/broker in the user's state folder]",
+    ),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        min=1,
+        max=64_535,
+        help=f"Of the clients; the one 1,000 above is taken too. [default: the last; first {DEFAULT_PORT}]",
+    ),
+]
+SecureOption = Annotated[
+    bool, typer.Option("--secure", help="With users (SASL/SCRAM-SHA-512) and ACLs; a new folder's choice.")
+]
+
+
+@app.callback()
+def _broker() -> None:
+    """Start and stop a Kafka broker for development, here.
+
+    It listens on 127.0.0.1 alone. Needs Java 17 or later, and Maven once, to fetch Kafka. A broker that is
+    there already needs none of this: write its address into the mesh file.
+
+    \b
+    Examples:
+      mirrormesh broker start
+      mirrormesh broker stop
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+
+
+@app.command()
+def start(folder: FolderOption = None, port: PortOption = None, *, secure: SecureOption = False) -> None:
+    """Start the broker, and return when it is ready. One that runs already is left alone.
+
+    It runs until it is stopped. Its topics are kept in its folder, and are there again after the next start.
+
+    \b
+    Examples:
+      mirrormesh broker start
+      mirrormesh broker start --folder mesh-broker --port 19192 --secure
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    with _in_words():
+        _show(start_broker(folder or default_folder(), port, secure=secure, say=_say))
+
+
+@app.command()
+def stop(folder: FolderOption = None) -> None:
+    """Stop the broker, and return when it has ended. Its topics stay in its folder.
+
+    \b
+    Example:
+      mirrormesh broker stop
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    with _in_words():
+        typer.echo("stopped" if stop_broker(folder or default_folder()) else "no broker was running")
+
+
+@app.command()
+def status(folder: FolderOption = None) -> None:
+    """Say whether the broker runs, where, and where its log is. Exit code 1 where it does not run.
+
+    \b
+    Example:
+      mirrormesh broker status || mirrormesh broker start
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    with _in_words():
+        found = broker_status(folder or default_folder())
+    if found is None:
+        typer.echo(f"not running; none was ever started in {folder or default_folder()}")
+        raise typer.Exit(1)
+    _show(found)
+    if not found.running:
+        raise typer.Exit(1)
+
+
+def default_folder() -> Path:
+    """Return the folder of the user's one broker, the same from wherever the command is called."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "mirrormesh" / "broker"
+
+
+def _show(broker: Broker) -> None:
+    pid = "" if broker.pid is None else f", process {broker.pid}"
+    typer.echo(f"running at {broker.address}{pid}" if broker.running else f"not running ({broker.address})")
+    if broker.password_file is None:
+        typer.echo("access  plain: every process of this machine")
+    else:
+        typer.echo("access  SASL_PLAINTEXT, SCRAM-SHA-512, ACLs; user admin")
+        typer.echo(f"secret  its password: {broker.password_file}")
+    typer.echo(f"folder  {broker.folder}")
+    typer.echo(f"log     {broker.log}")
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Turn the broker's refusals into what the command line shows."""
+    try:
+        yield
+    except Misused as error:
+        raise UsageError(str(error)) from None
+    except BrokerError as error:
+        _say(str(error))
+        raise typer.Exit(1) from None

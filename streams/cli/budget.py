@@ -1,0 +1,93 @@
+"""`mirrormesh budget`: what is spent, what is left, and for how long."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nodes.accounting.spends import Reuse, reuse_of
+from nodes.decimals import rounded_up
+from streams.bus.bus import BusError
+from streams.cli.arguments import MeshArgument
+from streams.mesh.errors import chosen
+from streams.mesh.file import MeshFile, load
+from streams.public.account import Account, Standing, account
+from streams.public.standings import journal_standing, public_standings
+from streams.state.known_spends import Known
+from streams.state.spends_topic import all_lives
+from streams.terminal.report import say_facts
+from streams.terminal.spending import facts
+from streams.terminal.wording import shared
+
+
+def budget(
+    mesh: MeshArgument,
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="This node alone. [default: all]", show_default=False)
+    ] = None,
+    *,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
+) -> None:
+    """Say what privacy nodes have spent, and what is left.
+
+    And for how many rounds that is. By the journal in --state where it has one: exact, and beside a running
+    node. For others by what is public on the mesh broker: at most that much, when the last heartbeat was
+    sent. Writes nothing.
+
+    \b
+    Examples:
+      mirrormesh budget mesh.yaml
+      mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(mesh)
+    names = chosen(file.mesh.nodes, node)
+    try:
+        accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
+        spends = all_lives(file, names, state)
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(_json(file, accounts, spends), indent=2))
+        return
+    console = Console(highlight=False)
+    for one in accounts:
+        say_facts(console, facts(one, file.mesh.run, *spends[one.node]))
+    say_facts(console, (("shared", sentence) for sentence in shared(file)))
+
+
+def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:
+    """Return where the nodes stand, in order: by journals where they are here."""
+    found = {name: None if state is None else journal_standing(state, file, name) for name in names}
+    missing = [name for name, standing in found.items() if standing is None]
+    public = public_standings(file, missing) if missing else {}
+    return {name: standing or public[name] for name, standing in found.items()}
+
+
+def _json(file: MeshFile, accounts: list[Account], spends: Mapping[str, Known]) -> dict[str, object]:
+    """`all_runs` of a node: what all runs that are known here have spent together; null: nobody knows."""
+    run = file.mesh.run
+    nodes = [
+        one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node].lives, run))} for one in accounts
+    ]
+    return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
+
+
+def _all_runs(known: Reuse | None) -> dict[str, float | None]:
+    if known is None:
+        return dict.fromkeys(("epsilon", "stream_epsilon", "delta", "stream_delta"))
+    found = known.total
+    epsilons = {"epsilon": found.epsilon, "stream_epsilon": found.stream_epsilon}
+    rounded = {name: None if value is None else rounded_up(value) for name, value in epsilons.items()}
+    deltas = {"delta": found.delta, "stream_delta": found.stream_delta}
+    return rounded | {name: None if rounded[_EPSILON[name]] is None else deltas[name] for name in deltas}
+
+
+_EPSILON = {"delta": "epsilon", "stream_delta": "stream_epsilon"}

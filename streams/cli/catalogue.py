@@ -1,0 +1,73 @@
+"""The commands by name, each loaded when it is called: what it needs may take a second."""
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+COMMANDS = {
+    "demo": "Six sensors track a moving target together, privately.",
+    "run": "Run a mesh in this process, without a broker.",
+    "plan": "Say what a mesh would do, and what it promises to whom.",
+    "check": "Say whether a mesh file is right, or what is wrong with it.",
+    "init": "Write a mesh file to start from, or an example with its data.",
+    "tune": "Propose gradient_bound and step size from public records.",
+    "model": "Take away what a mesh has learnt, as npz and JSON.",
+    "predict": "Predict the records of a file: a line of CSV each.",
+    "provision": "Make the topics of a mesh, or find that they are right.",
+    "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
+    "node": "Run one node: on its own data topic, with its neighbours.",
+    "feed": "Feed a node's source to its data topic, each record once.",
+    "up": "Run everything of a mesh on this machine, on Kafka.",
+    "budget": "Say what privacy nodes have spent, and what is left.",
+    "watch": "Show how a mesh goes that runs on a broker.",
+    "audit": "Look for what breaks a mesh's promise of privacy.",
+    "broker": "Start and stop a Kafka broker for development, here.",
+}
+"""Each command's help in a line: the first of its function, or of its group, in the module of its name."""
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class _Loaded(MutableMapping[str, Any]):
+    """The commands, each imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        module = import_module(f"streams.cli.{name}")
+        app = getattr(module, "app", None)
+        if app is None:
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            app.command(name)(getattr(module, name))
+        command = get_command(app)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("commands stand in COMMANDS")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands stand in COMMANDS")
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands: its help names them without loading them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Loaded()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 # as typer calls it
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))

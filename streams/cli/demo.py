@@ -1,0 +1,121 @@
+"""`mirrormesh demo`: six sensors track a target privately; then the same without privacy, and each alone."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from nodes.values import FloatArray
+from streams.local.results import ROUNDS, write_columns, write_rounds
+from streams.local.run import LocalRun, mesh_parts, without_neighbours, without_privacy
+from streams.local.tracking import LAST, Tracked, tracked, verdict
+from streams.mesh.errors import writable_folder
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import MeshFile, load
+from streams.records.localisation import sensor, target_path
+from streams.terminal.demo_view import Watched, shown
+from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
+from streams.terminal.report import say, say_promises, table
+from streams.terminal.wording import counted, epsilon_words
+
+SERIES = "series.csv"
+PRIVATE = "private, with neighbours"
+
+DemoRoundsOption = Annotated[int, typer.Option("--rounds", min=1, metavar="T", help="Rounds.")]
+DemoSeedOption = Annotated[
+    int, typer.Option("--seed", min=0, metavar="N", help="Of the target's path and the measurements.")
+]
+DemoOutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", metavar="DIR", help="Write plots (PNG) and series (CSV) there."),
+]
+PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
+
+
+def demo(
+    *,
+    rounds: DemoRoundsOption = 2000,
+    seed: DemoSeedOption = 0,
+    output: DemoOutputOption = None,
+    plain: PlainOption = False,
+) -> None:
+    """Six sensors track a moving target together, privately.
+
+    Each keeps its distances to itself, and alone it cannot tell where the target is. Together they can,
+    though all that leaves a sensor is noised: every measurement is protected with epsilon = 1. Then the same
+    without privacy, and without neighbours. The noise is the operating system's, so no two demos are the
+    same.
+
+    \b
+    Examples:
+      mirrormesh demo
+      mirrormesh demo --output demo       with plots and series
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(example_mesh("tracking.yaml"))
+    if output is not None:
+        writable_folder(output, (ROUNDS, SERIES, PATHS, REGRET))
+    console = Console(highlight=False)
+    target = target_path(seed, rounds)
+    say(console, "Six sensors track a target. Each measures its own distance to it, and shows it to nobody.")
+    local = LocalRun(mesh_parts(file, seed=seed, rounds=rounds))
+    watched = Watched(local, target, _epsilon(file))
+    with closing(local.mesh), shown(console, watched, PRIVATE, plain=plain) as view:
+        while local.to_round(local.recorder.common_rounds + 1):
+            view(local.recorder.common_rounds)
+    runs = [
+        tracked(PRIVATE, file, local, target),
+        _again("without privacy", without_privacy(file), console, seed, target),
+        _again("without neighbours", without_neighbours(file), console, seed, target),
+    ]
+    _compare(console, file, runs)
+    if output is not None:
+        _write(output, file, local, runs, target, console)
+
+
+def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
+    """Print the runs side by side, what that says, and the guarantee."""
+    rows = [(run.name, f"{run.final_error:.3f}", f"{run.final_regret:.4f}") for run in runs]
+    last = min(LAST, len(runs[0].errors))
+    headings = ("", f"final error\n(last {counted(last, 'round')})", "network regret/T\n(largest of a node)")
+    console.print(table(headings, rows, "What privacy costs, and what neighbours bring"))
+    say(console, "Error: the distance from the target; the sensors stand 1.5 from the centre.", "dim")
+    say(console, verdict(*runs), "bold")
+    say_promises(console, file, file.mesh.nodes)
+
+
+def _epsilon(file: MeshFile) -> str:
+    epsilon = file.mesh.privacy.epsilon
+    return "none" if epsilon is None else epsilon_words(epsilon).removeprefix("epsilon ")
+
+
+def _again(name: str, file: MeshFile, console: Console, seed: int, target: FloatArray) -> Tracked:
+    """Run the mesh of `file` on the same data, without showing it."""
+    local = LocalRun(mesh_parts(file, seed=seed, rounds=len(target)))
+    with closing(local.mesh), console.status(f"the same {name} ..."):
+        local.mesh.run()
+    return tracked(name, file, local, target)
+
+
+def _write(
+    folder: Path, file: MeshFile, local: LocalRun, runs: list[Tracked], target: FloatArray, console: Console
+) -> None:
+    """Write the private run's rounds, all runs' series, and the plots."""
+    write_rounds(folder / ROUNDS, local.recorder, file.mesh.dimension)
+    columns = {"round": np.arange(1.0, len(target) + 1), "target_1": target[:, 0], "target_2": target[:, 1]}
+    for run in runs:
+        columns |= {f"error, {run.name}": run.errors.mean(1), f"regret/T, {run.name}": run.regret}
+    write_columns(folder / SERIES, columns)
+    written = [ROUNDS, SERIES]
+    if installed():
+        names = list(local.recorder.nodes)
+        stands = dict(zip(file.mesh.nodes, range(len(names)), strict=True))
+        sensors = np.array([sensor(stands[name], len(names)) for name in names])
+        plot_paths(folder / PATHS, runs[0], names, sensors, target)
+        plot_regret(folder / REGRET, runs)
+        written += [PATHS, REGRET]
+    say(console, f"Wrote {', '.join(str(folder / name) for name in written)}.")
+    if not installed():
+        say(console, MISSING)

@@ -1,0 +1,81 @@
+"""`mirrormesh init`: a mesh file to start from, or one of the examples with its data."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.mesh.errors import UsageError
+from streams.mesh.examples import about, data, examples
+
+TargetArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE", help="The file to write: mesh.yaml, or the example's name.", show_default=False
+    ),
+]
+ExampleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--example", metavar="NAME", help="Write this example, and its data beside it; `list` shows all."
+    ),
+]
+
+
+def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
+    """Write a mesh file to start from, or an example with its data.
+
+    Both have a comment on every setting, and run as they are. A file that is there is never overwritten.
+
+    \b
+    Examples:
+      mirrormesh init mesh.yaml && mirrormesh run mesh.yaml
+      mirrormesh init --example list
+      mirrormesh init --example income && mirrormesh run income.yaml
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if example == "list":
+        for name, path in examples().items():
+            typer.echo(f"{name:<22} {about(path)}")
+        return
+    if example is None:
+        file = file or Path("mesh.yaml")
+        _write(file, files("streams.mesh").joinpath("starter.yaml").read_bytes())
+    else:
+        file = file or Path(f"{example}.yaml")
+        _write_example(file, example)
+    typer.echo(f"wrote {file}; next: mirrormesh plan {file}")
+
+
+def _write_example(file: Path, name: str) -> None:
+    """Write the data first, so that a mesh file never stands without it."""
+    known = examples()
+    if name not in known:
+        raise UsageError(f"--example: {name!r}: must be list or one of {', '.join(known)}")
+    if file.exists():
+        raise UsageError(f"{file}: is there already: must be a new file")
+    for path in data(known[name]):
+        content, target = (known[name].parent / path).read_bytes(), file.parent / path
+        if not (target.is_file() and target.read_bytes() == content):  # another example may have brought it
+            _make(target.parent, file.parent)
+            _write(target, content)
+    _write(file, known[name].read_bytes())
+
+
+def _make(folder: Path, within: Path) -> None:
+    """Make the folders that are missing between the two; `within` must be there."""
+    if within.is_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        with file.open("xb") as written:
+            written.write(content)
+    except FileExistsError:
+        raise UsageError(f"{file}: is there already: must be a new file") from None
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,96 @@
+"""`mirrormesh node`: one node's process on a broker."""
+
+import logging
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from streams.cli.arguments import MeshArgument
+from streams.cli.process_command import (
+    LevelOption,
+    LogFormat,
+    LogLevel,
+    LogOption,
+    MetricsOption,
+    address,
+    live,
+)
+from streams.live.options import NodeOptions
+from streams.live.stopping import Stop
+from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.file import load
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The node, as the mesh file names it.", show_default=False)
+]
+
+
+def node(
+    mesh: MeshArgument,
+    name: NameArgument,
+    *,
+    state: Annotated[
+        Path, typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False)
+    ],
+    spent: Annotated[
+        int | None,
+        typer.Option(
+            "--spent", min=0, metavar="N", help="Charged rounds of other runs that nobody has written down."
+        ),
+    ] = None,
+    begin: Annotated[
+        Literal["end"] | None,
+        typer.Option("--from", help="A new journal reads none of the records that are there already."),
+    ] = None,
+    data_reused: Annotated[
+        bool, typer.Option("--data-reused", help="A new journal reads records that --spent was spent on.")
+    ] = False,
+    no_decisions: Annotated[
+        bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
+    ] = False,
+    metrics: MetricsOption = None,
+    private_metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--private-metrics",
+            metavar="[ADDRESS:]PORT",
+            help="Serve the private metrics there: they tell about the data.",
+        ),
+    ] = None,
+    web: Annotated[
+        str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
+    ] = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run one node: on its own data topic, with its neighbours.
+
+    It never shows its records. Needs the topics (`mirrormesh provision`) and plans (`mirrormesh scheduler`).
+    Killed and started again, it goes on where its journal ends. SIGTERM ends it in order.
+
+    \b
+    Examples:
+      mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
+      mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    from streams.live.node_process import NodeProcess  # noqa: PLC0415 # Faust takes half a second
+
+    if begin is not None and data_reused:
+        raise UsageError("--from end reads nothing again: must not be given with --data-reused")
+    options = NodeOptions(
+        state,
+        spent,
+        "end" if begin else "reused" if data_reused else None,
+        decisions=not no_decisions,
+        metrics=address("--metrics", metrics),
+        private_metrics=address("--private-metrics", private_metrics),
+        web=address("--web", web),
+    )
+
+    def work(stop: Stop) -> None:
+        process = NodeProcess(load(mesh), name, options)
+        writable_folder(state)
+        process.run(stop)
+
+    live(logging.getLogger(f"mirrormesh.node.{name}"), work, log, level)

@@ -1,0 +1,91 @@
+"""`mirrormesh predict`: what a model says of records."""
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.local.results import write_csv
+from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.file import load
+from streams.mesh.model_file import VectorName, read_model
+from streams.mesh.settings.node import FileSettings
+from streams.terminal.report import say, scored
+from streams.terminal.wording import counted, listed
+from streams.tools.model.predicting import ModelFile, Predictions
+from streams.tools.model.predicting import predict as predictions_of
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, JSON or npz.", show_default=False)],
+    records: Annotated[
+        str, typer.Argument(metavar="FILE", help="The records; -: standard input.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="CSV", help="Write the predictions there. [default: print]"),
+    ] = None,
+    vector: Annotated[
+        VectorName, typer.Option("--vector", help="The newest decision, or the average over the rounds.")
+    ] = "average",
+    mesh: Annotated[
+        tuple[Path, str] | None,
+        typer.Option(
+            "--mesh", metavar="MESH NODE", help="Read records as that node does, not as the model says."
+        ),
+    ] = None,
+) -> None:
+    """Predict the records of a file: a line of CSV each.
+
+    The records look like those of the mesh; a prediction stands beside its record's line number. A score (its
+    sign is the class) for losses of two classes and of numbers, a distance for range, the class' place and
+    its name for softmax, what an own loss predicts. Where labels are there it says how right the model is. A
+    record that cannot be read has no prediction, and is named by its line's number alone.
+
+    \b
+    Examples:
+      mirrormesh predict results/model.json new.csv
+      mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = ModelFile(model, read_model(model))
+    if output is not None:
+        writable_folder(output.parent, [output.name])
+    if mesh is None:
+        made = predictions_of(file, vector, file.source(records), file, ("source",))
+    else:
+        said_by, node = load(mesh[0]), mesh[1]
+        own = said_by.own(node).source
+        if not isinstance(own, FileSettings):
+            raise UsageError(f"--mesh {mesh[0]} {node}: its source must be of records in a file")
+        settings = own.model_copy(update={"path": records})
+        path = ("nodes", node, "source")
+        made = predictions_of(file, vector, settings, said_by, path, said_by.mesh)
+    header, rows = _table(made)
+    if output is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+    else:
+        write_csv(output, header, rows)
+    _say(Console(highlight=False, stderr=output is None), records, made)
+
+
+def _table(made: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return headings and rows; a class has its place and its name."""
+    if not made.classes:
+        return ("line", "prediction"), [(k, "" if found is None else found) for k, found in made.records]
+    rows: list[tuple[object, ...]] = [
+        (k, "", "") if found is None else (k, int(found), made.classes[int(found)])
+        for k, found in made.records
+    ]
+    return ("line", "prediction", "class"), rows
+
+
+def _say(console: Console, records: str, made: Predictions) -> None:
+    unread = [f"{number:,}" for number, found in made.records if found is None]
+    if unread:
+        say(console, f"{records}: {counted(len(unread), 'record')} cannot be read: line {listed(unread)}.")
+    if made.score is not None:
+        say(console, f"{counted(made.score.records, 'labelled record')}: {scored(made.score)}.", "bold")

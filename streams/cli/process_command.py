@@ -1,0 +1,76 @@
+"""What the commands that run a process on a broker have in common: options, log, exit codes."""
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from streams.bus.bus import BusError
+from streams.bus.preflight import PreflightFailed
+from streams.live.log import start_logging
+from streams.live.process import Stopped
+from streams.live.stopping import Ended, Stop
+from streams.mesh.errors import UsageError
+from streams.mesh.settings.addresses import Address
+from streams.mesh.settings.addresses import address as parsed
+from streams.metrics.endpoint import NotServed
+from streams.state.journal import JournalError, JournalLocked
+
+
+class LogFormat(StrEnum):
+    """How a line of the log looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """How much is said."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+LogOption = Annotated[LogFormat, typer.Option("--log", help="How a line of the log looks.")]
+LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="How much the log says.")]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics", metavar="[ADDRESS:]PORT", help="Serve the shared metrics there (127.0.0.1 unless given)."
+    ),
+]
+
+
+def address(option: str, text: str | None) -> Address | None:
+    """Return the (address, port) in `text`; None for None. Raises UsageError."""
+    try:
+        return None if text is None else parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+
+
+def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, level: LogLevel) -> None:
+    """Do `work` until it ends, or is asked to stop; then leave with the exit code."""
+    start_logging(json=form is LogFormat.JSON, level=level.value)
+    with Stop() as stop:
+        try:
+            work(stop)
+        except Stopped:
+            log.info("stopped, as asked")
+        except Ended as ended:
+            log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)
+            raise typer.Exit(ended.exit_code) from None
+        except PreflightFailed as failed:
+            for line in failed.lines:
+                log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
+            raise typer.Exit(1) from None
+        except JournalLocked:
+            raise  # a mistake in what was given
+        except (BusError, NotServed, JournalError) as error:
+            log.error("%s", error)  # noqa: TRY400 # as above
+            raise typer.Exit(1) from None
+    raise typer.Exit(stop.exit_code)

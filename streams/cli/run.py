@@ -1,0 +1,172 @@
+"""`mirrormesh run`: any mesh file, in one process, on the memory bus."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nodes.accounting.spends import Reuse
+from nodes.machine.journal import JournalRecord
+from streams.cli.arguments import MeshArgument, RoundsOption, SeedOption
+from streams.live.stopping import INTERRUPTED
+from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
+from streams.local.run import LocalRun, mesh_parts
+from streams.local.run_spend import LocalSpends
+from streams.local.summary import Summary, summarise
+from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.file import MeshFile, load
+from streams.records.sources import held_out
+from streams.state.data_order import keep_order
+from streams.terminal.interrupts import OrderlyEnd
+from streams.terminal.progress import progress_bar
+from streams.terminal.report import say, say_promises, say_summary
+from streams.tools.model.owned import run_model
+from streams.tools.model.writing import model_paths, write_model
+
+OutputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help=f"Write {ROUNDS} (every round of every node), {SUMMARY} and {MODEL}.npz, .json "
+        "(what was learnt) there, over those of an earlier run.",
+    ),
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Keep the nodes' journals there (unless given: in memory). The same DIR again: the run goes on.",
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")]
+
+
+def run(
+    mesh: MeshArgument,
+    *,
+    rounds: RoundsOption = None,
+    seed: SeedOption = None,
+    output: OutputOption = None,
+    state: StateOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a mesh in this process, without a broker.
+
+    All its nodes and its scheduler are here. Ends after the mesh file's rounds, or with the first source that
+    ends, or with Ctrl-C: the first one lets the rounds that are planned end, the second one does not. Either
+    way, what there is is written.
+
+    With slots by time no clock has a part: files are put in order of time first, and every slot closes, empty
+    or not, up to the rounds, which must be given.
+
+    \b
+    Examples:
+      mirrormesh run mesh.yaml
+      mirrormesh run mesh.yaml --rounds 500 --seed 1 --output results
+      zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file = load(mesh)
+    parts = mesh_parts(file, seed=seed, rounds=rounds)
+    test_records = None if file.held_out is None else held_out(file)
+    if output is not None:
+        writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
+    if state is not None:
+        writable_folder(state)
+        keep_order(state, file, file.mesh.seed if seed is None else seed)
+    spends = None if state is None else LocalSpends(file, state)
+    local = LocalRun(parts, state=state)
+    if state is not None and spends is not None:
+        refuse_torn(local, state)
+        spends.begin(local.mesh)
+    console = Console(highlight=False, quiet=quiet)
+    said = {name: reuse.sentence() for name, reuse in reuses(spends, file).items()}
+    say_promises(console, file, file.mesh.nodes, said)
+    interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
+    if spends is not None:
+        spends.end(local.recorder)
+    summary = summarise(
+        file, local.recorder, test_records, interrupted=interrupted, reuses=reuses(spends, file)
+    )
+    written: tuple[Path, ...] = ()
+    if output and summary.rounds:
+        written = write_results(output, local.recorder, summary)
+        written += write_model(output / MODEL, run_model(file, summary))
+    report(console, local, summary, written)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
+    """Return what earlier runs do to the nodes' guarantees; nothing where no state is kept."""
+    return {} if spends is None else {name: spends.reuse(name) for name in file.mesh.nodes}
+
+
+def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
+    """Run until the run has ended, with a progress bar on a terminal; return whether Ctrl-C ended it."""
+    recorder = local.recorder
+    try:
+        with closing(local.mesh), OrderlyEnd() as end:
+            with progress_bar(rounds, hidden=quiet) as advance:
+                while not end.asked and local.to_round(recorder.common_rounds + 1):
+                    advance(recorder.common_rounds)
+            local.finish()
+    except KeyboardInterrupt:  # the second one: what every node has stepped is whole
+        return True
+    return end.asked
+
+
+def refuse_torn(local: LocalRun, state: Path) -> None:
+    """Raise UsageError where the journals stand at different rounds: what would level them is lost.
+
+    Without a broker the plans and releases under way end with the process.
+    """
+    at = {
+        name: max(map(_round, node.journal.records()), default=0) for name, node in local.mesh.nodes.items()
+    }
+    first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
+    if at[first] != at[last]:
+        local.mesh.close()
+        where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
+        raise UsageError(
+            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
+            "the mesh needs a new run name (the new run counts what was spent)"
+        )
+
+
+def _round(record: JournalRecord) -> int:
+    return record.round
+
+
+def why_nothing(local: LocalRun) -> str:
+    """Return why no round was run."""
+    if local.mesh.done:
+        return "No round was run: the run had ended before."
+    if any(node.starved for node in local.mesh.nodes.values()):
+        return "No round was run: a source has fewer records left than one slot holds."
+    return "No round was run: the nodes could not go on from their journals."
+
+
+def say_dropped(console: Console, local: LocalRun) -> None:
+    """Print how many records entered no slot, where slots by time left some out."""
+    found = [f"{name} {count:,}" for name, count in local.dropped.items() if count]
+    if found:
+        why = "without a time, before the first slot, or more than a slot holds"
+        say(console, f"Records that entered no slot ({why}), each node's own secret too: {', '.join(found)}.")
+
+
+def report(console: Console, local: LocalRun, summary: Summary, written: Iterable[Path]) -> None:
+    """Print what the run came to."""
+    if summary.interrupted:
+        say(console, "Interrupted: what follows is what there is.", "bold yellow")
+    if summary.rounds:
+        say_summary(console, summary)
+        say_dropped(console, local)
+    else:
+        say(console, why_nothing(local))
+    for path in written:
+        say(console, f"Wrote {path}.")

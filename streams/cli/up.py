@@ -1,0 +1,120 @@
+"""`mirrormesh up`: everything of a mesh on this machine, one process each."""
+
+import math
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.bus.bus import BusError
+from streams.bus.provision import Differs
+from streams.cli.arguments import MeshArgument
+from streams.live.stopping import Stop
+from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.file import load
+from streams.tools.broker.java import BrokerError
+from streams.tools.up.folders import default_folder, other_folders
+from streams.tools.up.programs import Observing, Options
+from streams.tools.up.up import run_up
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Where journals, logs and a broker that is started here are kept. The same DIR again: the run "
+        "goes on; a new run counts what was spent. [default: mirrormesh-state/<mesh>]",
+        show_default=False,
+    ),
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option("--rate", metavar="R", help="Feed each node R records a second. [default: full speed]"),
+]
+NoFeedOption = Annotated[bool, typer.Option("--no-feed", help="Feed nobody.")]
+MetricsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-from",
+        metavar="PORT",
+        help="Serve metrics on this machine: the scheduler's on PORT, each node's shared and private ones on "
+        "the next two.",
+    ),
+]
+ObserveOption = Annotated[
+    bool,
+    typer.Option(
+        "--observe",
+        help="Prometheus beside the mesh, with its alerts, and Grafana with the dashboards where it is "
+        "installed. The metrics are served from port 9100 on unless --metrics-from says otherwise.",
+    ),
+]
+PrometheusOption = Annotated[
+    int, typer.Option("--prometheus-port", metavar="PORT", help="Prometheus's port.")
+]
+GrafanaOption = Annotated[int, typer.Option("--grafana-port", metavar="PORT", help="Grafana's port.")]
+PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
+
+OBSERVED_FROM = 9100
+"""The first port of metrics where they are observed and none is given."""
+
+
+def up(
+    mesh: MeshArgument,
+    *,
+    state: StateOption = None,
+    rate: RateOption = None,
+    no_feed: NoFeedOption = False,
+    metrics_from: MetricsOption = None,
+    plain: PlainOption = False,
+    observe: ObserveOption = False,
+    prometheus_port: PrometheusOption = 9090,
+    grafana_port: GrafanaOption = 3000,
+) -> None:
+    """Run everything of a mesh on this machine, on Kafka.
+
+    A broker if none answers, topics, scheduler, nodes, feeders. Each is a process of its own, started again
+    when it fails. Nodes whose own part is not here run with their owners; a source without a path, or
+    standard input, is fed by its owner. Ends with the run, or with Ctrl-C, and so does everything that it has
+    started. Killed outright, it leaves its broker alone running: the next start takes it over, or: mirrormesh
+    broker stop --folder DIR/broker
+
+    With --observe everything of the mesh is scraped, private endpoints too: one party runs it all. What was
+    seen is kept in DIR/observe. When the run is over, Prometheus and Grafana stay until Ctrl-C.
+
+    With slots by time records are fed at their own times, unless --rate is given.
+
+    \b
+    Examples:
+      mirrormesh up mesh.yaml
+      mirrormesh up mesh.yaml --state state --rate 50 --metrics-from 9100
+      mirrormesh up mesh.yaml --rate 5 --observe
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"--rate is {rate:g}: must be a number above 0")
+    file = load(mesh)
+    folder = writable_folder(state or default_folder(file))
+    others = () if state is not None else other_folders(file, folder)
+    observing = Observing(prometheus_port, grafana_port) if observe else None
+    if observing is not None and metrics_from is None:
+        metrics_from = OBSERVED_FROM
+    options = Options(folder, rate, not no_feed, metrics_from, observing, others)
+    with Stop() as stop:
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal is closed; nohup ignores it
+            signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+        try:
+            run_up(file, options, Console(highlight=False), stop, plain=plain)
+        except Differs as error:
+            _leave(*error.lines)
+        except (BusError, BrokerError) as error:
+            _leave(str(error))
+    if stop.asked.is_set():
+        raise typer.Exit(stop.exit_code)
+
+
+def _leave(*lines: str) -> None:
+    for line in lines:
+        typer.echo(line, err=True)
+    raise typer.Exit(1)

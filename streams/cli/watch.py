@@ -1,0 +1,43 @@
+"""`mirrormesh watch`: a mesh on a broker, for whoever may read it."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.bus.bus import BusError
+from streams.cli import watching as shell
+from streams.cli.arguments import MeshArgument
+from streams.live.stopping import Stop
+from streams.mesh.file import load
+
+
+def watch(
+    mesh: MeshArgument,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="One table, and end.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")] = False,
+) -> None:
+    """Show how a mesh goes that runs on a broker.
+
+    Its nodes by row, who hears whom, what is spent, who is missing. Reads the plans and heartbeats on the
+    mesh broker, and nothing else; writes nothing. On a terminal it draws one screen: h or ? for help, q or
+    Ctrl-C to quit; anywhere else it prints a line every 10 s.
+
+    \b
+    Examples:
+      mirrormesh watch mesh.yaml
+      mirrormesh watch mesh.yaml --once
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file, console = load(mesh), Console(highlight=False)
+    with Stop() as stop:
+        try:
+            if once:
+                shell.once(file, console)
+            else:
+                shell.watch(file, console, stop.asked, plain=plain)
+        except BusError as error:
+            typer.echo(str(error), err=True)
+            raise typer.Exit(1) from None
+    if stop.asked.is_set():
+        raise typer.Exit(stop.exit_code)

@@ -1,0 +1,177 @@
+"""`mirrormesh watch`, step by step: one thread asks the broker, this one draws and takes keys."""
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from threading import Lock, Thread
+
+from rich.console import Console
+from rich.live import Live
+
+from streams.bus.bus import BusError
+from streams.bus.errors import Unreachable
+from streams.bus.logs import reach
+from streams.live.stopping import Asked
+from streams.mesh.file import MeshFile
+from streams.public.sight import Sight, Watched
+from streams.public.watched import News
+from streams.terminal.report import say
+from streams.terminal.watch_picture import explained, line, nodes, picture
+
+PERIOD = 0.5
+"""Seconds between two questions to the broker, and between two pictures."""
+LINES = 10.0
+"""Seconds between two lines, where there is no terminal."""
+
+
+def once(file: MeshFile, console: Console) -> None:
+    """Print the mesh as it stands. Raises BusError, MeshFileError."""
+    reach(file.mesh_broker)
+    with closing(News(file)) as news:
+        watched = Watched(file.mesh)
+        watched.take(news.ask())
+    sight = watched.sight(time.monotonic())
+    say(console, f"{_title(file)}: {line(sight)}")
+    console.print(nodes(sight, len(sight.rows)))
+
+
+def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
+    """Show the mesh until it is asked to stop.
+
+    Raises BusError for what waiting does not mend, MeshFileError.
+    """
+    with closing(News(file)) as news:
+        asker = Asker(file, news)
+        asker.start()
+        try:
+            if plain or console.is_dumb_terminal or not console.is_terminal:
+                _lines(asker, console, stopped)
+            else:
+                _drawn(asker, console, stopped, _title(file))
+        finally:
+            asker.end()
+
+
+class Asker(Thread):
+    """Asks the broker again and again, so that drawing and keys never wait for it."""
+
+    def __init__(self, file: MeshFile, news: News) -> None:
+        super().__init__(name="watch")
+        self._file, self._news, self._watched = file, news, Watched(file.mesh)
+        self._lock, self._ended = Lock(), Asked()
+        self._answered: float | None = None
+        self._away, self._failed = False, False
+        self._error: BusError | None = None
+
+    def run(self) -> None:
+        """Ask until the end, or until an error that waiting does not mend."""
+        try:
+            while not self._ended.is_set():
+                self._ask()
+                self._ended.wait(PERIOD)
+        except BusError as error:
+            self._error = error
+        finally:
+            self._failed = True
+
+    def end(self) -> None:
+        """Stop asking: at most three seconds, where the broker is away."""
+        self._ended.set()
+        self.join()
+
+    @property
+    def asked(self) -> bool:
+        """Whether there was an answer, or none in time."""
+        return self._answered is not None or self._away
+
+    def sight(self) -> Sight:
+        """Return the mesh as far as is known. Raises the BusError that has ended the asking."""
+        if self._error is not None:
+            raise self._error
+        if self._failed:
+            raise BusError("watching has failed")
+        with self._lock:
+            return self._watched.sight(time.monotonic())
+
+    @property
+    def trouble(self) -> str:
+        """Say that the broker is away; nothing while it is there."""
+        if not self._away:
+            return ""
+        silent = "" if self._answered is None else f" for {time.monotonic() - self._answered:,.0f} s"
+        return f"no answer from the broker {self._file.mesh_broker.servers}{silent}: waiting for it"
+
+    def _ask(self) -> None:
+        try:
+            news = self._news.ask()
+        except Unreachable:
+            self._away = True
+            return
+        with self._lock:
+            self._watched.take(news)
+        self._answered, self._away = time.monotonic(), False
+
+
+def _lines(asker: Asker, console: Console, stopped: Asked) -> None:
+    while not stopped.is_set():
+        sight = asker.sight()
+        if asker.asked:
+            say(console, "; ".join(filter(None, (asker.trouble, line(sight)))))
+            stopped.wait(LINES)
+        else:
+            stopped.wait(PERIOD / 5)
+
+
+def _drawn(asker: Asker, console: Console, stopped: Asked, title: str) -> None:
+    helping = False
+    with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
+        while not stopped.is_set():
+            sight = asker.sight()
+            now = explained(title) if helping else picture(title, asker.trouble, sight, console.height)
+            live.update(now, refresh=True)
+            key = pressed(PERIOD)
+            if key in {"q", "Q"}:
+                return
+            if key in {"h", "H", "?"}:
+                helping = not helping
+
+
+def _title(file: MeshFile) -> str:
+    return f"{file.mesh.name}, run {file.mesh.run}"
+
+
+Pressed = Callable[[float], str]
+"""Takes how many seconds to wait; returns the key that was pressed, or nothing."""
+
+
+@contextmanager
+def keys() -> Iterator[Pressed]:
+    """Let keys through one by one, unseen, and leave the terminal as it was. Without one: no keys.
+
+    Ctrl-C stays a signal.
+    """
+    if not sys.stdin.isatty():
+        yield _none
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSANOW)
+        yield lambda seconds: _pressed(terminal, seconds)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+
+
+def _pressed(terminal: int, seconds: float) -> str:
+    ready, _, _ = select.select([terminal], [], [], seconds)
+    return os.read(terminal, 1).decode("ascii", "replace") if ready else ""
+
+
+def _none(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""

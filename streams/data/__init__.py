@@ -1,1 +1,0 @@
-"""The party's own stream: from its data topic into slots, on Faust."""

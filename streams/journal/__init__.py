@@ -1,1 +1,0 @@
-"""The journal of one node: durable before anybody hears."""

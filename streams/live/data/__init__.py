@@ -1,0 +1,1 @@
+"""A node's own stream: Faust on the party's data broker."""

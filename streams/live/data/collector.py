@@ -1,0 +1,161 @@
+"""Where records become slots: Faust's loop adds them, other threads open slots, a lock is between.
+
+A slot closes where its last condition comes true: in `open` if enough records wait, else in the loop.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from threading import Lock
+
+from nodes.machine.events import OpenSlot, SlotClosed
+from nodes.machine.slots import Arrival, ClosedSlot, Slots
+from nodes.privacy.private import Private
+from streams.metrics.data_counts import DataCounts
+from streams.records.record import Decoder
+from streams.records.replay import ReplaySlots
+from streams.records.slot_feed import observed, slot_closed
+
+AHEAD = 256
+"""Records that may wait while no slot is open: with more the loop is busy when the machine needs the time."""
+REFILL = 7 / 8
+"""The share of them that is left when the loop is woken to add more: one by one would wake it every round."""
+
+
+class SlotCollector:
+    """The slots of one process's life of a node. `closed` gets each slot; `room` wakes the one that waits.
+
+    `timeout` is for slots by count: seconds after which an open one closes empty; None: never. `clock` is for
+    it, and never set; `wall` gives seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        slots: Callable[[], Slots[bytes]],
+        decoder: Decoder,
+        timeout: float | None,
+        closed: Callable[[SlotClosed], None],
+        room: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._slots = ReplaySlots(slots)
+        self._decoder, self._closed, self._room = decoder, closed, room
+        self._clock, self._wall = clock, wall
+        self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
+        self._opened: OpenSlot | None = None
+        self._unplaced = False
+        self._deadline = math.inf
+        self._settled = -math.inf
+        self._blocked = False
+        self._counts = DataCounts()
+        self._lock = Lock()
+
+    @property
+    def counts(self) -> Private[DataCounts]:
+        """The counts so far."""
+        return Private(replace(self._counts))
+
+    @property
+    def next(self) -> dict[int, int]:
+        """The offset of each partition's next record."""
+        with self._lock:
+            return dict(self._slots.next)
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether the open slot waits to be told where the topic ends."""
+        return self._unplaced
+
+    @property
+    def left(self) -> float:
+        """Seconds in which no slot closes empty: until `expire` is called next there is nothing for it."""
+        with self._lock:
+            return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
+
+    def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
+        """Take no record below these offsets; `lost` records should have been there, and are not."""
+        with self._lock:
+            self._slots.pass_over(positions)
+            self._counts.lost += lost
+
+    def open(self, opened: OpenSlot) -> None:
+        """Open the slot, in place of one that is still open."""
+        with self._lock:
+            self._opened, self._unplaced = opened, opened.position is None
+            self._deadline = self._clock() + self._timeout
+            if opened.position is not None:
+                self._slots.open(opened.round, opened.position)
+            found = self._complete()
+        self._hand_on(found)
+
+    def place(self, ends: Mapping[int, int]) -> None:
+        """Say where the topic ends: an unplaced slot starts there."""
+        with self._lock:
+            if self._opened is None or not self._unplaced:
+                return
+            self._unplaced = False
+            self._slots.open(self._opened.round, tuple(sorted(ends.items())))
+            found = self._complete()
+        self._hand_on(found)
+
+    def add(self, arrival: Arrival[bytes]) -> bool:
+        """Take a record; return whether to wait for `room` before the next one."""
+        with self._lock:
+            self._counts.records += self._slots.add(arrival, self._wall())
+            found = self._complete()
+            blocked = self._blocked = self._full()
+        if found is not None:
+            self._hand_on(found)
+        return blocked
+
+    def due(self, now: float) -> bool:
+        """Whether the open slot is over at `now`, and closes when all that is there by now has been added."""
+        with self._lock:
+            return self._opened is not None and not self._unplaced and self._slots.ready(now)
+
+    def settle(self, moment: float) -> None:
+        """Say that all that was in the log at `moment` has been added: slots over by then are complete."""
+        with self._lock:
+            self._settled = max(self._settled, moment)
+            found = self._complete()
+        self._hand_on(found)
+
+    def expire(self) -> None:
+        """Close the open slot empty if its time is over."""
+        with self._lock:
+            if self._opened is None or self._clock() < self._deadline:
+                return
+            nothing = ClosedSlot[bytes](self._opened.round, (), ())  # nobody knows yet where it would start
+            found = nothing if self._unplaced else self._slots.take()
+            self._opened, self._unplaced = None, False
+        self._hand_on(found)
+
+    def _complete(self) -> ClosedSlot[bytes] | None:
+        if self._opened is None or self._unplaced or not self._slots.ready(self._settled):
+            return None
+        self._opened = None
+        return self._slots.take()
+
+    def _full(self) -> bool:
+        if self._opened is not None:
+            return False
+        return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
+
+    def _wants_more(self) -> bool:
+        if not self._slots.by_count:  # bounded by themselves, and no record may hold up another
+            return not self._full()
+        return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
+
+    def _hand_on(self, found: ClosedSlot[bytes] | None) -> None:
+        """Hand on what was closed, without the lock, and wake the one that waits for room."""
+        if found is not None:
+            observations = observed(found.values, self._decoder)
+            self._counts.close(found, observations)
+            self._closed(slot_closed(found, observations, self._decoder))
+        with self._lock:
+            woken = self._blocked and self._wants_more()
+            self._blocked = self._blocked and not woken
+        if woken:
+            self._room()

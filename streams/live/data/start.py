@@ -1,0 +1,70 @@
+"""Where a stream begins to read: at the journal's position, as far as the logs still have it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no types
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
+
+from nodes.machine.journal import DataPosition
+from streams.bus.bus import BusError
+from streams.bus.errors import OffsetOutOfRange
+from streams.live.data.collector import SlotCollector
+
+
+class Start:
+    """The position of a stream that starts at `given` (None: the topic's end) and fills a collector."""
+
+    def __init__(self, topic: str, given: DataPosition | None, collector: SlotCollector) -> None:
+        self._topic, self._given, self._collector = topic, given, collector
+
+    @property
+    def next(self) -> Mapping[int, int]:
+        """The offset of each partition's next record."""
+        return self._collector.next
+
+    def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
+        """Take the logs' first offsets and ends. Raises OffsetOutOfRange for a position beyond an end."""
+        given = None if self._given is None else dict(self._given)
+        offsets, lost = {}, 0
+        for partition, (first, end) in spans.items():
+            offset = end if given is None else given.get(partition, first)
+            if offset > end:
+                said = (
+                    f"the position of partition {partition} is beyond the log's end: the topic was made anew"
+                )
+                raise OffsetOutOfRange(self._topic, said)
+            lost += max(0, first - offset)
+            offsets[partition] = max(first, offset)
+        self._collector.start(offsets, lost)
+
+    def lose(self, count: int) -> None:
+        """Count records that went from a log before they were read."""
+        self._collector.start({}, count)
+
+
+class DataFailed(Exception):
+    """The data side of the process is broken."""
+
+
+def failure(topic: str, error: BaseException) -> DataFailed:
+    """Return the error in words that may be logged: a client's own may hold what it has read."""
+    if isinstance(error, DataFailed):
+        return error
+    if isinstance(error, BusError):
+        return DataFailed(str(error))
+    return DataFailed(f"{topic}: {error if isinstance(error, OSError) else type(error).__name__}")
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Pass over that the broker is away: it is asked again. What it denies is raised."""
+    try:
+        yield
+    except (GroupAuthorizationFailedError, TopicAuthorizationFailedError):
+        raise
+    except (KafkaError, TimeoutError):
+        pass

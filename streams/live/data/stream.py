@@ -1,0 +1,166 @@
+"""A node's own stream, live: the Faust app in the caller's loop, slots for the machine in any thread."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nodes.machine.events import OpenSlot, SlotClosed
+from nodes.machine.journal import DataPosition
+from nodes.machine.slots import Arrival, Slots
+from nodes.privacy.private import Private
+from streams.codec.topics import DataTopics
+from streams.live.data.app import PinnedApp, data_app
+from streams.live.data.collector import SlotCollector
+from streams.live.data.pinned import PinnedThread
+from streams.live.data.start import DataFailed, Start, failure, patience
+from streams.mesh.settings.node import BrokerSettings
+from streams.metrics.data_counts import DataCounts
+from streams.records.record import Decoder
+
+TICK = 0.02
+"""Seconds between two looks at what only time can do: slots that end, and slots that wait for the broker."""
+PERIOD = 1.0
+"""Seconds between two looks at how much waits at the broker."""
+STOPPING = 1.5
+"""Seconds that the app may take to start up, and then to stop, once it is told to stop."""
+
+
+class DataStream:
+    """The slots of one process's life of a node, from `data.<node>`.
+
+    `closed` gets each slot, in the thread that completes it. `timeout`: seconds after which an open slot by
+    count closes empty; None: never. `state` is a folder for Faust; `web`: (address, port) of its web pages.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        node: str,
+        slots: Callable[[], Slots[bytes]],
+        decoder: Decoder,
+        timeout: float | None,
+        closed: Callable[[SlotClosed], None],
+        *,
+        state: Path,
+        web: tuple[str, int] | None,
+    ) -> None:
+        self._topic = DataTopics(node).records
+        self._collector = SlotCollector(slots, decoder, timeout, closed, self._make_room)
+        self._app = partial(data_app, broker, node, state=state, web=web)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room = asyncio.Event()
+        self._lag: int | None = None
+
+    @property
+    def counts(self) -> Private[DataCounts]:
+        """What became of the records."""
+        return self._collector.counts
+
+    @property
+    def lag(self) -> Private[int | None]:
+        """How many records are in the log and not read yet; None while the broker does not say."""
+        return Private(self._lag)
+
+    def open_slot(self, opened: OpenSlot) -> None:
+        """Open a slot, in place of one that is still open. From any thread, also before `serve`."""
+        self._collector.open(opened)
+
+    async def serve(self, position: DataPosition | None, stopped: asyncio.Event) -> None:
+        """Read from `position` on (None: the topic's end) until `stopped`. Once; the broker must be there.
+
+        Below a log's start it goes on from there. Raises DataFailed when it cannot go on.
+        """
+        self._loop = asyncio.get_running_loop()
+        app = self._app(place=Start(self._topic, position, self._collector), take=self._take)
+        starting = asyncio.create_task(app.start())
+        parts = (_run(app, starting), self._expire(), self._complete(app), self._watch(app), stopped.wait())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in parts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._lag = None
+            await _stop(app, starting)
+        for task in done:
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not stopped.is_set():
+                raise failure(self._topic, error) from None
+
+    async def _take(self, arrival: Arrival[bytes]) -> None:
+        try:
+            blocked = self._collector.add(arrival)
+        except Exception as error:  # noqa: BLE001 # what it says may be the record's: Faust would log it
+            raise DataFailed(f"{self._topic}: a record could not be taken: {type(error).__name__}") from None
+        if blocked:
+            await self._room.wait()
+            self._room.clear()
+
+    def _make_room(self) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._room.set)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(self._collector.left)
+            self._collector.expire()
+
+    async def _complete(self, app: PinnedApp) -> None:
+        """Close what needs to know how far the logs go."""
+        while True:
+            await asyncio.sleep(TICK)
+            thread, now = _reader(app), time.time()
+            if thread is None or not (self._collector.unplaced or self._collector.due(now)):
+                continue
+            with patience():
+                ends = await thread.ends()
+                if self._collector.unplaced:
+                    self._collector.place(ends)
+                    await thread.follow()
+                else:
+                    while not _reached(await thread.read(), ends):
+                        await asyncio.sleep(TICK)
+                    self._collector.settle(now)
+
+    async def _watch(self, app: PinnedApp) -> None:
+        """Keep the lag, and commit it for those who look from outside."""
+        while True:
+            thread = _reader(app)
+            if thread is not None:
+                lag = None
+                with patience():
+                    ends, read = await thread.ends(), await thread.read()
+                    lag = sum(max(0, end - read[number]) for number, end in ends.items())
+                    await thread.note(read)
+                self._lag = lag
+            await asyncio.sleep(PERIOD)
+
+
+async def _run(app: PinnedApp, starting: asyncio.Task[None]) -> None:
+    """Wait until the app stops by itself. Raises what it crashed of."""
+    await asyncio.shield(starting)
+    await app.wait_until_stopped()
+    raise app.crash_reason or DataFailed("Faust has stopped")
+
+
+async def _stop(app: PinnedApp, starting: asyncio.Task[None]) -> None:
+    """Stop the app. It starts up first: half started, its threads would stay."""
+    await asyncio.wait([starting], timeout=STOPPING)
+    starting.cancel()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(app.stop(), STOPPING)
+    await asyncio.gather(starting, return_exceptions=True)
+
+
+def _reader(app: PinnedApp) -> PinnedThread | None:
+    return app.reader if app.reader is not None and app.reader.pinned else None
+
+
+def _reached(read: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    return all(read[number] >= end for number, end in ends.items())

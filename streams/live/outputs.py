@@ -1,0 +1,108 @@
+"""What a node writes for its party's applications: decisions and predictions."""
+
+import json
+import logging
+import math
+
+import numpy as np
+
+from nodes.losses.losses import Loss
+from nodes.losses.predictions import predicted
+from nodes.machine.events import Decided, Foreseen
+from nodes.machine.slots import Place
+from nodes.privacy.owner import disclosed_to_owner
+from nodes.values import Decision, Observations
+from streams.bus.bus import BusError
+from streams.bus.kafka import KafkaBus
+
+LOGGER = logging.getLogger("mirrormesh.node")
+
+
+class Decisions:
+    """Writes decisions to `topic`: JSON with run, round and x, public values all. At least once, in order.
+
+    A broker that takes none stops nothing: what does not fit the producer's queue is dropped, and said.
+    """
+
+    def __init__(self, bus: KafkaBus, topic: str, run: str) -> None:
+        self._bus, self._topic, self._run = bus, topic, run
+
+    def write(self, decided: Decided) -> None:
+        """Write one decision."""
+        value = {"run": self._run, "round": decided.round, "x": decided.decision.tolist()}
+        try:
+            self._bus.send(self._topic, json.dumps(value).encode())
+            self._bus.serve()
+        except BusError as error:
+            LOGGER.warning("a decision was not written: %s", error)
+
+
+WAIT = 1.0
+"""Seconds that a step waits for a broker that does not take its predictions; while it takes none, no more."""
+
+
+class Predictions:
+    """Writes what x_t says of each record of slot t to `topic`, before anything is learnt from it.
+
+    JSON with run, round, partition, offset and prediction (null: the record cannot be read), the key
+    `<partition>:<offset>`. A broker that takes them has them before the journal knows the step: after a crash
+    they may come twice, and none is missing. A broker that takes none stops nothing. Of `classes`, what is
+    predicted is the place, and the name goes with it.
+    """
+
+    def __init__(
+        self, bus: KafkaBus, topic: str, run: str, loss: Loss, classes: tuple[str, ...] = ()
+    ) -> None:
+        self._bus, self._topic, self._run, self._loss, self._classes = bus, topic, run, loss, classes
+        self._behind = False
+        self._told: set[str] = set()
+
+    def write(self, foreseen: Foreseen) -> None:
+        """Write the predictions of one slot."""
+        observations, places = disclosed_to_owner(foreseen.observations), disclosed_to_owner(foreseen.places)
+        try:
+            for place, found in zip(places, self._made(foreseen.decision, observations), strict=True):
+                self._send(foreseen.round, place, found)
+            self._settle()
+        except BusError as error:
+            LOGGER.warning("a slot's predictions were not all written: %s", error)
+
+    def _made(self, decision: Decision, observations: Observations) -> list[float | None]:
+        """Return the predictions. Total: whatever the records and a user's own loss do, there is one each."""
+        size = len(observations.present)
+        try:
+            with np.errstate(all="ignore"):
+                made = predicted(self._loss, decision, observations.features)
+                found = np.where(observations.present & np.isfinite(made), made, np.nan)
+        except Exception as error:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+            self._tell(type(error).__name__)
+            return [None] * size
+        return [None if math.isnan(one) else one for one in found.tolist()]
+
+    def _send(self, round: int, place: Place, found: float | None) -> None:
+        partition, offset = place
+        value: dict[str, object] = {
+            "run": self._run,
+            "round": round,
+            "partition": partition,
+            "offset": offset,
+            "prediction": found,
+        }
+        if self._classes:
+            place_of = None if found is None else int(found)
+            name = None if place_of is None else self._classes[place_of]
+            value |= {"prediction": place_of, "class": name}
+        self._bus.send(self._topic, json.dumps(value).encode(), key=f"{partition}:{offset}".encode())
+
+    def _tell(self, kind: str) -> None:
+        if kind not in self._told:
+            self._told.add(kind)
+            LOGGER.warning("a slot could not be predicted: %s (said once)", kind)
+
+    def _settle(self) -> None:
+        """Wait until the broker has them; but while it takes none, for nothing."""
+        if self._behind:
+            self._bus.serve()
+            self._behind = self._bus.waiting > 0
+        else:
+            self._behind = not self._bus.flush(WAIT)

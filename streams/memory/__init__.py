@@ -1,1 +1,0 @@
-"""A whole mesh in one process: bus, nodes and scheduler on virtual time."""

@@ -1,0 +1,1 @@
+"""The mesh file, and what it resolves to."""

@@ -1,0 +1,79 @@
+"""The algorithm: mirror map, constraint and step size, put together."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nodes.algorithms import Algorithm, GradientAt, MirrorDescent
+from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
+from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
+from nodes.geometry.mirror_step import mirror_step
+from nodes.sparse_dola import SparseDola
+from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
+from nodes.values import FloatArray
+from streams.mesh.settings.mesh import MeshSettings
+
+_STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
+    "constant": Constant,
+    "inverse-sqrt": InverseSqrt,
+    "inverse": Inverse,
+}
+
+
+def constraint(mesh: MeshSettings) -> Constraint:
+    """Return Omega."""
+    settings, dimension = mesh.algorithm.constraint, mesh.dimension
+    if settings.l1_ball is not None:
+        return L1Ball(dimension, settings.l1_ball)
+    if settings.l2_ball is not None:
+        return L2Ball(dimension, settings.l2_ball)
+    if settings.linf_ball is not None:
+        return LinfBall(dimension, settings.linf_ball)
+    if settings.box is not None:
+        return Box(_corner(settings.box.lower, dimension), _corner(settings.box.upper, dimension))
+    return Simplex(dimension)
+
+
+def mirror_map(mesh: MeshSettings) -> MirrorMap:
+    """Return phi."""
+    settings = mesh.algorithm.mirror_map
+    if settings.mahalanobis is None:
+        return Euclidean() if settings.euclidean else Entropy()
+    if len({len(row) for row in settings.mahalanobis}) > 1:
+        raise ValueError("the rows of the matrix must be of one length")
+    matrix = np.array(settings.mahalanobis)
+    return Mahalanobis(matrix[0] if len(matrix) == 1 else matrix)
+
+
+def step_size(mesh: MeshSettings) -> StepSize:
+    """Return alpha."""
+    settings = mesh.algorithm.step_size
+    if settings.rule == "shifted-inverse":
+        return ShiftedInverse(settings.a, settings.b or 0.0)
+    return _STEP_SIZES[settings.rule](settings.a)
+
+
+def algorithm(mesh: MeshSettings) -> Algorithm:
+    """Return the mirror step with its step size, or Sparse DOLA.
+
+    Raises NotOffered, a ValueError, for a map and a set without an exact step.
+    """
+    settings, omega = mesh.algorithm, constraint(mesh)
+    if settings.lasso is not None and isinstance(omega, L2Ball):
+        return SparseDola(omega, step_size(mesh), settings.lasso)
+    usual: GradientAt = "consensus" if settings.name == "dola" else "decision"
+    return MirrorDescent(
+        mirror_step(mirror_map(mesh), omega),
+        step_size(mesh),
+        settings.regulariser,
+        settings.gradient_at or usual,
+        None if settings.x_1 is None else np.array(settings.x_1),
+    )
+
+
+def _corner(numbers: tuple[float, ...], dimension: int) -> FloatArray:
+    if len(numbers) not in {1, dimension}:
+        raise ValueError(
+            f"the box has a corner of {len(numbers)} numbers: must be 1 or {dimension} (dimension)"
+        )
+    return np.broadcast_to(np.array(numbers), (dimension,))

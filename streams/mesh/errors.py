@@ -1,0 +1,151 @@
+"""Mistakes of the user, each one line: what is wrong, and what is allowed."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+ABSENT = object()
+"""No value to show."""
+_LONGEST = 80
+_HIDDEN = "brokers"
+_ALLOWED = {
+    "missing": "missing: must be given",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "string_pattern_mismatch": "must be made of a-z, 0-9 and -",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must be of at most {max_length} characters",
+    "literal_error": "must be {expected}",
+    "finite_number": "must be finite",
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be at most {le:.15g}",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a mapping",
+    "too_short": "must not be empty",
+    "too_long": "must have at most {max_length}",
+    "refused": "{text}",
+}
+
+
+class MeshFileError(Exception):
+    """What is wrong with a mesh file, or with what it names: `lines`, one a mistake."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(dict.fromkeys(lines))
+        super().__init__("\n".join(self.lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: `path` is the key path, `allowed` says what must be."""
+
+    file: str
+    path: tuple[str | int, ...]
+    allowed: str
+    value: object = ABSENT
+
+    @property
+    def line(self) -> str:
+        """The mistake in one line. Nothing under `brokers` is shown: it may be a secret."""
+        parts = [self.file]
+        if self.path:
+            parts.append("".join(_key(key) for key in self.path).removeprefix("."))
+        if self.value is not ABSENT:
+            parts.append("(hidden)" if _HIDDEN in self.path else _shown(self.value))
+        return ": ".join([*parts, " ".join(self.allowed.split())])
+
+
+def problems(file: str, path: tuple[str | int, ...], tree: object, error: ValidationError) -> list[Problem]:
+    """Return the mistakes that pydantic found in `tree`, which stands at `path` of the file."""
+    found = error.errors(include_url=False)
+    places = [details["loc"] for details in found]
+    return [
+        _problem(file, path, tree, details)
+        for details in found
+        # A list counts as too short when what is in it was refused; that is told of its items.
+        if details["type"] != "too_short" or not _has_inner(places, details["loc"])
+    ]
+
+
+def _has_inner(places: list[tuple[int | str, ...]], place: tuple[int | str, ...]) -> bool:
+    return any(len(other) > len(place) and other[: len(place)] == place for other in places)
+
+
+def _problem(file: str, path: tuple[str | int, ...], tree: object, details: ErrorDetails) -> Problem:
+    context: Mapping[str, Any] = details.get("ctx", {})
+    where = [*details["loc"], *context.get("keys", ())]
+    keep_last = details["type"] == "missing" or bool(context.get("keys"))
+    if where[-1:] == ["[key]"]:  # a key is wrong, not what it names
+        value: object = where[-2]
+        found, _ = _walk(tree, where[:-2], keep_last=False)
+    else:
+        found, value = _walk(tree, where, keep_last=keep_last)
+    if "expected" in context:
+        context = {**context, "expected": context["expected"].replace("'", "")}
+    template = _ALLOWED.get(details["type"])
+    allowed = template.format(**context) if template else details["msg"].replace("Input should be", "must be")
+    return Problem(file, (*path, *found), allowed, value)
+
+
+def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[str | int], object]:
+    """Follow a path of pydantic's through the file; what is not in the file (a union's tag) is left out."""
+    found: list[str | int] = []
+    for k, key in enumerate(where):
+        if key in (tree if isinstance(tree, Mapping) else range(len(tree) if isinstance(tree, list) else 0)):
+            tree = tree[key]
+        elif keep_last and k == len(where) - 1:
+            return [*found, key], ABSENT
+        else:
+            continue
+        found.append(key)
+    return found, tree
+
+
+def _key(key: str | int) -> str:
+    return f"[{key}]" if isinstance(key, int) else f".{key}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"
+
+
+class UsageError(Exception):
+    """What the user gave cannot be used; the text is one line for the user."""
+
+
+def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
+    """Return the node that was asked for, or all. Raises UsageError for one that the mesh has not."""
+    names = list(nodes)
+    if node is None:
+        return names
+    if node not in names:
+        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(names)}")
+    return [node]
+
+
+def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
+    """Return the folder, made if need be, in which `files` can be written. Raises UsageError otherwise."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError:
+        raise UsageError(f"{folder}: is a file: must be a folder, or not there yet") from None
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written to: {error.strerror}") from None
+    for name in files:
+        if (folder / name).is_dir():
+            raise UsageError(f"{folder / name}: is a folder: must be a file, or not there yet")
+    return folder

@@ -1,0 +1,53 @@
+"""Finds the meshes that come with the project: in an installed wheel, or in the source tree."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from streams.mesh.settings.yaml_file import read_yaml
+
+
+def example_mesh(name: str) -> Path:
+    """Return the path of the example mesh `name`. Raises FileNotFoundError where it is in neither place."""
+    for folder in _folders():
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(2, "this installation lacks the example mesh", name)
+
+
+def examples() -> dict[str, Path]:
+    """Return all example meshes by their names, without `.yaml`, in order."""
+    folder = next((folder for folder in _folders() if folder.is_dir()), None)
+    found = {} if folder is None else {path.stem: path for path in folder.glob("*.yaml")}
+    return dict(sorted(found.items()))
+
+
+def about(example: Path) -> str:
+    """Return the first sentence of the comment that an example begins with."""
+    lines = example.read_text("utf-8").splitlines()
+    end = next((k for k, line in enumerate(lines) if not line.removeprefix("#").strip()), len(lines))
+    comment = " ".join(line.removeprefix("#").strip() for line in lines[:end])
+    return f"{comment.partition('. ')[0].rstrip('.')}."
+
+
+def data(example: Path) -> list[Path]:
+    """Return the files that an example needs beside it, notices included, as paths relative to its folder."""
+    named = {Path(text) for text in _paths(read_yaml(example))}
+    beside = {path.parts[0] for path in named if not path.is_absolute() and len(path.parts) > 1}
+    found = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
+    return sorted(path.relative_to(example.parent) for path in found)
+
+
+def _folders() -> Iterator[Path]:
+    package = Path(str(files("streams")))
+    yield from (package / "meshes", package.parent / "deploy" / "meshes")
+
+
+def _paths(tree: object) -> Iterator[str]:
+    """Yield every text that stands under `path` or `schema`."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key in {"path", "schema"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _paths(value)

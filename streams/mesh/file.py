@@ -1,0 +1,126 @@
+"""The mesh file: `mesh`, shared by all parties and public, `nodes.<name>`, each party's own, and `brokers`,
+for the nodes here that do not name theirs, and for a scheduler.
+
+`nodes.<name>` may be the path of a file that holds that node's part alone; so may the `schema` of a source.
+Where a node's file is not there, its owner has it. Paths are relative to the file they are written in.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from streams.mesh.checks import own_problems, shared_problems
+from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.reader import Reader
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import (
+    BrokerSettings,
+    BrokersSettings,
+    CommonBrokers,
+    FileSettings,
+    NodeSettings,
+)
+from streams.mesh.settings.sparse import SparseSettings
+
+__all__ = ["MeshFile", "MeshFileError", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFile:
+    """A mesh file that was found right.
+
+    `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not; `held_out` is a
+    file of labelled records that no node learns from: a run in one process scores the last decisions on it;
+    `common` are the brokers of the nodes here that do not name theirs.
+    """
+
+    path: Path
+    mesh: MeshSettings
+    nodes: Mapping[str, NodeSettings]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    held_out: FileSettings | SparseSettings | None = None
+    common: CommonBrokers | None = None
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers are learnt."""
+        return self.mesh.dimension
+
+    def digest(self) -> bytes:
+        """Return 16 bytes that are equal iff the settings are on which all nodes must agree."""
+        return self.mesh.digest()
+
+    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
+        """Return the error that the value at `path` of this file is not as `allowed` says."""
+        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
+
+    def own(self, node: str) -> NodeSettings:
+        """Return the own part of a node. Raises MeshFileError where it is not here, or is no node's."""
+        if node not in self.mesh.nodes:
+            allowed = f"is no node of the mesh: must be one of {', '.join(self.mesh.nodes)}"
+            raise self.refuse(("mesh", "nodes"), allowed, node)
+        if node in self.elsewhere:
+            raise self.refuse(
+                ("nodes", node), "no such file: must be here to run the node", self.elsewhere[node]
+            )
+        if node not in self.nodes:
+            raise self.refuse(("nodes", node), "missing: must be here to run the node")
+        return self.nodes[node]
+
+    def brokers(self, node: str) -> BrokersSettings:
+        """Return the brokers of a node whose own part is here. Raises MeshFileError where none are given."""
+        own, common = self.own(node).brokers, self.common
+        if own is not None:
+            return own
+        if common is None:
+            raise self.refuse(("nodes", node, "brokers"), "missing: must be given to use a broker")
+        if common.data is None:
+            raise self.refuse(("brokers", "data"), f"missing: must be given, here or for the node {node}")
+        return BrokersSettings.model_validate(dict(common))
+
+    @property
+    def mesh_broker(self) -> BrokerSettings:
+        """The broker that all share. Raises MeshFileError where none is given."""
+        if self.common is not None:
+            return self.common.mesh
+        for own in self.nodes.values():
+            if own.brokers is not None:
+                return own.brokers.mesh
+        raise self.refuse(("brokers",), "missing: must be given to use a broker")
+
+    def trusts_broker(self, node: str) -> bool:
+        """Return whether the mesh broker also carries the node's data, and is trusted, as far as is known."""
+        own = self.nodes.get(node)
+        brokers = self.common if own is None or own.brokers is None else own.brokers
+        return own is not None and brokers is not None and brokers.trust_broker
+
+
+def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
+    """Return what the mesh file says. Raises MeshFileError with every mistake found, a line each.
+
+    `${NAME}` under `brokers` is taken from `environment` (the process's own unless given).
+    """
+    reader = Reader(os.environ if environment is None else environment)
+    tree = reader.parts(path)
+    mesh = reader.attempt(partial(reader.validated, MeshSettings, tree["mesh"], path, ("mesh",)))
+    owns = {name: own for name, own in tree["nodes"].items() if not _is_elsewhere(path, own)}
+    read = {name: reader.attempt(partial(reader.node, own, path, name)) for name, own in owns.items()}
+    nodes = {name: own for name, own in read.items() if own is not None}
+    held_out, common = None, None
+    if tree["held_out"] is not None:
+        held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
+    if tree["brokers"] is not None:
+        common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
+    if mesh is not None:
+        reader.note(shared_problems(str(path), mesh))
+        reader.note(own_problems(str(path), mesh, tuple(tree["nodes"]), nodes, held_out))
+    if reader.wrong or mesh is None:
+        raise MeshFileError(reader.wrong)
+    elsewhere = {name: str(path.parent / own) for name, own in tree["nodes"].items() if name not in owns}
+    return MeshFile(path, mesh, nodes, elsewhere, held_out, common)
+
+
+def _is_elsewhere(path: Path, own: object) -> bool:
+    return isinstance(own, str) and not (path.parent / own).exists()

@@ -1,0 +1,80 @@
+"""Whether a source's features and labels fit the mesh."""
+
+from streams.mesh.errors import Problem
+from streams.mesh.plugins import own_source
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import OwnSourceSettings
+from streams.mesh.settings.schema import LabelSettings
+from streams.mesh.settings.sparse import SparseSettings
+
+
+def own_source_problems(
+    file: str, node: str, mesh: MeshSettings, settings: OwnSourceSettings
+) -> list[Problem]:
+    """Return what is wrong with a user's own source, by making it."""
+    path = ("nodes", node, "source", "name")
+    try:
+        width = own_source(settings.name, node)[1]
+    except ValueError as error:
+        return [Problem(file, path, str(error), settings.name)]
+    found = width_problems(file, path, mesh, width)
+    if mesh.slots.by == "time":
+        found.append(
+            Problem(file, ("mesh", "slots", "by"), "an own source has no times: must be count", "time")
+        )
+    return found
+
+
+def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: int) -> list[Problem]:
+    """Return what is wrong with so many features; an own loss may learn as many numbers as it likes."""
+    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
+        return []
+    if mesh.loss.softmax is None:
+        text = f"makes {width} features: must be {mesh.dimension}, the dimension of the mesh"
+        return [Problem(file, path, text)]
+    whole = f"{mesh.loss.softmax} classes of {width} features ({'.'.join(path)})"
+    text = f"must be {mesh.loss.softmax * width}: {whole}"
+    return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
+
+
+def label_problems(
+    file: str, path: tuple[str, ...], loss: LossSettings, label: LabelSettings
+) -> list[Problem]:
+    """Return what is wrong with a schema's label; an own loss takes any."""
+    if loss.own is not None:
+        return []
+    if loss.softmax is not None:
+        if label.classes is None:
+            return [Problem(file, path, f"must have classes, {loss.softmax} of them, for loss {loss}")]
+        if len(label.classes) != loss.softmax:
+            text = f"{len(label.classes)} classes: must be {loss.softmax}, for loss {loss}"
+            return [Problem(file, (*path, "classes"), text)]
+    elif label.classes is not None:
+        return [Problem(file, (*path, "classes"), f"goes with loss softmax, not with {loss}")]
+    else:
+        return _sign_problems(file, path, loss, signed=label.positive is not None)
+    return []
+
+
+def sparse_problems(
+    file: str, path: tuple[str, ...], mesh: MeshSettings, source: SparseSettings
+) -> list[Problem]:
+    """Return what is wrong with a source of sparse records."""
+    found = []
+    if mesh.loss.takes_sparse:
+        found += _sign_problems(file, (*path, "label"), mesh.loss, signed=source.label.positive is not None)
+    else:
+        text = f"makes sparse records, and loss {mesh.loss} takes none: must be csv or json-lines"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    if mesh.slots.by == "time" and path[0] == "nodes":
+        text = "has no times: must be csv, json-lines or localisation for slots by time"
+        found.append(Problem(file, (*path, "kind"), text, source.kind))
+    return found
+
+
+def _sign_problems(file: str, path: tuple[str, ...], loss: LossSettings, *, signed: bool) -> list[Problem]:
+    if signed == loss.signed:
+        return []
+    need = "must say which labels are positive" if loss.signed else "must be a number"
+    return [Problem(file, path, f"{need}, for loss {loss}")]

@@ -1,0 +1,111 @@
+"""A model file, JSON or npz: what it holds, and how it is read."""
+
+import json
+import zipfile
+import zlib
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.settings.base import Count, Name, Settings, Vector, refusal
+from streams.mesh.settings.loss import LossSettings
+
+FORMAT: Final = 1
+"""The version of the file's format."""
+VectorName = Literal["newest", "average"]
+
+
+class ModelGuarantee(Settings):
+    """What is promised to the owners of the records: this run's event-level guarantee, the weakest of a node.
+
+    `epsilon` null: nothing in some node's stream is protected. `nodes`: the sentence of each.
+    """
+
+    adjacency: Literal["event"]
+    epsilon: Annotated[float, Field(gt=0)] | None
+    delta: Annotated[float, Field(ge=0, lt=1)]
+    nodes: dict[str, str]
+
+
+class Model(Settings):
+    """A model, public as the releases are that it is a function of. `newest` and `average` have shape (d,).
+
+    `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
+    `loss` and `source` (how records are read: kind, schema, columns) are as in a mesh file: of an own
+    loss the name alone.
+    """
+
+    format: Literal[1]
+    mesh: Name
+    run: Name
+    round: Count
+    nodes: Count
+    rounds: Count
+    averaged: str
+    algorithm: str
+    loss: LossSettings
+    dimension: Count
+    source: dict[str, Any] | None
+    guarantee: ModelGuarantee
+    newest: Vector
+    average: Vector
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        for name, vector in (("newest", self.newest), ("average", self.average)):
+            if len(vector) != self.dimension:
+                raise refusal(f"{name} has {len(vector)} numbers: must be as many as that", "dimension")
+        return self
+
+
+_WHOLE = "must be a model that mirrormesh has written, whole"
+
+
+def read_model(path: Path) -> Model:
+    """Return the model in the file (npz by its suffix, else JSON). Raises MeshFileError."""
+    tree = _npz(path) if path.suffix == ".npz" else _json(path)
+    if not isinstance(tree, dict) or "format" not in tree:
+        raise _refused(path, f"is no model: {_WHOLE}")
+    if tree["format"] != FORMAT:
+        raise _refused(path, f"is of another version: must be {FORMAT}", "format", tree["format"])
+    try:
+        return Model.model_validate(tree)
+    except ValidationError as error:
+        raise MeshFileError(found.line for found in problems(str(path), (), tree, error)) from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_bytes(path))
+    except (ValueError, RecursionError):
+        raise _refused(path, f"is not JSON: {_WHOLE}") from None
+
+
+def _npz(path: Path) -> Any:
+    whole = BytesIO(_bytes(path))  # numpy leaves a broken file open
+    try:
+        with np.load(whole, allow_pickle=False) as arrays:
+            about = json.loads(str(arrays["about"]))
+            return about | {name: arrays[name].tolist() for name in ("newest", "average")}
+    except (
+        *(ValueError, TypeError, KeyError, AttributeError, RuntimeError, MemoryError, OSError),
+        *(EOFError, SyntaxError, zipfile.BadZipFile, zlib.error),
+    ):  # what numpy and zipfile make of bytes that are none of theirs
+        raise _refused(path, f"is broken, or no npz file: {_WHOLE}") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror or 'no such file'}") from None
+    except ValueError:
+        raise _refused(path, "is no path of a file") from None
+
+
+def _refused(path: Path, allowed: str, key: str | None = None, value: object = ABSENT) -> MeshFileError:
+    return MeshFileError([Problem(str(path), () if key is None else (key,), allowed, value).line])

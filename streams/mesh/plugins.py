@@ -1,0 +1,164 @@
+"""A user's own loss or source: found by `package.module:attribute`, or by the name of an entry point."""
+
+import importlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+import numpy as np
+
+from nodes.contained import type_name
+from nodes.losses.own_loss import OwnLoss
+from nodes.values import FloatArray
+from streams.mesh.user_code import UserCode
+from streams.records.record import TotalDecoder
+
+LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
+"""The groups of entry points."""
+_LOG = logging.getLogger("mirrormesh")
+
+
+def found(group: str, name: str) -> Any:
+    """Return what the name stands for. Raises ValueError, which says what is wrong with it."""
+    if ":" not in name:
+        matching = list(entry_points(group=group, name=name))
+        if len(matching) != 1:
+            several = f"{len(matching)} entry points" if matching else "no entry point"
+            raise ValueError(f"{several} of that name in {group}: must be one, or package.module:attribute")
+        name = matching[0].value
+    module, _, path = name.partition(":")
+    try:
+        at = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        missing = f"no module {error.name}"
+        raise ValueError(f"{missing}: must be installed, or in a folder of PYTHONPATH") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a module runs whatever it likes
+        raise ValueError(f"importing {module} raised {type(error).__name__}: {error}") from None
+    for part in path.split("."):
+        if not hasattr(at, part):
+            raise ValueError(f"{module} has no attribute {path}: must be package.module:attribute")
+        at = getattr(at, part)
+    return at
+
+
+def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, ...] = ()) -> Any:
+    """Return the object that the name stands for, or what it returns when it is called with `arguments`.
+
+    Raises ValueError unless it has the methods that are `needed`.
+    """
+    thing = found(group, name)
+    if isinstance(thing, type) or not all(callable(getattr(thing, part, None)) for part in needed):
+        if not callable(thing):
+            raise ValueError(f"is of type {type(thing).__name__}: must be a class, or be called to make one")
+        raised: list[str] = []
+        with UserCode(raised.append):  # a constructor runs whatever it likes
+            try:
+                thing = thing(*arguments)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 # as above
+                raised.append(f"{type_name(type(error))}: {error}")
+        if raised:
+            raise ValueError(f"making it raised {raised[0]}")
+    missing = [part for part in needed if not callable(getattr(thing, part, None))]
+    if missing:
+        raise ValueError(f"makes a {type(thing).__name__} without the method {' and '.join(missing)}")
+    return thing
+
+
+def raw_loss(name: str) -> Any:
+    """Return the user's own loss, as it is. Raises ValueError."""
+    return made(LOSSES, name, ("value", "gradients"))
+
+
+def own_loss(name: str, node: str | None = None) -> OwnLoss:
+    """Return the user's own loss, made safe; what goes wrong in it is logged once. Raises ValueError."""
+    return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"), UserCode)
+
+
+def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:
+    """Return what logs a kind of failure the first time: the exception's type alone, never its text."""
+    said: set[str] = set()
+    where = "" if node is None else f"node {node}: "
+    return partial(_say, said, f"{where}{what}", then)
+
+
+def _say(said: set[str], who: str, then: str, kind: str) -> None:
+    if kind not in said:
+        said.add(kind)
+        _LOG.warning("%s: %s; such a record %s (said once)", who, kind, then)
+
+
+_END = object()
+
+
+class OwnSource(Protocol):
+    """What the name of an own source stands for, or makes when it is called with the node's name."""
+
+    @property
+    def dimension(self) -> int:
+        """The number of features."""
+
+    def records(self) -> Iterable[bytes]:
+        """Return the records, in an order that never changes."""
+
+    def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
+        """Return (features (dimension,), label) of this record alone; None for what is no record."""
+
+
+def own_source(name: str, node: str) -> tuple[OwnSource, int]:
+    """Return the user's own source of a node, and its dimension, asked for once.
+
+    Raises ValueError, which says what is wrong with it.
+    """
+    source: OwnSource = made(SOURCES, name, ("records", "decode"), (node,))
+    raised: list[str] = []
+    dimension: Any = None
+    with UserCode(raised.append):
+        dimension = getattr(source, "dimension", None)
+    if raised:
+        raise ValueError(f"asking for its dimension raised {raised[0]}")
+    if type(dimension) is not int or dimension < 1:
+        said = dimension if dimension is None or type(dimension) is int else f"a {type_name(type(dimension))}"
+        raise ValueError(f"its dimension is {said}: must be the number of features")
+    return source, dimension
+
+
+class OwnDecoder(TotalDecoder[FloatArray]):
+    """Decodes with a user's own source. Total: whatever that does, it returns an observation or None.
+
+    What goes wrong is logged once, by the exception's type alone.
+    """
+
+    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
+        self._source, dimension = own_source(name, node)
+        super().__init__(dimension, longest, learnt)
+        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
+
+    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
+        """Yield the records. What the source raises may hold data: its type alone is in the refusal."""
+        raised: list[str] = []
+        with UserCode(raised.append):
+            found = iter(self._source.records())
+        while not raised:
+            record: object = None
+            with UserCode(raised.append):
+                record = next(found, _END)
+            if record is _END:
+                return
+            if isinstance(record, bytes):
+                yield record
+            elif not raised:
+                raised = ["TypeError"]
+        raise refusal(f"reading its records raised {raised[0]}")
+
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        with UserCode(self._tell):
+            decoded = self._source.decode(value)
+            if decoded is None:
+                return None
+            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
+            if features.shape == (self.dimension,):
+                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
+            self._tell("features of another shape")
+        return None  # whatever it was, the record is none

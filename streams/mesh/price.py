@@ -1,0 +1,37 @@
+"""What a node's releases cost by the file at hand: its journal keeps it, and refuses another."""
+
+import json
+from fractions import Fraction
+
+from nodes.accounting.price import Price
+from nodes.decimals import as_text
+from streams.mesh.privacy import guarantee
+from streams.mesh.settings.budget import BudgetSettings, EpsilonSettings
+from streams.mesh.settings.mesh import MeshSettings
+
+
+def price(mesh: MeshSettings, node: str) -> Price:
+    """Return the price of one node's releases, its overrides applied."""
+    own, promised = mesh.privacy_of(node), guarantee(mesh, node)
+    settings = {
+        "mechanism": own.mechanism,
+        "epsilon": _epsilon(own.epsilon),
+        "delta": own.delta,
+        "gradient_bound": own.gradient_bound,
+        "norm": own.norm,
+        "bands": own.bands,
+        "size": mesh.slots.size,
+    }
+    delta = own.budget.delta if isinstance(own.budget, BudgetSettings) else promised.delta
+    return Price(
+        promised.epsilon if promised.protects else None,
+        promised.delta,
+        delta if promised.protects else 0.0,
+        tuple((key, str(value)) for key, value in settings.items() if value is not None),
+    )
+
+
+def _epsilon(epsilon: Fraction | EpsilonSettings | None) -> str | None:
+    if isinstance(epsilon, EpsilonSettings):
+        return json.dumps(epsilon.model_dump(mode="json"), sort_keys=True)
+    return None if epsilon is None else as_text(epsilon)

@@ -1,0 +1,103 @@
+"""A node's mechanism, its promise, and its account."""
+
+from nodes.accounting.guarantee import Guarantee
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum, Sum
+from nodes.accounting.tight import Tight, TightKind
+from nodes.privacy.bisr import FINER, GaussianBisr
+from nodes.privacy.bisr_composition import BandComposition
+from nodes.privacy.exact import ExactSampler
+from nodes.privacy.gaussian import GaussianGradient
+from nodes.privacy.l2_sphere import L2Sphere
+from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.laplace_parameters import LaplaceParameters
+from nodes.privacy.laplace_schedule import LaplaceSchedule
+from nodes.privacy.mechanism import Mechanism, Sampler
+from nodes.privacy.ranges import in_range
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.privacy.unprotected import Unprotected
+from streams.mesh.algorithm import constraint, mirror_map, step_size
+from streams.mesh.settings.budget import (
+    BudgetSettings,
+    EpsilonSettings,
+    budget_epsilon,
+    growing_epsilon,
+    release_epsilon,
+)
+from streams.mesh.settings.mesh import MeshSettings
+
+
+def sampler(mesh: MeshSettings, node: str, seed: int) -> Sampler:
+    """Return where a node's noise comes from; `seed` counts for simulated noise alone."""
+    return ExactSampler() if mesh.privacy.noise == "exact" else SimulatedSampler(seed, node)
+
+
+def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
+    """Return a node's mechanism, its overrides applied."""
+    privacy = mesh.privacy_of(node)
+    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.dimension
+    if privacy.epsilon is None or privacy.mechanism == "none":
+        return Unprotected(theta, privacy.norm, size, dimension)
+    growing = growing_epsilon(privacy.epsilon, size)
+    if growing is not None:
+        return LaplaceSchedule(theta, growing, dimension, sampler)
+    epsilon = release_epsilon(privacy.epsilon, size)
+    in_range(epsilon)
+    if privacy.mechanism == "gaussian":
+        delta, calibration = privacy.delta or 0.0, privacy.calibration or "analytic"
+        return GaussianGradient(theta, epsilon, delta, size, dimension, sampler, calibration)
+    if privacy.mechanism == "gaussian-bisr":
+        bands = privacy.bands or 1
+        return GaussianBisr(theta, epsilon, privacy.delta or 0.0, size, dimension, sampler, bands)
+    if privacy.mechanism == "l2-sphere":
+        return L2Sphere(theta, epsilon, size, dimension, sampler)
+    if privacy.on == "gradient":
+        return LaplaceGradient(theta, epsilon, size, dimension, sampler)
+    phi, omega, alpha = mirror_map(mesh), constraint(mesh), step_size(mesh)
+    return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
+
+
+def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) -> Guarantee:
+    """Return what is promised to the owner of a record of that node."""
+    made = mechanism(mesh, node, sampler(mesh, node, mesh.seed))
+    return Guarantee(
+        made.name,
+        made.epsilon,
+        made.delta,
+        mesh.slots.by,
+        mesh.slots.size,
+        made.simulated,
+        trusted_broker,
+        correlated=isinstance(made, GaussianBisr),
+    )
+
+
+def ledger(mesh: MeshSettings, node: str) -> Ledger:
+    """Return a node's account. A tight composition takes about a second to begin with."""
+    privacy, size = mesh.privacy_of(node), mesh.slots.size
+    if privacy.mechanism == "none" or privacy.epsilon is None:
+        return Ledger(None, size, budget_epsilon(privacy.budget))
+    epsilon = release_epsilon(privacy.epsilon, size)
+    rounds = privacy.epsilon.rounds if isinstance(privacy.epsilon, EpsilonSettings) else None
+    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node), rounds)
+
+
+def composition(mesh: MeshSettings, node: str) -> Composition:
+    """Return how the releases of a node with a mechanism add up at stream level: h * epsilon each."""
+    privacy, size = mesh.privacy_of(node), mesh.slots.size
+    if privacy.epsilon is None:
+        raise ValueError("epsilon is missing: what is spent cannot be known")
+    budget, epsilon = privacy.budget, release_epsilon(privacy.epsilon, size)
+    made = mechanism(mesh, node, SimulatedSampler(mesh.seed, node))
+    delta = budget.delta if isinstance(budget, BudgetSettings) else made.delta
+    if isinstance(made, GaussianBisr):
+        moved = 2 * made.grid.radius * size << FINER
+        return BandComposition(made.matrix, moved, made.scale, made.dimension, delta)
+    if isinstance(made, GaussianGradient):
+        return GaussianComposition(2 * made.grid.radius * size, made.scale, made.dimension, delta)
+    if isinstance(made, LaplaceSchedule):
+        return GrowingSum(made.schedule)
+    if not isinstance(budget, BudgetSettings):
+        return Sum(size * epsilon)
+    kind: TightKind = "pure" if privacy.mechanism == "l2-sphere" else "laplace"
+    return Tight(kind, size * epsilon, budget.delta, budget.epsilon)

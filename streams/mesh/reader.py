@@ -1,0 +1,89 @@
+"""Reading the parts of a mesh file, with every mistake gathered before any is told."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from streams.mesh.errors import MeshFileError, Problem, problems
+from streams.mesh.settings.base import Settings
+from streams.mesh.settings.node import FileSettings, HeldOutSettings, NodeSettings
+from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.sparse import SparseSettings
+from streams.mesh.settings.yaml_file import read_yaml
+
+S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
+
+PARTS = ("mesh", "nodes", "brokers", "held_out")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the parts of one mesh file, and gathers every mistake."""
+
+    environment: Mapping[str, str]
+    wrong: list[str] = field(default_factory=list)
+
+    def attempt(self, read: Callable[[], T]) -> T | None:
+        """Return what `read` does, or None after mistakes."""
+        try:
+            return read()
+        except MeshFileError as error:
+            self.wrong.extend(error.lines)
+            return None
+
+    def note(self, found: list[Problem]) -> None:
+        """Gather mistakes."""
+        self.wrong.extend(problem.line for problem in found)
+
+    def parts(self, path: Path) -> dict[str, Any]:
+        """Return the parts of the file, `nodes` a mapping, the others None unless given."""
+        tree = read_yaml(path)
+        if not isinstance(tree, dict) or "mesh" not in tree:
+            raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
+        unknown = f"unknown key: must be one of {', '.join(PARTS)}"
+        self.note([Problem(str(path), (key,), unknown) for key in tree if key not in PARTS])
+        nodes = tree.get("nodes")
+        if not isinstance(nodes, dict | None):
+            self.note([Problem(str(path), ("nodes",), "must be a mapping from names to own parts", nodes)])
+            nodes = None
+        return {key: tree.get(key) for key in PARTS} | {"nodes": nodes or {}}
+
+    def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
+        """Return the settings in `tree`, which stands at `path` of the file. Raises MeshFileError."""
+        return self.adapted(TypeAdapter(kind), tree, file, path)
+
+    def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
+        """Return as `validated` does what `kind` reads."""
+        context = {"folder": file.parent, "environment": self.environment}
+        try:
+            return kind.validate_python(tree, context=context)
+        except ValidationError as error:
+            found = problems(str(file), path, tree, error)
+        raise MeshFileError(problem.line for problem in found)
+
+    def node(self, tree: object, file: Path, name: str) -> NodeSettings:
+        """Return a node's own part, which may stand in a file of its own. Raises MeshFileError."""
+        path: tuple[str, ...] = ("nodes", name)
+        if isinstance(tree, str):
+            file, path = file.parent / tree, ()
+            tree = read_yaml(file)
+        if isinstance(tree, dict) and "source" in tree:
+            tree = tree | {"source": self._with_schema(tree["source"], file)}
+        return self.validated(NodeSettings, tree, file, path)
+
+    def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
+        """Return the held-out file's settings. Raises MeshFileError."""
+        kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
+        return self.adapted(kind, self._with_schema(tree, file), file, ("held_out",))
+
+    def _with_schema(self, source: object, file: Path) -> object:
+        """Return the source with its schema in place of the schema's path."""
+        if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
+            return source
+        schema_file = Path(os.path.normpath(file.parent / source["schema"]))
+        return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}

@@ -1,0 +1,1 @@
+"""The settings of a mesh file, each checked by itself."""

@@ -1,0 +1,136 @@
+"""What all settings have in common: how they refuse, and the few types they are made of."""
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StringConstraints,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from nodes.decimals import as_text, decimal
+from streams.codec.topics import ID_PATTERN
+
+T = TypeVar("T")
+
+
+def refusal(allowed: str, *keys: str) -> PydanticCustomError:
+    """Return the error that says what is allowed; `keys` lead from the mapping at hand to what is wrong.
+
+    The file, the key path and the value are added where the error is shown (`settings.errors`).
+    """
+    return PydanticCustomError("refused", "{text}", {"text": allowed, "keys": keys})
+
+
+class Settings(BaseModel):
+    """Settings in a mesh file: a frozen mapping with known keys. Numbers are numbers, not text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        allowed = [field.alias or name for name, field in cls.model_fields.items()]
+        if not isinstance(value, Mapping):
+            raise refusal(f"must be a mapping with keys among {', '.join(allowed)}")
+        unknown = next((key for key in value if key not in allowed), None)
+        if unknown is not None:
+            raise refusal(f"unknown key: must be one of {', '.join(allowed)}", str(unknown))
+        return value
+
+
+class Choice(Settings):
+    """One of several things: a word alone (`ring`), or a word with its setting (`l1-ball: 3`)."""
+
+    words: ClassVar[tuple[str, ...]] = ()
+    """Those that need no setting."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        settable = [f"{{{name}: ...}}" for name in known if name not in cls.words]
+        allowed = f"must be one of {', '.join([*cls.words, *settable])}"
+        if isinstance(value, str) and value in cls.words:
+            return {value: True}
+        if not isinstance(value, Mapping):
+            raise refusal(allowed)
+        word, setting = next(iter(value.items()), (None, None))
+        if len(value) != 1 or word not in known or (word in cls.words and setting is not True):
+            raise refusal(allowed)
+        return value
+
+    @property
+    def name(self) -> str:
+        """The word that was chosen."""
+        (chosen,) = self.model_fields_set
+        return type(self).model_fields[chosen].alias or chosen
+
+
+def tagged(key: str, *allowed: str) -> BeforeValidator:
+    """Return the check that a mapping says by `key` which of the allowed kinds it is."""
+
+    def check(value: Any) -> Any:
+        words = " or ".join(allowed)
+        if not isinstance(value, Mapping | Settings):
+            raise refusal(f"must be a mapping with {key}: {words}")
+        if isinstance(value, Mapping) and value.get(key) not in allowed:
+            raise refusal(f"must be {words}" if key in value else f"missing: must be {words}", key)
+        return value
+
+    return BeforeValidator(check)
+
+
+def or_none(value: object) -> object:
+    """Read the word `none` as nothing."""
+    return None if value == "none" else value
+
+
+def listed(convert: Callable[[Any], T]) -> BeforeValidator:
+    """Return the reading of a list, or of one thing alone, as a tuple."""
+    return BeforeValidator(lambda value: tuple(map(convert, value if isinstance(value, list) else [value])))
+
+
+def exact(value: object) -> Fraction:
+    """Read a positive decimal exactly: 0.1 is one tenth."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise refusal("must be a number above 0")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refusal("must be finite and above 0")
+    fraction = value if isinstance(value, Fraction) else decimal(value)
+    if fraction <= 0:
+        raise refusal("must be a number above 0")
+    try:
+        float(fraction)
+    except OverflowError:
+        raise refusal("must be finite and above 0") from None
+    return fraction
+
+
+Name = Annotated[str, StringConstraints(pattern=f"^{ID_PATTERN}$", max_length=60)]
+"""What meshes, runs and nodes may be called."""
+Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
+"""A positive number, exactly as it is written."""
+Positive = Annotated[float, Field(gt=0)]
+"""A positive finite number."""
+Count = Annotated[int, Field(ge=1)]
+"""A whole number of at least 1."""
+Seconds = Annotated[Positive | None, BeforeValidator(or_none)]
+"""A time in seconds, or `none`: no limit."""
+Vector = Annotated[tuple[float, ...], Field(strict=False, min_length=1)]
+"""A list of numbers."""
+Matrix = Annotated[tuple[Vector, ...], Field(strict=False, min_length=1)]
+"""A list of rows."""

@@ -1,0 +1,81 @@
+"""What may be spent: the epsilon of a release, or of all of them, and a budget of the whole stream."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from nodes.privacy.schedule import GrowingEpsilon, uniform_epsilon
+from streams.mesh.settings.base import Count, Exact, Settings, refusal
+
+
+class EpsilonSettings(Settings):
+    """A total of the whole stream (its sum, stream level), split over the rounds 1 to `rounds`."""
+
+    total: Exact
+    rounds: Count
+    schedule: Literal["uniform", "growing"] = "uniform"
+
+
+class BudgetSettings(Settings):
+    """A budget of the whole stream at a delta: what is spent is the tightest known composition."""
+
+    epsilon: Exact
+    delta: float = Field(ge=1e-12, lt=1)
+
+
+def _kind(value: Any) -> str:
+    return "mapping" if isinstance(value, Mapping | Settings) else "number"
+
+
+Epsilon = Annotated[
+    Annotated[Exact, Tag("number")] | Annotated[EpsilonSettings, Tag("mapping")], Discriminator(_kind)
+]
+"""Of every release, or a schedule."""
+Budget = Annotated[
+    Annotated[Exact, Tag("number")] | Annotated[BudgetSettings, Tag("mapping")], Discriminator(_kind)
+]
+"""Pure, and kept by the sum; or at a delta."""
+
+
+def release_epsilon(epsilon: Fraction | EpsilonSettings, batch_size: int) -> Fraction:
+    """Return the epsilon of one release, the largest. Raises ValueError where a schedule makes none."""
+    if not isinstance(epsilon, EpsilonSettings):
+        return epsilon
+    growing = growing_epsilon(epsilon, batch_size)
+    return growing.largest if growing else uniform_epsilon(epsilon.total, epsilon.rounds, batch_size)
+
+
+def growing_epsilon(epsilon: Fraction | EpsilonSettings | None, batch_size: int) -> GrowingEpsilon | None:
+    """Return the schedule of epsilons that grow; None where they do not. Raises ValueError."""
+    if not isinstance(epsilon, EpsilonSettings) or epsilon.schedule != "growing":
+        return None
+    return GrowingEpsilon(epsilon.total, epsilon.rounds, batch_size)
+
+
+def budget_epsilon(budget: Fraction | BudgetSettings | None) -> Fraction | None:
+    """Return the epsilon that may be spent on the whole stream; None: no limit."""
+    return budget.epsilon if isinstance(budget, BudgetSettings) else budget
+
+
+def check_spending(
+    mechanism: str, epsilon: Fraction | EpsilonSettings | None, budget: Fraction | BudgetSettings | None
+) -> None:
+    """Raise the refusal of what does not go together; `mechanism` is like `laplace on the gradient`."""
+    growing = isinstance(epsilon, EpsilonSettings) and epsilon.schedule == "growing"
+    if isinstance(epsilon, EpsilonSettings) and mechanism.startswith("gaussian"):
+        raise refusal(
+            "gaussian noise does not sum up to a total: must be a number, that of one release; what limits "
+            "the whole stream is budget: {epsilon: ..., delta: ...}",
+            "epsilon",
+        )
+    if growing and mechanism != "laplace on the gradient":
+        raise refusal(
+            f"{mechanism} keeps one epsilon: must be uniform (growing is for laplace on the gradient)",
+            *("epsilon", "schedule"),
+        )
+    if growing and isinstance(budget, BudgetSettings):
+        raise refusal("a growing epsilon is summed up: must be a number, without delta", "budget")
+    if mechanism.startswith("gaussian") and isinstance(budget, Fraction):
+        raise refusal("gaussian has a delta: must be {epsilon: ..., delta: ...}", "budget")

@@ -1,0 +1,63 @@
+"""What settings of files have in common: paths, `${NAME}` from the environment, and which records to take."""
+
+import os.path
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+
+from streams.mesh.settings.base import Count, Settings, refusal
+
+LONGEST_LINE = 1 << 20
+"""Bytes: a longer line of a file is no record, and keeps its place, empty."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _from_environment(value: object, info: ValidationInfo) -> object:
+    """Put the variables of the environment in place of `${NAME}`."""
+    if not isinstance(value, str):
+        return value
+    environment: Mapping[str, str] = info.context["environment"] if info.context else {}
+    missing = [name for name in _VARIABLE.findall(value) if name not in environment]
+    if missing:
+        raise refusal(f"the environment has no variable {missing[0]}: set it, or write the value here")
+    return _VARIABLE.sub(lambda match: environment[match[1]], value)
+
+
+def _resolved(value: object, info: ValidationInfo) -> object:
+    """Read a path, relative to the file it is written in."""
+    found = _from_environment(value, info)
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise refusal("must be a path, or - for standard input")
+    folder: Path = info.context["folder"] if info.context else Path()
+    return found if found == "-" else os.path.normpath(folder / found)
+
+
+RecordBytes = Annotated[int, Field(ge=1, le=LONGEST_LINE)] | None
+"""`max_record_bytes`: a longer record is malformed, whatever is in it, and is not parsed.
+
+Unless given: max(16 KiB, 64 d), d the larger of the mesh's dimension and a record's features, at most 1 MiB.
+"""
+FilePath = Annotated[str | None, BeforeValidator(_resolved)]
+FromEnvironment = BeforeValidator(_from_environment)
+
+
+def check_shuffle(path: str | None, *, shuffle: bool) -> None:
+    """Refuse to shuffle what comes on standard input."""
+    if shuffle and path == "-":
+        raise refusal("standard input cannot be shuffled: must be false", "shuffle")
+
+
+class TakeSettings(Settings):
+    """Every `every`-th record, from the one at `offset` on: splits one file over nodes."""
+
+    every: Count
+    offset: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.offset >= self.every:
+            raise refusal(f"must be below {self.every}, the value of every", "offset")
+        return self

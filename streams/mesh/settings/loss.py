@@ -1,0 +1,61 @@
+"""The loss of one record: a word, or a word with its setting."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, StringConstraints, model_serializer
+
+from streams.mesh.settings.base import Choice, Positive
+
+
+class LossSettings(Choice):
+    """`huber` has the distance from which on a residual counts linearly, `softmax` the number of classes.
+
+    `own` has the name of a user's own loss (`streams.mesh.plugins`).
+    """
+
+    words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared", "absolute", "linear")
+
+    range_: bool = Field(default=False, alias="range")
+    hinge: bool = False
+    logistic: bool = False
+    squared: bool = False
+    absolute: bool = False
+    linear: bool = False
+    huber: Positive | None = None
+    softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
+    own: Annotated[str, StringConstraints(min_length=1)] | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Whether labels are +1 and -1."""
+        return self.hinge or self.logistic
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether sparse records have sparse gradients: where the loss is of one score <x, a> alone."""
+        return not self.range_ and self.softmax is None and self.own is None
+
+    @property
+    def decisions_per_feature(self) -> int:
+        """How many numbers are learnt for each feature."""
+        return self.softmax or 1
+
+    @property
+    def labels(self) -> tuple[float, ...] | None:
+        """The labels that a record may have; None: any number."""
+        if self.softmax is not None:
+            return tuple(map(float, range(self.softmax)))
+        return (-1.0, 1.0) if self.signed else None
+
+    def __str__(self) -> str:
+        if self.huber is not None:
+            return f"huber ({self.huber:g})"
+        if self.softmax is not None:
+            return f"softmax ({self.softmax} classes)"
+        return self.name if self.own is None else f"own ({self.own})"
+
+    @model_serializer
+    def _as_written(self) -> Any:
+        """Return what stands in the mesh file: the word alone where it needs no setting."""
+        name = self.name
+        return name if name in self.words else {name: getattr(self, name)}

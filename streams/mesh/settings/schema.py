@@ -1,0 +1,159 @@
+"""How a record becomes features and a label. Nothing is fitted: bounds and categories are written down."""
+
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from streams.mesh.settings.base import Choice, Count, Positive, Settings, listed, refusal
+
+
+def spelt(value: object) -> str | None:
+    """Return the one text for a value, from YAML, JSON or CSV alike; None for what is no single value."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case _:
+            return None
+
+
+def _text(value: object) -> str:
+    text = spelt(value)
+    if text is None:
+        raise refusal("must be text or a number")
+    return text
+
+
+Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_text)]
+
+
+def _first_repeated(words: tuple[str, ...]) -> str | None:
+    return next((word for k, word in enumerate(words) if word in words[:k]), None)
+
+
+def _bounds(value: Any) -> Any:
+    numbers = isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)
+    if not numbers or not value[0] < value[1]:
+        raise refusal("must be [lowest, highest], the first below the second")
+    return value
+
+
+class ColumnSettings(Choice):
+    """One column's features.
+
+    `number`: as it is. `bounds`: scaled from [lowest, highest] to [0, 1], clipped there. `categories`: one
+    feature each, 1 for the record's own, all 0 for an unknown one. `hashed`: the same over n buckets.
+    """
+
+    words: ClassVar[tuple[str, ...]] = ("number",)
+
+    number: bool = False
+    bounds: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(_bounds)] = None
+    categories: Words | None = None
+    hashed: Count | None = None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        repeated = _first_repeated(self.categories or ())
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: every category once", "categories")
+        return self
+
+    @property
+    def width(self) -> int:
+        """How many features the column becomes."""
+        return len(self.categories) if self.categories else self.hashed or 1
+
+
+def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | float, ...] | None) -> None:
+    """Refuse a label's `negative` values without `positive` ones, and a value that is both."""
+    if negative is not None and positive is None:
+        raise refusal("goes with positive", "negative")
+    both = [value for value in negative or () if value in (positive or ())]
+    if both:
+        first = min(both)
+        said = first if isinstance(first, str) else f"{first:g}"
+        raise refusal(f"{said} is both positive and negative", "negative")
+
+
+class LabelSettings(Settings):
+    """The label: the number in `column`; or, with `positive`, +1 for those values and -1 for `negative`.
+
+    Without `negative` every other value is -1; with it, any other value makes the record unreadable. With
+    `classes`: the place of the value among them, from 0 on; any other value makes the record unreadable.
+    """
+
+    column: str
+    positive: Words | None = None
+    negative: Words | None = None
+    classes: Words | None = None
+
+    @property
+    def numbers(self) -> tuple[float, ...] | None:
+        """The labels that there are; None: any number."""
+        if self.classes is not None:
+            return tuple(map(float, range(len(self.classes))))
+        return (-1.0, 1.0) if self.positive is not None else None
+
+    @model_validator(mode="after")
+    def _classes_are_distinct(self) -> Self:
+        if self.classes is not None and self.positive is not None:
+            raise refusal("must not be given with positive", "classes")
+        repeated = _first_repeated(self.classes or ())
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: every class once", "classes")
+        return self
+
+    @model_validator(mode="after")
+    def _negative_beside_positive(self) -> Self:
+        check_signs(self.positive, self.negative)
+        return self
+
+
+class SchemaSettings(Settings):
+    """A record's columns. Features stand in the order of `features`, the intercept (a 1) last.
+
+    `norm`: rows longer than that in L2, intercept included, are scaled down to it. `timestamp`: the column
+    that slots by time go by, seconds since 1970 or ISO 8601 with a zone. `truth`: columns of numbers, one a
+    coordinate of the decision, that say what it should be; for the owner's metrics, and never learnt from.
+    """
+
+    features: Annotated[dict[str, ColumnSettings], Field(min_length=1)]
+    label: LabelSettings
+    intercept: bool = False
+    norm: Positive | None = None
+    timestamp: str | None = None
+    truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
+
+    @model_validator(mode="after")
+    def _label_apart(self) -> Self:
+        if self.label.column in self.features:
+            raise refusal("the label must not be one of the features", "label", "column")
+        return self
+
+    @model_validator(mode="after")
+    def _truth_apart(self) -> Self:
+        truth = self.truth or ()
+        repeated = _first_repeated(truth)
+        if repeated is not None:
+            raise refusal(f"{repeated} is named twice: a column for each coordinate", "truth")
+        used = {**dict.fromkeys(self.features, "a feature"), self.label.column: "the label"}
+        used |= {} if self.timestamp is None else {self.timestamp: "the timestamp"}
+        both = next((name for name in truth if name in used), None)
+        if both is not None:
+            raise refusal(f"{both} is {used[both]}, and the truth is never learnt from", "truth")
+        return self
+
+    @property
+    def width(self) -> int:
+        """The dimension of the features, the intercept included."""
+        return sum(column.width for column in self.features.values()) + self.intercept
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is read."""
+        stamp = () if self.timestamp is None else (self.timestamp,)
+        return (*self.features, self.label.column, *stamp, *(self.truth or ()))

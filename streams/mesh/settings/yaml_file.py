@@ -1,0 +1,82 @@
+"""Reads YAML as people mean it, by version 1.2: `on` and 007 are words, 1e-3 a number, no key twice."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from streams.mesh.errors import MeshFileError, Problem
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader with YAML 1.2's core schema in place of 1.1's, and text for every key."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 # yaml's own name
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
+        if key.value in found:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key.value} is there twice", key.start_mark
+            )
+        found[key.value] = loader.construct_object(value, deep=True)
+    return found
+
+
+def _int(_: _Loader, node: yaml.ScalarNode) -> int:
+    try:
+        return int(node.value)
+    except ValueError:  # thousands of digits
+        raise yaml.constructor.ConstructorError(
+            None, None, "the number is too long", node.start_mark
+        ) from None
+
+
+def _float(_: _Loader, node: yaml.ScalarNode) -> float:
+    text = node.value.lower()
+    if text.endswith(".nan"):
+        return math.nan
+    return float(text.replace(".inf", "inf"))
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return what the file holds. Raises MeshFileError: unreadable, or not YAML (with line and column)."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or 'no such file'}"
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8: must be a YAML file"
+    except RecursionError:
+        reason = "is nested too deeply: must be a YAML file"
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        context = f"{error.context}, " if (error.problem or "").startswith("but") else ""
+        reason = f"{place}{context}{error.problem}"
+    except (yaml.YAMLError, ValueError) as error:
+        reason = f"is not YAML: {error}"
+    raise MeshFileError([Problem(str(path), (), reason).line])

@@ -1,1 +1,0 @@
-"""The settings that a mesh file holds: frozen, checked, unknown keys refused."""

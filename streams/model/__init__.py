@@ -1,1 +1,0 @@
-"""What a mesh has learnt, taken away: written, read again, predicted with."""

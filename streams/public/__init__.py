@@ -1,0 +1,1 @@
+"""What anybody who reads the mesh broker can know."""

@@ -1,0 +1,98 @@
+"""A node's account, as anybody may know it: from how many rounds it has charged, and its public settings."""
+
+import math
+from typing import Literal, NamedTuple
+
+from nodes.accounting.ledger import Ledger
+from nodes.decimals import rounded_up
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.mesh import promise
+
+
+class Standing(NamedTuple):
+    """The last round that a node has stepped, and how many it has charged: from a journal, or at most.
+
+    `exactly`: from the node's own journal; else by the plans that name it, which it may have missed.
+    `priced`: the settings at hand are those that the rounds were charged by, as far as anybody knows.
+    """
+
+    stepped: int
+    charged: int
+    exactly: bool
+    priced: bool = True
+
+
+class Account(NamedTuple):
+    """What a node has spent, and what is left. None: nothing is protected, or there is no budget.
+
+    `epsilon`, `delta`: of a record (event level; 0 before the first charge). `spent`, `left`: of the whole
+    stream, at `stream_delta`. `rounds_left`: in which it may still learn.
+    """
+
+    node: str
+    source: Literal["journal", "plans"]
+    stepped: int
+    charged: int
+    protected: bool
+    epsilon: float | None
+    delta: float
+    spent: float | None
+    stream_delta: float
+    composition: str | None
+    budget: float | None
+    left: float | None
+    last_learning_round: int | None
+    rounds_left: int | None
+    relaying: bool
+    adjacency: dict[str, str]
+    guarantee: str
+
+
+ADJACENCY = {
+    "epsilon": "event: one record of the node",
+    "spent": "stream: all records of the node",
+}
+
+
+def account(file: MeshFile, node: str, standing: Standing) -> Account:
+    """Return the account of a node of the mesh."""
+    ledger = build.ledger(file.mesh, node)
+    promised = promise(file, node)
+    charged = charged_by(ledger, standing)
+    spent = ledger.spent(charged, standing.stepped)
+    left = ledger.left(charged, standing.stepped)
+    return Account(
+        node=node,
+        source="journal" if standing.exactly else "plans",
+        stepped=standing.stepped,
+        charged=charged,
+        protected=promised.protects and standing.priced,
+        epsilon=None
+        if ledger.epsilon is None or not standing.priced
+        else rounded_up(ledger.epsilon)
+        if charged
+        else 0.0,
+        delta=promised.delta,
+        spent=None if math.isinf(spent) or not standing.priced else spent,
+        stream_delta=ledger.delta,
+        composition=None if ledger.composition is None else ledger.composition.words,
+        budget=None if ledger.budget is None else -rounded_up(-ledger.budget),
+        left=None if math.isinf(left) else left,
+        last_learning_round=ledger.last_learning_round,
+        rounds_left=_rounds_left(ledger, standing.stepped, charged),
+        relaying=not ledger.may_learn(standing.stepped + 1, charged),
+        adjacency=ADJACENCY,
+        guarantee=promised.sentence(node),
+    )
+
+
+def charged_by(ledger: Ledger, standing: Standing) -> int:
+    """Return what was charged at most: a node that knows its account charges no round after the last."""
+    last = ledger.last_learning_round
+    return standing.charged if standing.exactly or last is None else min(standing.charged, last)
+
+
+def _rounds_left(ledger: Ledger, stepped: int, charged: int) -> int | None:
+    last = ledger.last_learning_round
+    return None if last is None else max(0, last - max(stepped, charged))

@@ -1,0 +1,63 @@
+"""Which mechanisms of a mesh there are to audit, and how many draws one affords."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nodes.audit.band import audit_rounds
+from nodes.audit.mechanism import Audited
+from nodes.privacy.bisr import GaussianBisr
+from nodes.privacy.l2_sphere import L2Sphere
+from nodes.privacy.laplace_parameters import LaplaceParameters
+from nodes.privacy.laplace_schedule import LaplaceSchedule
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
+
+DRAWS = 40_000
+"""Draws on each slot, where they are cheap."""
+PAIRS = 100
+"""Pairs of slots that the lattice test compares, likewise."""
+_WORK = 2_000_000  # noisy integers on each slot: about a minute in all
+_LEAST_DRAWS, _LEAST_PAIRS = 100, 10
+
+
+class Subject(NamedTuple):
+    """A mechanism, and the nodes that have it; None: they have none that protects.
+
+    `round`: whose noise it has, where an epsilon that grows makes that differ: the last one, with the least.
+    """
+
+    nodes: tuple[str, ...]
+    mechanism: Audited | None
+    round: int | None = None
+
+
+def subjects(mesh: MeshSettings, nodes: Iterable[str]) -> list[Subject]:
+    """Return the distinct mechanisms of these nodes, in order."""
+    alike: dict[str, list[str]] = {}
+    for name in nodes:
+        alike.setdefault(mesh.privacy_of(name).model_dump_json(), []).append(name)
+    return [_subject(mesh, tuple(names)) for names in alike.values()]
+
+
+def affordable(mechanism: Audited) -> tuple[int, int]:
+    """Return how many draws on each slot, and pairs of slots, are done in about a minute."""
+    cost = _cost(mechanism)
+    draws = max(_LEAST_DRAWS, min(DRAWS, _WORK // cost))
+    return draws, max(_LEAST_PAIRS, min(PAIRS, _WORK // (10 * cost)))
+
+
+def _subject(mesh: MeshSettings, nodes: tuple[str, ...]) -> Subject:
+    made = build.mechanism(mesh, nodes[0], build.sampler(mesh, nodes[0], mesh.seed))
+    if isinstance(made, LaplaceSchedule):
+        return Subject(nodes, made.of_round(made.schedule.rounds), made.schedule.rounds)
+    return Subject(nodes, made if isinstance(made, Audited) else None)
+
+
+def _cost(mechanism: Audited) -> int:
+    """Return what a draw costs, in noisy integers."""
+    if isinstance(mechanism, L2Sphere):
+        return mechanism.batch_size * (4 + mechanism.dimension // 64)  # one coin a direction
+    if isinstance(mechanism, LaplaceParameters):
+        return mechanism.constraint.dimension
+    rounds = audit_rounds(mechanism) if isinstance(mechanism, GaussianBisr) else 1
+    return mechanism.dimension * rounds

@@ -1,0 +1,65 @@
+"""Where the nodes of a mesh stand, from their journals: all of it public."""
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from streams.state.journal import JournalError, JournalReader
+
+WINDOW = 5.0
+"""Seconds over which the speed is measured."""
+
+
+class Standing(NamedTuple):
+    """The last round that a node has stepped, and the stream-level epsilon that it has spent."""
+
+    round: int
+    spent: float
+
+
+def standing(state: Path, node: str) -> Standing | None:
+    """Return where a node stands; None where it has no journal that can be read, or no record in it."""
+    try:
+        with JournalReader(state / f"{node}.journal") as journal:
+            records = journal.records(1)
+    except JournalError:  # not made yet, or the node will say what is wrong with it
+        return None
+    return Standing(records[-1].stepped, records[-1].epsilon_spent) if records else None
+
+
+class Course:
+    """The round that every node has stepped, over time."""
+
+    def __init__(self) -> None:
+        self.round = 0
+        self._first: tuple[float, int] | None = None
+        self._last = (0.0, 0)
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def take(self, rounds: Iterable[int], now: float) -> None:
+        """Take in the nodes' last rounds, at least one, as they stand at `now`."""
+        self.round = min(rounds)
+        here = (now, self.round)
+        if self._first is None or (self._last == self._first and self.round <= self._first[1]):
+            self._first = self._last = here  # the time counts from the last look before the first step
+        elif self.round > self._last[1]:
+            self._last = here
+        self._recent.append(here)
+        while len(self._recent) > 1 and self._recent[1][0] <= now - WINDOW:
+            self._recent.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Rounds a second, over the last seconds."""
+        if not self._recent:
+            return 0.0
+        (began, first), (ended, last) = self._recent[0], self._recent[-1]
+        return max(0.0, (last - first) / max(ended - began, 1e-9))
+
+    @property
+    def whole(self) -> tuple[int, float]:
+        """The rounds that were seen to be stepped, and the seconds that they took."""
+        if self._first is None:
+            return 0, 0.0
+        return self._last[1] - self._first[1], self._last[0] - self._first[0]

@@ -1,0 +1,115 @@
+"""The model of a mesh, by all that its broker holds: for whoever may read every edge."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from nodes.algorithms import Algorithm
+from nodes.averages import Average, averaged
+from nodes.values import Consensus, Decision, FloatArray
+from streams.bus.bus import BusError
+from streams.bus.logs import Logs, reached
+from streams.codec import Expected, Refused, decode_plan, decode_release
+from streams.codec.topics import MeshTopics
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.model_file import Model
+from streams.tools.model.writing import model_of, promised_on_broker
+from topology.plans import Plan
+
+
+class _Sum(NamedTuple):
+    """Releases added up, in the order of the nodes."""
+
+    members: int
+    total: FloatArray
+
+    def plus(self, release: FloatArray) -> "_Sum":
+        return _Sum(self.members + 1, self.total + release)
+
+
+def public_model(file: MeshFile) -> Model:
+    """Return the mean of every member's newest release, projected, and its average over the rounds held.
+
+    A member whose edges are all off in a round publishes nothing for it. Raises BusError, MeshFileError.
+    """
+    mesh = file.mesh
+    algorithm = build.algorithm(mesh)
+    nothing = _Sum(0, np.zeros(mesh.dimension))
+    newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
+    with closing(reached(file.mesh_broker)) as logs:
+        plans = _plans(file, logs)
+        members = next((plan.members for plan in reversed(plans.values()) if plan.members), ())
+        for name in sorted(mesh.nodes):
+            found = _released(file, logs, name, plans)
+            for round, release in found.items():
+                rounds[round] = rounds[round].plus(release)
+            if found and any(member.name == name for member in members):
+                newest, last = newest.plus(found[max(found)]), max(last, *found)
+    if not newest.members:
+        raise BusError(f"{mesh.name}, run {mesh.run}: no edge holds a release yet, so there is no model")
+    average = _average(algorithm, rounds)
+    return model_of(
+        file,
+        promised_on_broker(file),
+        _decided(algorithm, last, newest),
+        average.mean,
+        round=last,
+        nodes=newest.members,
+        rounds=average.rounds,
+        averaged="over the rounds that the topics still hold, of the mean of what was released for each",
+    )
+
+
+def _decided(algorithm: Algorithm, round: int, found: _Sum) -> Decision:
+    mean = algorithm.contain(found.total / found.members)
+    return algorithm.decide(round, Consensus(mean))
+
+
+def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
+    (first, *rest) = sorted(rounds)
+    average = averaged(None, _decided(algorithm, first, rounds[first]))
+    for round in rest:
+        average = averaged(average, _decided(algorithm, round, rounds[round]))
+    return average
+
+
+def _plans(file: MeshFile, logs: Logs) -> dict[int, Plan]:
+    """Return the valid plans that are kept, by round, in order."""
+    topic = MeshTopics(file.mesh.name, file.mesh.run).topology
+    digest, plans, last = file.digest(), dict[int, Plan](), None
+    for stored in logs.read({topic: logs.span(topic)[0]})[topic]:
+        with suppress(Refused):
+            plan = decode_plan(stored.value, file.mesh.run, digest)
+            if plan.may_follow(last):
+                plans[plan.round], last = plan, plan.round
+    return plans
+
+
+def _released(file: MeshFile, logs: Logs, node: str, plans: Mapping[int, Plan]) -> dict[int, FloatArray]:
+    """Return what a node has released, by round, as the instance that the plan names.
+
+    Of a round for which it has sent two values nothing: nobody knows which one counts.
+    """
+    mesh = file.mesh
+    topics, graph = MeshTopics(mesh.name, mesh.run), build.schedule(mesh, mesh.seed).graph
+    bound = build.learner(mesh, node, build.sampler(mesh, node, mesh.seed)).release_bound
+    expected = Expected(mesh.run, node, file.digest(), mesh.dimension, bound)
+    found: dict[int, FloatArray] = {}
+    contradicted: set[int] = set()
+    for target in graph.neighbours(node)[1]:
+        edge = topics.edge(node, target)
+        for stored in logs.read({edge: logs.span(edge)[0]})[edge]:
+            with suppress(Refused):
+                message = decode_release(stored.value, expected)
+                plan = plans.get(message.round)
+                member = None if plan is None else plan.member(node)
+                if member is None or not member.full or member.instance != message.instance:
+                    continue
+                first = found.setdefault(message.round, message.release)
+                if first.tobytes() != message.release.tobytes():
+                    contradicted.add(message.round)
+    return {round: release for round, release in found.items() if round not in contradicted}

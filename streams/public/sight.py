@@ -1,0 +1,170 @@
+"""What plans and heartbeats tell of a mesh at a moment. Pure: times are arguments."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from statistics import median
+from typing import NamedTuple
+
+from nodes.accounting.ledger import Ledger
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
+from streams.public.account import charged_by
+from streams.public.journal_standings import Course
+from streams.public.standings import standing_by
+from topology.plans import Heartbeat, Plan
+from topology.roster import Roster
+
+KEPT = 4
+"""How many times H plans are kept: enough to know what a node did that is H rounds behind."""
+BETWEEN = 1.5
+"""Seconds that two nodes' last heartbeats may be apart."""
+
+Entry = tuple[Plan | Heartbeat, float]
+"""What was read, and when it was sent."""
+
+
+class Row(NamedTuple):
+    """One node. `hears`: the sources whose edges into it are on, in the plan that it is at.
+
+    `stepped` None and `seen` None: no heartbeat was ever read; `seen` is the age of the last one in seconds.
+    `spent`: of the whole stream, at most; infinite where nothing is protected. `budget` None: there is none.
+    """
+
+    name: str
+    stepped: int | None
+    hears: frozenset[str]
+    sources: tuple[str, ...]
+    spent: float
+    budget: float | None
+    seen: float | None
+    flags: tuple[str, ...]
+
+
+class Sight(NamedTuple):
+    """The mesh at a moment. `round`: the last that all have stepped who take part and are not silent.
+
+    `planned`: the last planned round (0: none); `lead`: how many planned rounds are ahead of `round`;
+    `rate`: rounds a second; `live`: how many nodes are not silent.
+    """
+
+    round: int
+    rounds: int | None
+    planned: int
+    lead: int
+    rate: float
+    live: int
+    over: bool
+    rows: tuple[Row, ...]
+
+
+class Watched:
+    """Takes plans and heartbeats in, and says how the mesh stands. Times are seconds of one clock."""
+
+    def __init__(self, mesh: MeshSettings) -> None:
+        self._mesh, graph = mesh, build.schedule(mesh, mesh.seed).graph
+        self._sources = {name: graph.neighbours(name)[0] for name in mesh.nodes}
+        self._ledgers: dict[str, Ledger] = {name: build.ledger(mesh, name) for name in mesh.nodes}
+        self._roster = Roster(tuple(mesh.nodes), None)
+        self._plans: deque[Plan] = deque(maxlen=KEPT * mesh.horizon)
+        self._beats: dict[str, Heartbeat] = {}
+        self._seen: dict[str, float] = {}
+        self._course = Course()
+
+    def take(self, news: Iterable[Entry]) -> None:
+        """Take in what was read, each topic in its order."""
+        for read, at in news:
+            if isinstance(read, Plan):
+                self._plan(read)
+            else:
+                self._beat(read, at)
+
+    def _plan(self, plan: Plan) -> None:
+        last = self._plans[-1].round if self._plans else None
+        if plan.may_follow(last) or (last is not None and plan.follows > last):  # the first read has lost
+            self._plans.append(plan)
+            self._roster.note(plan)
+
+    def _beat(self, beat: Heartbeat, at: float) -> None:
+        if self._roster.is_replaced(beat):
+            return
+        self._roster.recall(beat)
+        self._beats[beat.node], self._seen[beat.node] = beat, at
+
+    def sight(self, now: float) -> Sight:
+        """Return the mesh as it stands at `now`; `now` never goes back."""
+        last = self._plans[-1] if self._plans else None
+        over = last is not None and last.ended
+        live = [name for name in self._mesh.nodes if name in self._seen and not self._is_silent(name, now)]
+        taking_part = [
+            name for name in live if last is None or over or ((m := last.member(name)) is not None and m.full)
+        ]
+        stepped = [self._beats[name].stepped for name in taking_part or self._beats]
+        if stepped:
+            self._course.take(stepped, now)
+        round, middle = self._course.round, median(stepped or [0])
+        planned = [plan.round for plan in self._plans if not plan.ended]
+        rows = tuple(self._row(name, now, middle) for name in self._mesh.nodes)
+        ahead = sum(number > round for number in planned)
+        rate, rounds = self._course.rate, self._mesh.rounds
+        return Sight(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
+
+    def _row(self, name: str, now: float, middle: float) -> Row:
+        beat, ledger = self._beats.get(name), self._ledgers[name]
+        standing = standing_by(list(self._plans), name, beat.stepped if beat else 0)
+        charged = charged_by(ledger, standing)
+        relaying = beat is not None and not ledger.may_learn(standing.stepped + 1, charged)
+        at = self._plan_of(name)
+        seen = now - self._seen[name] if beat else None
+        flags = (*self._flags(name, now, middle), *(("relaying",) if relaying else ()), *self._noise(name))
+        return Row(
+            name,
+            beat.stepped if beat else None,
+            frozenset(source for source, _ in at.incoming(name)) if at else frozenset(),
+            self._sources[name],
+            ledger.spent(charged, standing.stepped),
+            None if ledger.budget is None else float(ledger.budget),
+            seen,
+            flags,
+        )
+
+    def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:
+        """Yield what is out of the ordinary: the worst first."""
+        beat, last = self._beats.get(name), self._plans[-1] if self._plans else None
+        if beat is None:
+            yield "never seen"
+            return
+        if last is not None and last.ended:
+            return
+        if self._is_silent(name, now):
+            yield "silent"
+        elif last is not None:
+            yield from self._membership(name, last)
+        apart = beat.stepped - middle
+        if abs(apart) > max(self._mesh.horizon, self._course.rate * BETWEEN):
+            yield f"{abs(apart):,.0f} {'ahead' if apart > 0 else 'behind'}"
+
+    def _membership(self, name: str, last: Plan) -> Iterator[str]:
+        next_one = self._roster.candidate(name, last, last.round + 1)
+        at = self._plan_of(name)
+        place = at.member(name) if at else None
+        if next_one is None and self._beats[name].leave_from is not None:
+            yield "leaving" if place else "left"
+        elif place is not None and not place.full:
+            yield "listener"
+        elif next_one is None or not next_one.full:
+            yield "joining"
+
+    def _noise(self, name: str) -> Iterator[str]:
+        if self._ledgers[name].epsilon is not None and self._mesh.privacy_of(name).noise == "simulated":
+            yield "simulated"
+
+    def _is_silent(self, name: str, now: float) -> bool:
+        silence = self._mesh.silence
+        return silence is not None and now - self._seen[name] > silence
+
+    def _plan_of(self, name: str) -> Plan | None:
+        """Return the plan that the node is at: the first it has not stepped, or the last there is."""
+        beat = self._beats.get(name)
+        stepped = max(beat.stepped, beat.join_after or 0) if beat else 0
+        after = (plan for plan in self._plans if plan.round > stepped)
+        return next(after, self._plans[-1] if self._plans else None)

@@ -1,0 +1,1 @@
+"""Records: from a source or a topic into slots, and into features and labels."""

@@ -1,0 +1,102 @@
+"""From one value of a record to its features: numbers scaled by public bounds, categories one-hot."""
+
+import math
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from nodes.values import FloatArray
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
+
+Cell = Callable[[object], list[float] | None]
+"""Turns a value into features; None for a value that is none."""
+
+
+def cell(name: str, settings: ColumnSettings) -> Cell:
+    """Return what turns a value of that column into features."""
+    if settings.bounds is not None:
+        return partial(_scaled, *settings.bounds)
+    if settings.categories is not None:
+        return partial(_one_hot, {word: k for k, word in enumerate(settings.categories)})
+    if settings.hashed is not None:
+        return partial(_hashed, name, settings.hashed)
+    return _plain
+
+
+def labelled(settings: LabelSettings) -> Callable[[object], float | None]:
+    """Return what turns a value into a label."""
+    if settings.classes is not None:
+        return partial(_place, {word: float(k) for k, word in enumerate(settings.classes)})
+    if settings.positive is None:
+        return number
+    others = None if settings.negative is None else frozenset(settings.negative)
+    return partial(_sign, frozenset(settings.positive), others)
+
+
+def number(value: object) -> float | None:
+    """Return the finite number that `value` is or spells; None otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def bounded(row: FloatArray, norm: float | None) -> FloatArray:
+    """Return the features, scaled down to `norm` in L2 where they are longer; None: as they are."""
+    largest = float(np.abs(row).max(initial=0.0))
+    if norm is None or largest == 0.0:
+        return row
+    # Scaled by the largest first: the square of a huge number is no number.
+    length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
+    if length <= norm:
+        return row
+    scaled: FloatArray = row / largest * (norm / (length / largest))
+    return scaled
+
+
+def _plain(value: object) -> list[float] | None:
+    found = number(value)
+    return None if found is None else [found]
+
+
+def _scaled(lowest: float, highest: float, value: object) -> list[float] | None:
+    found = number(value)
+    if found is None:
+        return None
+    return [(min(max(found, lowest), highest) - lowest) / (highest - lowest)]
+
+
+def _one_hot(places: dict[str, int], value: object) -> list[float]:
+    features = [0.0] * len(places)
+    place = places.get(spelt(value) or "")
+    if place is not None:
+        features[place] = 1.0
+    return features
+
+
+def _hashed(name: str, buckets: int, value: object) -> list[float]:
+    features = [0.0] * buckets
+    text = spelt(value)
+    if text is not None:
+        # CRC-32 is the same in every process; "surrogatepass": JSON may hold half a character.
+        features[zlib.crc32(f"{name}={text}".encode(errors="surrogatepass")) % buckets] = 1.0
+    return features
+
+
+def _sign(positive: frozenset[str], negative: frozenset[str] | None, value: object) -> float | None:
+    text = spelt(value)
+    if text in positive:
+        return 1.0
+    if text is not None and (negative is None or text in negative):
+        return -1.0
+    return None
+
+
+def _place(places: dict[str, float], value: object) -> float | None:
+    text = spelt(value)
+    return None if text is None else places.get(text)

@@ -1,0 +1,110 @@
+"""Decodes records by their schema: CSV lines and JSON lines into features and a label."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import numpy as np
+
+from nodes.values import FloatArray
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.columns import bounded, cell, labelled, number
+from streams.records.record import TotalDecoder
+
+Fields = Callable[[bytes], Mapping[str, object] | None]
+"""Takes a record's bytes apart into its columns; None where they cannot be."""
+
+
+def csv_row(value: bytes) -> list[str] | None:
+    """Return the values on a CSV line; None for bytes that are none."""
+    try:
+        (row,) = csv.reader([value.decode("utf-8-sig")], strict=True)
+    except (ValueError, csv.Error):
+        return None
+    return row
+
+
+def csv_fields(columns: tuple[str, ...]) -> Fields:
+    """Return what takes a CSV line with these columns apart."""
+
+    def fields(value: bytes) -> dict[str, object] | None:
+        row = csv_row(value)
+        if row is None or len(row) != len(columns):
+            return None
+        return dict(zip(columns, row, strict=True))
+
+    return fields
+
+
+def json_fields(value: bytes) -> Mapping[str, object] | None:
+    """Take a JSON object apart."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class SchemaDecoder(TotalDecoder[FloatArray]):
+    """The decoder of one schema. Total: whatever the bytes are, it returns an observation or None."""
+
+    def __init__(
+        self, schema: SchemaSettings, fields: Fields, longest: int | None = None, learnt: int = 0
+    ) -> None:
+        super().__init__(schema.width, longest, learnt)
+        self._fields = fields
+        self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
+        self._label_column, self._label = schema.label.column, labelled(schema.label)
+        self._tail = [1.0] if schema.intercept else []
+        self._norm, self._time = schema.norm, schema.timestamp
+        self.truth_columns = schema.truth or ()
+
+    def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
+        """Return (features (d,), label), None for either that the record has not."""
+        return self._total(self._parts, value) or (None, None)
+
+    def truth(self, value: bytes) -> FloatArray | None:
+        """Return what the decision should be, (d,) and finite; None where the record does not say."""
+        return self._total(self._truth, value)
+
+    def timestamp(self, value: bytes) -> float | None:
+        """Return the record's time in seconds since 1970; None where it has none that can be read."""
+        return self._total(self._timestamp, value)
+
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        features, label = self._parts(value)
+        return None if features is None or label is None else (features, label)
+
+    def _parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
+        fields = self._fields(value)
+        if fields is None:
+            return None, None
+        column = self._label_column
+        label = self._label(fields[column]) if column in fields else None
+        row: list[float] = []
+        for name, features_of in self._cells:
+            features = features_of(fields[name]) if name in fields else None
+            if features is None:
+                return None, label
+            row += features
+        return bounded(np.array(row + self._tail), self._norm), label
+
+    def _truth(self, value: bytes) -> FloatArray | None:
+        fields = self._fields(value) if self.truth_columns else None
+        found = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
+        return None if None in found else np.array(found, dtype=np.float64)
+
+    def _timestamp(self, value: bytes) -> float | None:
+        fields = self._fields(value) if self._time is not None else None
+        found = None if fields is None else fields.get(self._time or "")
+        seconds = number(found)
+        return seconds if seconds is not None or not isinstance(found, str) else _moment(found)
+
+
+def _moment(text: str) -> float | None:
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else moment.timestamp()
+    except (ValueError, OverflowError):
+        return None

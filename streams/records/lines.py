@@ -1,0 +1,56 @@
+"""Lines of a file or of standard input, lazily; gzip by the suffix."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
+from topology.keyed import generator
+
+
+def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
+    """Yield each line without its end. `-`: standard input. Raises OSError, EOFError or zlib.error."""
+    if path == "-":
+        yield from _lines(stdin or sys.stdin.buffer)
+        return
+    with closing(opened(path)) as file:
+        yield from _lines(file)
+
+
+def is_packed(path: str) -> bool:
+    """Whether the file is unpacked as it is read."""
+    return path.endswith(".gz")
+
+
+def opened(path: str) -> BinaryIO:
+    """Return the file, which the caller closes, unpacked as it is read. Raises OSError."""
+    return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else Path(path).open("rb")
+
+
+def ordered(
+    found: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
+) -> Iterator[bytes]:
+    """Yield the lines in the order of the seed, and of those the ones to take.
+
+    The order is a function of the seed and the number of lines alone, so nodes that take from one file with
+    the same `every` share it without a rest.
+    """
+    if shuffle:
+        everything = list(found)
+        order = generator("order", seed).permutation(len(everything))
+        found = (everything[k] for k in order.tolist())
+    return found if take is None else islice(found, take.offset, None, take.every)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE):
+        if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            continue
+        while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+            pass
+        yield b""

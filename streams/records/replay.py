@@ -1,0 +1,70 @@
+"""The slots of a stream that comes record by record, each slot from the position that is asked for."""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from nodes.machine.journal import DataPosition
+from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
+
+
+class ReplaySlots:
+    """Slots that can be opened again at the position of the last one opened, or any later one.
+
+    By count, records are kept from there on: a slot that nothing was learnt from is read again. By time none
+    are: what a slot held is late for every later one.
+    """
+
+    def __init__(self, slots: Callable[[], Slots[bytes]]) -> None:
+        self._new_slots, self._slots = slots, slots()
+        self._kept: deque[Arrival[bytes]] = deque()
+        self._position: DataPosition | None = None  # where the open slot starts, or else the next one
+        self.next: dict[int, int] = {}
+        self.by_count = isinstance(self._slots, CountSlots)
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait."""
+        return self._slots.waiting
+
+    def pass_over(self, positions: Mapping[int, int]) -> None:
+        """Take no record below these offsets."""
+        self.next |= {part: max(offset, self.next.get(part, 0)) for part, offset in positions.items()}
+
+    def add(self, arrival: Arrival[bytes], now: float = math.inf) -> bool:
+        """Take the next record of its partition; return whether it was one: others nobody needs."""
+        if arrival.offset < self.next.get(arrival.partition, 0):
+            return False
+        self._slots.add(arrival, now)
+        self.next[arrival.partition] = arrival.offset + 1
+        if self.by_count:
+            self._kept.append(arrival)
+        return True
+
+    def open(self, round: int, position: DataPosition) -> None:
+        """Start the slot of that round at that position."""
+        self.pass_over(dict(position))
+        if self.by_count:
+            first = dict(position).get(0, 0)
+            while self._kept and self._kept[0].offset < first:
+                self._kept.popleft()
+            if position != self._position:
+                self._slots = self._new_slots()
+                for arrival in self._kept:
+                    self._slots.add(arrival)
+        self._position = position
+        self._slots.open(round)
+
+    def behind(self, now: float) -> bool:
+        """Whether records are to wait where they are until a slot is opened; `now` in seconds."""
+        return self._slots.behind(now)
+
+    def ready(self, now: float) -> bool:
+        """Whether the open slot is complete; `now` in seconds."""
+        return self._slots.ready(now)
+
+    def take(self) -> ClosedSlot[bytes]:
+        """Close the open slot; its position names every partition that is known."""
+        closed = self._slots.take()
+        self._position = tuple(sorted((dict(self._position or ()) | dict(closed.position)).items()))
+        return closed._replace(position=self._position)

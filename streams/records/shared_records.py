@@ -1,0 +1,122 @@
+"""Which nodes of a mesh file may hold the same records: by what their sources say, and by comparing files.
+
+Files are told apart by path, then by size, then by content, which is compared in memory: nothing of it is
+kept or said. Records that come from a broker, standard input, a generator or a user's own code are not seen.
+"""
+
+import stat
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import closing, suppress
+from math import gcd
+from pathlib import Path
+from typing import NamedTuple
+
+from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.records.lines import is_packed, opened
+
+_PIECE = 1 << 16
+_BEGINNING = 1 << 12
+"""Files of one content begin alike: only those are compared whole."""
+
+
+class Part(NamedTuple):
+    """The records that a node takes from a file: the lines `first`, `first` + `every`, ...
+
+    `header`: lines before the first record. `shuffled`: counted in the seed's order. `rows`, `split`: of a
+    matrix, what is taken before anything is counted.
+    """
+
+    first: int = 0
+    every: int = 1
+    header: int = 0
+    shuffled: bool = False
+    rows: tuple[int, int] | None = None
+    split: int | None = None
+
+    def overlaps(self, other: "Part") -> bool:
+        """Return whether some record may be in both; False only where none can be."""
+        rows = (self.rows, other.rows)
+        if rows[0] and rows[1] and (rows[0][0] >= rows[1][1] or rows[1][0] >= rows[0][1]):
+            return False
+        if self.split is not None and other.split is not None and self.split != other.split:
+            return False
+        if self[2:] != other[2:] and (self.shuffled or other.shuffled or self[4:] != other[4:]):
+            return True  # counted in other orders
+        apart = self.header + self.first - other.header - other.first
+        return apart % gcd(self.every, other.every) == 0
+
+
+def shared_records(nodes: Mapping[str, NodeSettings]) -> dict[str, list[str]]:
+    """Return for each node that may share records the others that may have them too, in the file's order."""
+    groups = _same_content({name: path for name, own in nodes.items() if (path := _file(own)) is not None})
+    found: dict[str, list[str]] = {}
+    for names in groups:
+        parts = {name: _part(nodes[name]) for name in names}
+        for name in names:
+            others = [other for other in names if other != name and parts[name].overlaps(parts[other])]
+            if others:
+                found[name] = others
+    return {name: found[name] for name in nodes if name in found}
+
+
+def _file(own: NodeSettings) -> Path | None:
+    """Return the regular file that the node reads; no pipe is opened, nor is what cannot be looked at."""
+    source = own.source
+    if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
+        return None
+    path = Path(source.path)
+    with suppress(OSError):
+        return path if stat.S_ISREG(path.stat().st_mode) else None  # links are followed
+    return None
+
+
+def _part(own: NodeSettings) -> Part:
+    source = own.source
+    if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
+        return Part()
+    part = Part(shuffled=source.shuffle)
+    if source.take is not None:
+        part = part._replace(first=source.take.offset, every=source.take.every)
+    if isinstance(source, CsrSettings):
+        return part._replace(rows=source.rows, split=source.split)
+    has_header = isinstance(source, FileSettings) and source.kind == "csv" and source.columns is None
+    return part._replace(header=int(has_header))
+
+
+def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
+    """Return the nodes in groups that read the same bytes, unpacked."""
+    identities: dict[tuple[int, int], list[str]] = {}
+    for name, path in files.items():
+        found = path.stat()
+        identities.setdefault((found.st_dev, found.st_ino), []).append(name)
+    beginnings: dict[bytes, list[list[str]]] = {}
+    for names in identities.values():
+        path = files[names[0]]
+        beginning = next(_content(path, _BEGINNING), b"")
+        alike = beginnings.setdefault(beginning, []) if beginning else []
+        same = next((group for group in alike if _equal(files[group[0]], path)), None)
+        if same is None:
+            alike.append(names)
+        else:
+            same += names
+    return [group for groups in beginnings.values() for group in groups]
+
+
+def _equal(one: Path, other: Path) -> bool:
+    plain = not (is_packed(str(one)) or is_packed(str(other)))
+    if plain and one.stat().st_size != other.stat().st_size:
+        return False
+    with closing(_content(one, _PIECE)) as left, closing(_content(other, _PIECE)) as right:
+        while (piece := next(left, b"")) == next(right, b""):
+            if not piece:
+                return True
+    return False
+
+
+def _content(path: Path, size: int) -> Generator[bytes]:
+    """Yield what is in the file, unpacked; it ends where it cannot be read on, which reading it will say."""
+    with suppress(OSError, EOFError, zlib.error), opened(str(path)) as file:
+        while piece := file.read(size):
+            yield piece

@@ -1,0 +1,161 @@
+"""A node's records in one process: from its source into slots, and from slots into observations."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from math import inf
+from typing import cast
+
+import numpy as np
+
+from nodes.machine.events import OpenSlot, SlotClosed
+from nodes.machine.journal import DataPosition
+from nodes.machine.slots import Arrival, ClosedSlot, Slots
+from nodes.machine.time_slots import TimeSlots
+from nodes.privacy.private import Private
+from nodes.values import FloatArray, Observations
+from streams.records.decoder import SchemaDecoder
+from streams.records.libsvm import LibsvmDecoder, sparse_observations
+from streams.records.record import Decoded, Decoder, RawRecord, SparseRow
+
+
+class DataLog:
+    """The data topic of a node, read lazily from its source; kept from the last journalled position on."""
+
+    def __init__(self, records: Iterator[RawRecord]) -> None:
+        self._records = records
+        self._kept: deque[RawRecord] = deque()
+        self._first = 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the last record that was read."""
+        return self._first + len(self._kept)
+
+    def read(self, offset: int) -> RawRecord | None:
+        """Return the record at `offset`, not below the one trimmed to; None where the source has ended."""
+        place = offset - self._first
+        while place >= len(self._kept):
+            record = next(self._records, None)
+            if record is None:
+                return None
+            self._kept.append(record)
+        return self._kept[place]
+
+    def trim(self, offset: int) -> None:
+        """Forget the records below `offset`; pass over those that were not read yet."""
+        while self._kept and self._first < offset:
+            self._kept.popleft()
+            self._first += 1
+        if self._first < offset:
+            deque(islice(self._records, offset - self._first), maxlen=0)
+            self._first = offset
+
+
+class SlotFeed:
+    """Closes the slots of one process's life of a node: no clock has a part.
+
+    For slots by time the records are in order of time, those without one first; every slot closes, empty or
+    not.
+    """
+
+    def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
+        self._log, self._new_slots, self._decoder = log, slots, decoder
+        self._slots = slots()
+        self._at: int | None = None
+        self._read_to = 0  # the slot of the last record, by time
+        self._position: DataPosition | None = None  # after the last slot closed
+        self._dropped = 0
+
+    @property
+    def dropped(self) -> Private[int]:
+        """How many records entered no slot: without a time, before the first, or more than a slot holds."""
+        return Private(self._dropped)
+
+    def close(self, opened: OpenSlot) -> SlotClosed | None:
+        """Return the slot that was opened, closed; None where the source has too few records left."""
+        first = self._offset(opened.position)
+        if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
+            self._slots, self._read_to = self._new_slots(), 0
+            self._at = first
+        self._log.trim(first)
+        self._slots.open(opened.round)
+        while not self._complete(opened.round):
+            record = self._log.read(self._at)
+            if record is None:
+                if isinstance(self._slots, TimeSlots):
+                    break
+                return None
+            timestamp = -inf if record.timestamp is None else record.timestamp  # before every slot
+            self._slots.add(Arrival(0, self._at, timestamp, record.value))
+            if isinstance(self._slots, TimeSlots):
+                self._read_to = self._slots.round_of(timestamp)
+            self._at += 1
+        closed = self._slots.take()
+        self._position = closed.position
+        self._dropped += closed.late + closed.overfull
+        return slot_closed(closed, observed(closed.values, self._decoder), self._decoder)
+
+    def _complete(self, round: int) -> bool:
+        if isinstance(self._slots, TimeSlots):
+            return self._read_to > round
+        return self._slots.ready(inf)
+
+    def _offset(self, position: DataPosition | None) -> int:
+        if position is None:
+            return self._log.end
+        return position[0][1] if position else 0
+
+
+def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
+    """Return the slot as the machine takes it: what its records say is private from here on."""
+    said = Private(truth(slot.values, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
+
+
+def has_truth(decoder: Decoder) -> bool:
+    """Whether records may say what the decision should be."""
+    return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
+
+
+def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
+    """Return the truth (d,) of the last record that says it, whether or not the rest of it can be decoded."""
+    if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
+        return None
+    return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
+
+
+def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
+    """Return the observations in the records' bytes, in order; what is none keeps its place, absent.
+
+    Total, whatever a decoder lets through: where the slot cannot be made as a whole, each record is tried
+    alone, and the one that raises is absent.
+    """
+    try:
+        return _together([decoder.decode(value) for value in values], decoder)
+    except Exception:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+        return _together([_alone(value, decoder) for value in values], decoder)
+
+
+def _alone(value: bytes, decoder: Decoder) -> Decoded | None:
+    try:
+        decoded = decoder.decode(value)
+        _together([decoded], decoder)
+    except Exception:  # noqa: BLE001 # as above
+        return None
+    return decoded
+
+
+def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
+    if isinstance(decoder, LibsvmDecoder):
+        return sparse_observations(
+            cast("Sequence[tuple[SparseRow, float] | None]", decoded), decoder.dimension
+        )
+    features = np.zeros((len(decoded), decoder.dimension))
+    labels = np.zeros(len(decoded))
+    present = np.zeros(len(decoded), dtype=np.bool_)
+    for k, found in enumerate(decoded):
+        if found is not None:
+            features[k], labels[k] = found
+            present[k] = True
+    return Observations(features, labels, present)

@@ -1,0 +1,155 @@
+"""Opens what the mesh file names: a node's records with their decoder, and the held-out records."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from nodes.sparse import Rows
+from nodes.values import FloatArray
+from streams.mesh.file import MeshFile
+from streams.mesh.plugins import OwnDecoder
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import (
+    FileSettings,
+    HeldOutSettings,
+    LocalisationSettings,
+    OwnSourceSettings,
+)
+from streams.mesh.settings.privacy import TimeSlots
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh.settings.sparse import CsrSettings, SparseSettings
+from streams.records.csr import NotCsr, csr_lines
+from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.libsvm import LibsvmDecoder, rows_of
+from streams.records.lines import ordered
+from streams.records.localisation import measurements, sensor
+from streams.records.record import Decoder, RawRecord, in_order_of_time
+from streams.records.schema_files import file_decoder, guarded, opened_file
+
+_MEASURED = SchemaSettings(
+    features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},
+    label=LabelSettings(column="distance"),
+)
+_TRACKED = _MEASURED.model_copy(update={"truth": ("target_x", "target_y")})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A node's records, lazily and once, and what decodes them."""
+
+    records: Iterator[RawRecord]
+    decoder: Decoder
+
+
+def open_source(file: MeshFile, node: str, seed: int) -> Source:
+    """Open the source of a node; `seed` makes up data and orders it; with slots by time, files are by time.
+
+    Raises MeshFileError where the node has no source here, or the source cannot be read.
+    """
+    settings, path = _source(file, node), ("nodes", node, "source")
+    if isinstance(settings, LocalisationSettings):
+        return _localisation(settings, file.mesh, node, seed)
+    if isinstance(settings, OwnSourceSettings):
+        own = _own(settings, file.mesh, node)
+        records = own.records(partial(file.refuse, (*path, "name")))
+        records = ordered(records, seed, shuffle=settings.shuffle, take=settings.take)
+        return Source(map(RawRecord, records), own)
+    found, decoder = _opened(file, settings, path)
+    chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
+    if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
+        timed = (RawRecord(line, decoder.timestamp(line)) for line in chosen)
+        # Standard input may have no end: it comes as it comes, and `run` refuses it.
+        return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
+    return Source(map(RawRecord, chosen), decoder)
+
+
+def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
+    """Return the held-out records, features (n, d), sparse where the source is, and labels (n,).
+
+    What cannot be decoded is left out.
+
+    Raises MeshFileError where there are none.
+    """
+    if file.held_out is None:
+        raise file.refuse(("held_out",), "missing: must be given to score decisions")
+    return decoded(file, file.held_out, ("held_out",))
+
+
+def decoded(file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...]) -> tuple[Rows, FloatArray]:
+    """Return all records of a file, features (n, d) and labels (n,); what cannot be decoded is left out.
+
+    Raises MeshFileError, which names `path`, where there are none.
+    """
+    found, decoder = _opened(file, settings, path)
+    chosen = ordered(found, 0, shuffle=False, take=settings.take)
+    pairs = [pair for pair in map(decoder.decode, chosen) if pair is not None]
+    if not pairs:
+        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded")
+    rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
+    return rows_of(rows, decoder.dimension), labels
+
+
+def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
+    number = list(mesh.nodes).index(node)
+    position = settings.position or sensor(number, len(mesh.nodes))
+    found = measurements(seed, number, position, truth=settings.truth)
+    decoder = _measured(settings, mesh)
+    slots = mesh.slots
+    if isinstance(slots, TimeSlots):
+        middles = (slots.start + (k + 0.5) * slots.period for k in range(1 << 62))
+        return Source(map(RawRecord, found, middles), decoder)
+    return Source(map(RawRecord, found), decoder)
+
+
+def _measured(settings: LocalisationSettings, mesh: MeshSettings) -> SchemaDecoder:
+    schema = _TRACKED if settings.truth else _MEASURED
+    return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.dimension)
+
+
+def _own(settings: OwnSourceSettings, mesh: MeshSettings, node: str) -> OwnDecoder:
+    return OwnDecoder(settings.name, node, settings.max_record_bytes, mesh.dimension)
+
+
+def decoder(file: MeshFile, node: str) -> Decoder:
+    """Return what decodes the node's records, wherever they come from. Raises MeshFileError.
+
+    The columns of a CSV line are those of the settings, or of the header of the file that is named there.
+    """
+    settings = _source(file, node)
+    if isinstance(settings, LocalisationSettings):
+        return _measured(settings, file.mesh)
+    if isinstance(settings, OwnSourceSettings):
+        return _own(settings, file.mesh, node)
+    if isinstance(settings, FileSettings):
+        return file_decoder(file, settings, ("nodes", node, "source"))
+    return LibsvmDecoder(settings, file.mesh.dimension)
+
+
+def _source(
+    file: MeshFile, node: str
+) -> FileSettings | SparseSettings | LocalisationSettings | OwnSourceSettings:
+    settings = file.own(node).source
+    if settings is None:
+        raise file.refuse(("nodes", node, "source"), "missing: must be given to run the node here")
+    return settings
+
+
+def _opened(
+    file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
+    """Return the lines of a file, and their decoder."""
+    if isinstance(settings, FileSettings):
+        return opened_file(file, settings, path)
+    decoder = LibsvmDecoder(settings, file.mesh.dimension)
+    if settings.path is None:
+        raise file.refuse((*path, "path"), "missing: must be given to read the records here")
+    if not isinstance(settings, CsrSettings):
+        return guarded(file, settings.path, path), decoder
+    try:
+        return csr_lines(settings.path, settings, file.mesh.dimension), decoder
+    except NotCsr as error:
+        raise file.refuse((*path, "path"), str(error), settings.path) from None
+    except OSError as error:
+        raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None

@@ -1,1 +1,0 @@
-"""Where records come from, and how they become features and labels."""

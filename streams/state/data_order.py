@@ -1,0 +1,186 @@
+"""What chooses and orders the records of a run in one process, kept in its state folder from its beginning.
+
+A journal's position counts records in their order: in another one some would be learnt from twice. Settings
+alone are kept, and the sizes of files: a hash of records would tell of them, un-noised. So it is seen that a
+file has become shorter; that what stands in it is the same, its owner must see to.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from streams.mesh.errors import ABSENT, MeshFileError, UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.privacy import TimeSlots
+from streams.state.folder import write_private
+from streams.state.journal import JournalReader
+from streams.state.journal_file import JournalError, place_of
+from streams.state.spends import all_spends
+
+NAME, OLDER = "order.json", "seed"
+"""Kept in the state folder: of every run there; and what older folders have, the seed of the last run."""
+
+_SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
+_AGAIN = "some records would be learnt from twice"
+
+
+def keep_order(state: Path, file: MeshFile, seed: int) -> None:
+    """Keep what chooses and orders the records of the file's run, or hold it against what was kept.
+
+    Raises MeshFileError or UsageError where the run would go on with other records, or in another order;
+    JournalError.
+    """
+    kept, run = _kept(state), file.mesh.run
+    began = kept.get(run)
+    if began is None and _has_journal(state, file):
+        older = None if kept else _older_seed(state)
+        if older is None:
+            raise _unknown(state, run)
+        began = {"seed": older, "nodes": {}}
+    now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
+    if file.mesh.slots.by == "time":
+        now["order"] = "time"
+    if began is not None:
+        if began != now and _has_learnt(state, file):
+            _check(state, file, began, now)
+        now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
+    if began != now:
+        content = json.dumps(kept | {run: now}, indent=1)
+        write_private(state / NAME, lambda _: f"{content}\n")
+        (state / OLDER).unlink(missing_ok=True)
+
+
+def _has_learnt(state: Path, file: MeshFile) -> bool:
+    """Return whether the file's run has learnt from a record yet. Raises JournalError."""
+    spends = (spend for name in file.mesh.nodes for spend in all_spends(state, name))
+    return any(spend.charged for spend in spends if spend.run == file.mesh.run)
+
+
+def runs_in_order(state: Path, file: MeshFile, node: str) -> set[str]:
+    """Return the runs in the folder that read a node's records as the run of the file: in one order."""
+    kept = _kept(state)
+    now = kept[file.mesh.run]
+    return {run for run, one in kept.items() if _places(one, node) == _places(now, node)}
+
+
+def _places(kept: Mapping[str, Any], node: str) -> tuple[object, ...]:
+    found = kept["nodes"].get(node, {})
+    chosen = {key: value for key, value in found.items() if key != "size" or found.get("shuffle")}
+    return kept["seed"], kept.get("order"), chosen
+
+
+def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
+    """Return the settings that choose and order a node's records, by key, and its file's size in bytes."""
+    source = file.own(node).source
+    given: dict[str, Any] = {} if source is None else source.model_dump(mode="json")
+    found = {key: given[key] for key in _SETTINGS if given.get(key) is not None}
+    if isinstance(file.mesh.slots, TimeSlots) and "record" in given:
+        found["schema.timestamp"] = given["record"]["timestamp"]
+    path = found.get("path")
+    if path not in {None, "-"}:
+        found["path"] = os.path.realpath(path)
+        found["size"] = _size(found["path"])
+    return found
+
+
+def _size(path: str) -> int | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None  # opening it says so
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    if began["seed"] != now["seed"]:
+        raise UsageError(
+            f"--seed is {now['seed']}: must be {began['seed']}, as when {state} was begun; in another order "
+            f"of the data {_AGAIN}"
+        )
+    if began.get("order") != now.get("order"):  # as before records were put in order
+        text = f"records are read in order of time, and were in another when {_again(file, state)}"
+        raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
+    for node, was in began["nodes"].items():
+        found = now["nodes"].get(node)
+        if found is None:
+            continue  # other members: the digest or the journals say so
+        for key in dict.fromkeys((*was, *found)):
+            if key != "size" and was.get(key) != found.get(key):
+                raise _refused(file, node, key, f"was {_shown(was.get(key))}", state, found.get(key, ABSENT))
+        _check_size(state, file, node, was, found)
+
+
+def _check_size(
+    state: Path, file: MeshFile, node: str, was: Mapping[str, Any], found: Mapping[str, Any]
+) -> None:
+    before, after = was.get("size"), found.get("size")
+    if before is None or after is None or after == before:
+        return
+    if after < before:
+        raise _refused(file, node, "path", f"has {after:,} bytes, and had {before:,}", state, found["path"])
+    if found.get("shuffle"):
+        text = "has grown, and more lines have another order; it was shorter"
+        raise _refused(file, node, "path", text, state, found["path"])
+
+
+def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: object) -> MeshFileError:
+    text = f"{was} when {_again(file, state, 'must be that again, or ')}"
+    return file.refuse(("nodes", node, "source", *key.split(".")), text, value)
+
+
+def _again(file: MeshFile, state: Path, way: str = "") -> str:
+    begun = f"run {file.mesh.run} was begun in {state}: {_AGAIN}"
+    return f"{begun}; {way}the mesh needs a new run name (the new run counts what was spent)"
+
+
+def _shown(value: object) -> str:
+    return "not given" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _kept(state: Path) -> dict[str, Any]:
+    """Return what was kept of every run in the folder. Raises UsageError where it is broken."""
+    path = state / NAME
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        found = None
+    whole = isinstance(found, dict) and all(
+        isinstance(one, dict) and isinstance(one.get("nodes"), dict) and "seed" in one
+        for one in found.values()
+    )
+    if not whole:
+        raise UsageError(f"{path}: is broken: in which order the records were read is not known")
+    return dict(found)
+
+
+def _older_seed(state: Path) -> int | None:
+    """Return the seed that an older folder keeps of its last run."""
+    try:
+        return int((state / OLDER).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _has_journal(state: Path, file: MeshFile) -> bool:
+    """Return whether a journal of the file's run would go on: a copy begins anew, and counts twice."""
+    for path in (state / f"{name}.journal" for name in file.mesh.nodes):
+        try:
+            with JournalReader(path) as journal:
+                here = journal.life.place == place_of(path)
+                if journal.life.run == file.mesh.run and here and journal.records(1):
+                    return True
+        except JournalError:
+            continue  # opening it says so
+    return False
+
+
+def _unknown(state: Path, run: str) -> UsageError:
+    text = f"{state}: run {run} was begun in it, and {state / NAME} does not say in which order records were"
+    return UsageError(
+        f"{text} read: {_AGAIN}; the mesh needs a new run name (the new run counts what was spent)"
+    )

@@ -1,0 +1,72 @@
+"""Whether a new journal begins on records that nobody here knows the price of: then its operator must say."""
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from nodes.accounting.spends import Spend, Word
+from streams.bus.connection import PATIENCE, consumer_settings
+from streams.bus.errors import bus_error
+from streams.bus.logs import Logs
+from streams.codec.topics import DataTopics
+from streams.mesh.errors import UsageError
+from streams.mesh.settings.node import BrokerSettings
+
+
+def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:
+    """Whether one of the lives is of that run; one that does not say of which mesh it is may be."""
+    return any(life.run == run and life.mesh in {"", mesh} for life in lives)
+
+
+def read_before(broker: BrokerSettings, node: str) -> bool:
+    """Whether some process of the node has read its data topic: it commits offsets. Raises BusError.
+
+    Brokers forget them; what stands in `spends.<node>` they keep (`streams/state/spends_topic.py`).
+    """
+    topics = DataTopics(node)
+    with closing(Logs(broker)) as logs:
+        count = logs.partitions([topics.records])[topics.records]
+    settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
+    with closing(Consumer(settings)) as consumer:
+        asked = [TopicPartition(topics.records, number) for number in range(count)]
+        try:
+            return any(place.offset >= 0 for place in consumer.committed(asked, PATIENCE))
+        except KafkaException as error:
+            raise bus_error(error.args[0], topics.records) from None
+
+
+def check_word(node: str, *, named: bool, read: bool, word: Word | None, spent: int | None) -> None:
+    """Raise UsageError where the node's records were read by a run whose spend nobody here knows.
+
+    `named`: plans of this run have named the node, and nobody knows of its life; they count what this run has
+    charged, not what others had. `read`: its data topic was read, and nobody has written down at what price.
+    """
+    if not (read or named) or (word is not None and spent is not None):
+        return
+    raise UsageError(
+        f"{DataTopics(node).records} was read before, by a run that neither --state nor "
+        f"{DataTopics(node).spends} knows of: say --spent N, the rounds that other runs have charged (plans "
+        f"count those of this one), and --from end (none of their records is read again) or --data-reused"
+    )
+
+
+def check_same(node: str, run: str, lives: Iterable[Spend], word: Word | None, spent: int | None) -> None:
+    """Raise UsageError where an operator says other of a run that has begun than when it began.
+
+    `lives`: what is written down of the run. The same again is right: a unit repeats its command line.
+    """
+    known = [(spend.before, spend.word) for spend in lives]
+    before = max((count for count, _ in known), default=0)
+    words = [said for _, said in known if said is not None]
+    begun = "reused" if "reused" in words else words[0] if words else None
+    if spent is not None and spent != before:
+        raise UsageError(
+            f"--spent is {spent}: must be {before}, as when {run} was begun for {node}, or not be given"
+        )
+    if word is not None and word != begun:
+        option, then = (_OPTION[word], f"with {_OPTION[begun]}" if begun else "without it")
+        raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {then}")
+
+
+_OPTION = {"end": "--from end", "reused": "--data-reused"}

@@ -1,0 +1,326 @@
+"""The journal of one node: what it has released, durable before anybody hears of it.
+
+One SQLite file a node (WAL, `synchronous=FULL`: an append that returned is on the disk), the last H rounds
+kept, and beside them the newest running average, and what the mechanism must remember, secret. A lock file
+beside it turns a second process away; read-only readers get in at any time.
+"""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nodes.accounting.price import Price
+from nodes.accounting.spends import Span, Spend, added, together
+from nodes.machine.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
+from streams.state.journal_file import (
+    OLDEST,
+    SCHEMA,
+    JournalError,
+    JournalLocked,
+    Life,
+    keep_life,
+    open_to_read,
+    open_to_write,
+    place_of,
+    read_life,
+    transaction,
+)
+from streams.state.price_text import from_text, to_text
+from streams.state.rows import KEPT, SELECT, Row, from_row, to_row
+from streams.state.secret import SecretTable
+from streams.state.spend_file import from_line, read_spends, spends_file, to_line, write_spends
+
+__all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
+
+_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
+_LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
+_ONE = f"{SELECT} WHERE round = ?"
+_FORGET = """
+    DELETE FROM records WHERE round < (
+        SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
+"""
+
+
+class JournalReader:
+    """The records of the journal at `path`, beside the process that writes it or without one.
+
+    Raises JournalError where there is none, or it is of another version, or broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._start(path, lambda closing: open_to_read(path, closing))
+
+    @property
+    def life(self) -> Life:
+        """Whose journal it is."""
+        return self._life
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id: it names the node in plans and releases."""
+        return self._life.instance
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far, those of the lives before included."""
+        last = self.records(1)
+        return last[0].charged if last else self.carried
+
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the lives before this one."""
+        return self._life.carried
+
+    @property
+    def price(self) -> Price | None:
+        """What a release of this life costs; None: nobody knows. Raises JournalError."""
+        with _explained(self._path):
+            return from_text(self._life.price)
+
+    @property
+    def spend(self) -> Spend:
+        """What this life has spent, as far as the journal tells: without a price, nothing that is known.
+
+        Where its records begin is not told. Raises JournalError.
+        """
+        life, price, last = self._life, self.price, self.records(1)
+        position = (last[0].data_position if last else None) or ()
+        spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
+        charged = last[0].charged - life.carried if last else 0
+        return Spend(
+            life.run,
+            charged,
+            price and price.epsilon,
+            price.delta if price else 0.0,
+            added(life.carried_epsilon, last[0].epsilon_spent) if last else 0.0,
+            price.stream_delta if price else 0.0,
+            spans,
+            mesh=life.mesh,
+            life=life.instance,
+        )
+
+    @property
+    def ended(self) -> tuple[Spend, ...]:
+        """What the lives before this one have spent, oldest first. Raises JournalError."""
+        with _explained(self._path):
+            try:
+                return tuple(from_line(line) for line in self._life.ended.splitlines())
+            except (TypeError, KeyError) as error:
+                raise ValueError("it is broken: what it has spent cannot be read") from error
+
+    def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
+        """Return the last `limit` records (None: H), oldest first; the newest has its average.
+
+        Raises JournalError.
+        """
+        with _explained(self._path):
+            rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
+            return tuple(from_row(row) for row in reversed(rows))
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, those of the write-ahead log included. From any thread."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file and let go of its lock. Twice is harmless."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
+        self._path = path
+        with _explained(path), ExitStack() as closing:
+            self._connection = opener(closing)
+            self._life = read_life(self._connection)
+            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+            self._last, self._kept = totals.fetchone()
+            self._closing = closing.pop_all()
+
+
+class Journal(JournalReader):
+    """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
+
+    `copied`: the file is a copy of the one that was opened last, or was put back over a newer one, so it
+    has begun a new life, with `instance`, and with the charges of the one before. `price` is what a release
+    costs by the settings at hand (None: the caller does not say); with the first charge it is settled. Raises
+    JournalLocked if another process has it open, and JournalError if it is another run's, node's, mesh's,
+    digest's, price's, horizon's or version's, or broken.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run: str,
+        node: str,
+        digest: bytes,
+        instance: str,
+        horizon: int,
+        mesh: str = "",
+        price: Price | None = None,
+    ) -> None:
+        life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
+        self._asked = price
+        self._start(path, lambda closing: open_to_write(path, life, closing))
+        with ExitStack() as refused:
+            refused.callback(self.close)
+            with _explained(path):
+                self._secret = SecretTable(self._connection, horizon)
+                self._adopt()
+                self._settle_price()
+                self.copied = self._life.place != place_of(path) or self._told() is not None
+            if self.copied:
+                self.renew(instance)
+            refused.pop_all()
+
+    def _adopt(self) -> None:
+        """Give this life its own line of `.spends`, from before lines said whose they are."""
+        path, life = spends_file(self._path.parent, self._life.node), self._life
+        if life.began == OLDEST and (found := read_spends(path)) != (own := adopted(found, life)):
+            write_spends(path, own)
+
+    def _settle_price(self) -> None:
+        """Refuse another price than that of the charged rounds; until there is one, take the one at hand."""
+        asked, kept = self._asked, self.price
+        if asked is None or kept == asked:
+            return
+        if self.charged and kept is None:
+            kept = told_price(self._path.parent, self._life)
+            if kept is None:
+                return
+        if self.charged and kept is not None and (changed := kept.changed(asked)):
+            raise ValueError(
+                f"its {changed.key} is {changed.was}, not {changed.now}: "
+                "a node's own privacy settings need a new run"
+            )
+        self._keep(replace(self._life, price=to_text(asked)))
+
+    def _told(self) -> Spend | None:
+        """Return what `.spends` says of this life where that is more: then an older journal was put back.
+
+        It is written after the journal.
+        """
+        spends, own = read_spends(spends_file(self._path.parent, self._life.node)), self.spend
+        more = [one for one in spends if one.identity == own.identity and one.charged > own.charged]
+        return max(more, key=lambda one: one.charged, default=None)
+
+    def _keep(self, life: Life) -> None:
+        with transaction(self._connection):
+            keep_life(self._connection, life)
+        self._life = life
+
+    def secret(self) -> Secret | None:
+        """Return the secret that the last record was appended with. Raises JournalError."""
+        with _explained(self._path):
+            return self._secret.read(self.charged)
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep `record`, and `secret` in place of the one before, both or neither: durable when this returns.
+
+        The same again is harmless. Of the averages only the newest is kept.
+
+        Raises JournalError if it is another value for a round that is kept, if its round is below the last
+        and not kept any more, or if it could not be written.
+        """
+        row = to_row(record)
+        with _explained(self._path):
+            if record.round <= self._last:
+                self._check_known(row)
+                return
+            keeps_secret = secret is not None or not self._secret.empty
+            with transaction(self._connection):
+                self._connection.execute(_INSERT, row[:KEPT])
+                self._connection.execute("DELETE FROM average")
+                if record.average is not None:
+                    self._connection.execute("INSERT INTO average VALUES (?, ?, ?)", (row[0], *row[KEPT:]))
+                if keeps_secret:
+                    self._secret.write(record.charged, secret)
+            if keeps_secret:
+                self._secret.cut_log()
+            self._last = record.round
+            self._kept += 1
+            if self._kept > 2 * self._life.horizon:
+                self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life without records: the old one is out of date, or another's. Raises JournalError.
+
+        What was charged is not forgotten: the new life goes on from it.
+        """
+        spend, last, life, told = self.spend, self.records(1), self._life, self._told()
+        if last or told:
+            ended = f"{life.ended}{to_line(spend)}\n"
+            charged, cost = self.charged, last[0].epsilon_spent if last else life.carried_epsilon
+            if told:
+                charged = life.carried + told.charged
+                cost = max(cost, together(life.carried_epsilon, told.stream_epsilon))
+            life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
+        with _explained(self._path):
+            price = to_text(self._asked) or life.price
+            life = replace(life, instance=instance, place=place_of(self._path), price=price, began=SCHEMA)
+            with transaction(self._connection):
+                self._connection.execute("DELETE FROM records")
+                self._connection.execute("DELETE FROM average")
+                self._secret.write(life.carried, None)
+                keep_life(self._connection, life)
+        self._life = life
+        self._last, self._kept = 0, 0
+        with _explained(self._path):
+            self._secret.cut_log()
+
+    def forget_secret(self) -> None:
+        """Overwrite the secret: the run is over, and no step will need it. Raises JournalError."""
+        with _explained(self._path):
+            with transaction(self._connection):
+                self._secret.write(self.charged, None)
+            self._secret.cut_log()
+
+    def _check_known(self, row: Row) -> None:
+        known = self._connection.execute(_ONE, row[:1]).fetchone()
+        told = len(row) if row[0] == self._last else KEPT
+        if known is None or known[:told] != row[:told]:
+            raise ValueError(
+                f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
+            )
+
+
+def told_price(state: Path, life: Life) -> Price | None:
+    """Return the price of a journal of format 5, which keeps none, as `.spends` tells it; None: it does not.
+
+    It tells epsilon and delta alone.
+    """
+    found = adopted(read_spends(spends_file(state, life.node)), life)
+    said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
+    return said and Price(said.epsilon, said.delta, said.stream_delta)
+
+
+def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
+    """Return the spends, of which one from before lives were told apart is that of a life of format 5."""
+    if life.began != OLDEST:
+        return spends
+    return tuple(
+        spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
+        for spend in spends
+    )
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise JournalError(f"the journal {path} cannot be used: {error}") from error

@@ -1,0 +1,186 @@
+"""The file under a journal: its lock, its settings, its schema, and whose it is."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+from pathlib import Path
+
+from streams.state.rows import TABLES
+from streams.state.secret import DRAWS_TABLE
+
+SCHEMA = 6
+OLDEST = 5
+"""Read, and brought to `SCHEMA` where it is written: the price of its past is what `.spends` says of it."""
+APPLICATION = 0x6D6D7368
+"""SQLite's application id of our files: "mmsh"."""
+
+
+class JournalError(Exception):
+    """The journal cannot be used, or an append is not durable: the process must end before it sends."""
+
+
+class JournalLocked(JournalError):  # the state of the journal, not a fault of it
+    """Another process has this journal open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id.
+
+    `place` is the file it was made as: a copy is another, and two of them must not live one life. `price` is
+    what a release costs, as it was when the life began ("": unknown); `carried` are the charged rounds of the
+    lives before it in this file, `carried_epsilon` what they cost of the whole stream, `ended` what each has
+    spent, as lines of `.spends`. `began` is the format that the life began in.
+    """
+
+    run: str
+    node: str
+    digest: bytes
+    horizon: int
+    instance: str
+    place: str = ""
+    mesh: str = ""
+    price: str = ""
+    carried: int = 0
+    carried_epsilon: float = 0.0
+    ended: str = ""
+    began: int = SCHEMA
+
+
+_LIFE = ", ".join(field.name for field in fields(Life))
+_TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
+_COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
+_OLD = 6
+"""The columns of format 5."""
+
+
+def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connection:
+    """Open the journal at `path`, or make it. `closing` closes it and frees its lock.
+
+    Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
+    """
+    closing.enter_context(locked(path))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
+    closing.callback(connection.close)
+    exists = _is_journal(connection)  # before anything is written to a file that may not be ours
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+        raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
+    if not exists:
+        _create(connection, replace(life, place=place_of(path)))
+    elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise ValueError("it is broken")
+    _check_owner(read_life(connection), life)
+    _migrate(connection)
+    return connection
+
+
+def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
+    """Open a journal read-only. `closing` closes it. Raises ValueError or sqlite3.Error with the reason."""
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    closing.callback(connection.close)
+    if not _is_journal(connection):
+        raise ValueError("it is empty")
+    return connection
+
+
+def place_of(path: Path) -> str:
+    """Return what tells a file from its copies."""
+    found = path.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def read_life(connection: sqlite3.Connection) -> Life:
+    """Return whose journal it is. Raises ValueError where that is not said."""
+    old = _version(connection) == OLDEST
+    columns = ", ".join(_LIFE.split(", ")[:_OLD]) if old else _LIFE
+    row = connection.execute(f"SELECT {columns} FROM life").fetchone()  # noqa: S608 # names of ours
+    wanted = [field.type for field in fields(Life)][: _OLD if old else None]
+    if row is None or [type(value) for value in row] != wanted:
+        raise ValueError("it is broken: it does not say whose it is")
+    return replace(Life(*row), began=OLDEST) if old else Life(*row)
+
+
+def keep_life(connection: sqlite3.Connection, life: Life) -> None:
+    """Write down whose journal it is, in place of what stood there."""
+    connection.execute("DELETE FROM life")
+    marks = ", ".join("?" * len(fields(Life)))
+    connection.execute(f"INSERT INTO life VALUES ({marks})", astuple(life))  # noqa: S608 # as above
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
+    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JournalLocked(f"another process has the journal {path} open: it holds {lock}") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_journal(connection: sqlite3.Connection) -> bool:
+    """Return False for an empty file. Raises ValueError for what is not a journal of this version."""
+    names = ("application_id", "user_version", "schema_version")
+    application, version, changes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    if not (application or version or changes):
+        return False
+    if application != APPLICATION:
+        raise ValueError("it is a file of another program")
+    if version not in {OLDEST, SCHEMA}:
+        raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
+    return True
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a journal of format 5 to this one."""
+    if _version(connection) == SCHEMA:
+        return
+    life = read_life(connection)
+    with transaction(connection):
+        connection.execute("DROP TABLE life")
+        connection.execute(f"CREATE TABLE life ({', '.join(_COLUMNS)})")
+        keep_life(connection, life)
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def _create(connection: sqlite3.Connection, life: Life) -> None:
+    with transaction(connection):
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        for table in (*TABLES, DRAWS_TABLE, f"life ({', '.join(_COLUMNS)})"):
+            connection.execute(f"CREATE TABLE {table}")
+        keep_life(connection, life)
+
+
+def _check_owner(found: Life, asked: Life) -> None:
+    for name in ("run", "node", "digest", "horizon"):
+        its, ours = getattr(found, name), getattr(asked, name)
+        if its != ours:
+            shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
+            reason = ": other settings of the mesh need a new run" if name == "digest" else ""
+            raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")
+    if found.mesh and asked.mesh and found.mesh != asked.mesh:
+        raise ValueError(f"its mesh is {found.mesh}, not {asked.mesh}")

@@ -1,0 +1,56 @@
+"""A journal without a file: for a mesh in one process whose state nobody asked to keep."""
+
+from collections import deque
+
+from nodes.machine.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
+from streams.state.journal_file import JournalError
+from streams.state.rows import to_row
+
+
+class MemoryJournal:
+    """The last H + 1 rounds of one node's life, the newest with its average: as `Journal`, in memory."""
+
+    def __init__(self, instance: str, horizon: int) -> None:
+        self.instance = instance
+        self.carried = 0
+        self._records: deque[JournalRecord] = deque(maxlen=horizon + 1)
+        self._secret: Secret | None = None
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far, those of earlier lives included."""
+        return self._records[-1].charged if self._records else self.carried
+
+    def records(self) -> tuple[JournalRecord, ...]:
+        """Return the records, oldest first."""
+        return tuple(self._records)
+
+    def secret(self) -> Secret | None:
+        """Return the secret state that the last record was appended with."""
+        return self._secret
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep both; the same again is harmless. Raises JournalError for another value of a round."""
+        if self._records and record.round <= self._records[-1].round:
+            known = record if record.round == self._records[-1].round else record._replace(average=None)
+            if to_row(known) not in map(to_row, self._records):
+                raise JournalError(f"round {record.round} is neither a new round, nor the same again")
+            return
+        if self._records:
+            self._records[-1] = self._records[-1]._replace(average=None)
+        self._records.append(record)
+        self._secret = secret
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life, without records, that goes on from what was charged."""
+        self.instance, self.carried = instance, self.charged
+        self._records.clear()
+        self._secret = None
+
+    def forget_secret(self) -> None:
+        """Forget the secret: the run is over."""
+        self._secret = None
+
+    def close(self) -> None:
+        """Nothing to close."""

@@ -1,0 +1,93 @@
+"""A journal record as a row, and back. The running average stands in a table of its own: only the newest."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from nodes.averages import Average
+from nodes.machine.journal import GivenUp, JournalRecord
+from nodes.values import FloatArray, Release
+
+TABLES = (
+    """records (
+        round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
+        epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL)""",
+    "average (round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL)",
+)
+KEPT = 7
+"""The columns of `records`; those of `average` but for the round come after them in a row."""
+SELECT = """
+    SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
+    FROM records LEFT JOIN average USING (round)
+"""
+Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
+"""The columns: release and mean as float64 little-endian, the positions and what was given up as JSON."""
+
+_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def to_row(record: JournalRecord) -> Row:
+    """Return the record's row: equal records have equal rows."""
+    positions = (
+        record.data_position,
+        record.topology_position,
+        record.edge_positions,
+        record.given_up,
+        record.corrected,
+        record.distrusted,
+    )
+    average = record.average
+    return (
+        record.round,
+        record.stepped,
+        int(record.exact),
+        record.charged,
+        record.epsilon_spent,
+        _to_bytes(record.release),
+        _to_json(positions),
+        None if average is None else average.rounds,
+        None if average is None else _to_bytes(average.mean),
+    )
+
+
+def from_row(row: Row) -> JournalRecord:
+    """Return the record of a row, its release read-only. Raises ValueError for a row that is none."""
+    try:
+        return _from_row(row)
+    except (TypeError, ValueError) as error:
+        raise ValueError("it is broken: a record cannot be read") from error
+
+
+def _from_row(row: Row) -> JournalRecord:
+    round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
+    data, topology, edges, given_up, corrected, distrusted = json.loads(text)
+    return JournalRecord(
+        round=round_,
+        stepped=stepped,
+        release=Release(_from_bytes(blob)),
+        exact=bool(exact),
+        charged=charged,
+        epsilon_spent=epsilon_spent,
+        data_position=None if data is None else _pairs(data),
+        topology_position=topology,
+        edge_positions=_pairs(edges),
+        given_up=tuple(GivenUp(*row) for row in given_up),
+        corrected=_pairs(corrected),
+        distrusted=_pairs(distrusted),
+        average=None if rounds is None or mean is None else Average(rounds, _from_bytes(mean)),
+    )
+
+
+def _to_bytes(values: FloatArray) -> bytes:
+    return values.astype("<f8", copy=False).tobytes()
+
+
+def _from_bytes(blob: bytes) -> FloatArray:
+    values = np.frombuffer(blob, "<f8").astype(np.float64)
+    values.setflags(write=False)
+    return values
+
+
+def _pairs(rows: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
+    return tuple((first, second) for first, second in rows)

@@ -1,0 +1,95 @@
+"""What one life of a node spends on its data: written down as its process starts and ends."""
+
+import math
+from pathlib import Path
+
+from nodes.accounting.price import Price
+from nodes.accounting.spends import TIME, Reuse, Span, Spend, Word, added
+from nodes.machine.journal import DataPosition, JournalRecord
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import TimeSlots
+from streams.state.folder import folder_id
+from streams.state.journal import JournalReader
+from streams.state.spends import all_spends, keep_spend, keep_told, spends_file
+
+
+def begin_spend(
+    state: Path,
+    mesh: MeshSettings,
+    node: str,
+    record: JournalRecord | None,
+    start: DataPosition,
+    before: int = 0,
+    word: Word | None = None,
+    *,
+    by_plans: bool = False,
+) -> Spend:
+    """Write down that the run goes on, or begins at `start`; return what it spends and has spent, open.
+
+    `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
+    and with `--from end` the ends that the partitions have now. `before`, `word` and `by_plans` are of a
+    journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and
+    what the lives before it have spent: that is written down, too. Raises JournalError.
+    """
+    if (state / f"{node}.journal").exists():
+        keep_told(state, node)
+    position = dict(start) if record is None else dict(record.data_position or start)
+    spend = _spend(state, mesh, node, record)._replace(
+        spans=_begun(mesh, record, position), open=True, before=before, word=word, by_plans=by_plans
+    )
+    return keep_spend(spends_file(state, node), spend)
+
+
+def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend | None:
+    """Write down how far the run has got, for now; return that. Raises JournalError."""
+    if record is None:
+        return None
+    position = record.data_position
+    spans: tuple[Span, ...] = ()
+    if isinstance(mesh.slots, TimeSlots):
+        end = mesh.slots.start + record.stepped * mesh.slots.period
+        spans = (Span(TIME, end, end),)
+    elif position:
+        spans = tuple(Span(str(partition), end, end) for partition, end in position)
+    return keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
+
+
+def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:  # noqa: ARG001 # of its run
+    """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
+
+    Raises JournalError.
+    """
+    found = all_spends(state, node)
+    return Reuse(tuple(spend for spend in found if spend.identity != own.identity), own)
+
+
+def _spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend:
+    """Return what the life at hand has spent by its last record, at the price that its journal keeps."""
+    path, price = state / f"{node}.journal", build.price(mesh, node)
+    whose = Spend(mesh.run, 0, None, 0.0, 0.0, 0.0)
+    carried, carried_epsilon = 0, 0.0
+    if path.exists():
+        with JournalReader(path) as journal:
+            whose, life = journal.spend, journal.life
+            price = journal.price or Price(None)
+            carried, carried_epsilon = life.carried, life.carried_epsilon
+    charged, spent = (record.charged, record.epsilon_spent) if record else (carried, carried_epsilon)
+    return whose._replace(
+        charged=charged - carried,
+        epsilon=price.epsilon,
+        delta=price.delta,
+        stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
+        stream_delta=price.stream_delta,
+        mesh=mesh.name,
+        folder=folder_id(state),
+    )
+
+
+def _begun(mesh: MeshSettings, record: JournalRecord | None, position: dict[int, int]) -> tuple[Span, ...]:
+    """Return the spans of a run that learns from `position` on, or from the slot after the record's."""
+    if isinstance(mesh.slots, TimeSlots):
+        if record is None:
+            return (Span(TIME),)
+        return (Span(TIME, mesh.slots.start + record.stepped * mesh.slots.period),)
+    return tuple(Span(str(partition), offset) for partition, offset in (position or {0: 0}).items())

@@ -1,0 +1,63 @@
+"""What one run has spent, as a line of a file, and back."""
+
+import json
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+from nodes.accounting.spends import Span, Spend
+from streams.state.folder import write_private
+from streams.state.journal_file import JournalError
+
+
+def to_line(spend: Spend) -> str:
+    """Return the line, JSON without infinities: they are null."""
+    row = spend._asdict() | {"epsilon": None if spend.epsilon is None else str(spend.epsilon)}
+    row["stream_epsilon"] = _number(spend.stream_epsilon)
+    row["spans"] = [[where, _number(first), _number(end)] for where, first, end in spend.spans]
+    return json.dumps(row)
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def from_line(line: str) -> Spend:
+    """Return the spend. Raises ValueError, TypeError, KeyError for a line that is none."""
+    row = json.loads(line)
+    row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
+    row["stream_epsilon"] = math.inf if row["stream_epsilon"] is None else row["stream_epsilon"]
+    row["spans"] = tuple(
+        Span(where, -math.inf if first is None else first, math.inf if end is None else end)
+        for where, first, end in row["spans"]
+    )
+    return Spend(**row)
+
+
+def spends_file(state: Path, node: str) -> Path:
+    """Return where a node's spends are kept."""
+    return state / f"{node}.spends"
+
+
+def read_spends(path: Path) -> tuple[Spend, ...]:
+    """Return the spends in a file, none where there is none. Raises JournalError where it is broken."""
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise JournalError(f"{path} cannot be read: {error}") from error
+    try:
+        return tuple(from_line(line) for line in lines)
+    except (ValueError, TypeError, KeyError) as error:
+        raise JournalError(f"{path} is broken: what earlier runs have spent is not known") from error
+
+
+def write_spends(path: Path, spends: Iterable[Spend]) -> None:
+    """Write them down in place of what stood there; durable when this returns. Raises JournalError."""
+    text = "".join(f"{to_line(spend)}\n" for spend in spends)
+    try:
+        write_private(path, lambda _: text)
+    except OSError as error:
+        raise JournalError(f"{path} cannot be written: {error}") from error

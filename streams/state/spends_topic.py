@@ -1,0 +1,116 @@
+"""What every run has spent on a node's data, kept beside the data: `spends.<node>` on the data broker.
+
+A record is the line that a state folder has of a life (`streams/state/spends.py`); its key is mesh, run,
+the id of that folder, and life, so no two folders write under one. The topic is compacted: the last line of
+each key stays, for ever. A process writes its life's line as it begins, before it says hello, and as it ends,
+and with the first what else its folder knows and the broker does not; never round by round.
+
+What follows: whoever reads the topic knows of every life that began, of any mesh, wherever its state folder
+is, and where that began to read. What does not: how many rounds a life has charged that did not end in
+order. Its line stays open, so a record's epsilon counts in full, and what the whole stream cost is as far as
+its journal says, where that is there. A life writes before it reads: of two that begin at the same moment
+one at least knows of the other. A topic that is deleted, or made anew, forgets: folders write their lines
+again.
+"""
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.connection import PATIENCE
+from streams.bus.errors import Denied, Unreachable
+from streams.bus.kafka import KafkaBus
+from streams.bus.logs import Logs, Stored
+from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
+from streams.codec.topics import DataTopics
+from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.settings.node import BrokerSettings
+from streams.state.folder import known_folder
+from streams.state.known_spends import Known, Written, known_by, together
+from streams.state.spend_file import from_line, to_line
+from streams.state.spends import all_spends
+
+_LARGEST = LEAST_LIMIT - OVERHEAD
+
+
+class SpendsTopic:
+    """A process's hold of `spends.<node>`; close it when done. Raises UnknownTopic, Denied, Unreachable."""
+
+    def __init__(self, broker: BrokerSettings, node: str) -> None:
+        self._name = DataTopics(node).spends
+        self._bus = KafkaBus(broker, {self._name: _LARGEST})
+
+    def read(self) -> tuple[Written, ...]:
+        """Return the last line of each key, to the topic's end.
+
+        Raises Unreachable, Denied, and BusError where a line is none: what it said is not known.
+        """
+        first, _ = self._bus.span(self._name)
+        return _lines(self._name, self._bus.stored({self._name: first})[self._name])
+
+    def write(self, line: Written, seconds: float = PATIENCE) -> None:
+        """Write a line; when this returns all in-sync replicas have it.
+
+        Raises Unreachable where they have not within `seconds`: then the same again is harmless. BusError.
+        """
+        spend = line.spend
+        key = spend._replace(folder=line.folder).key
+        self._bus.send(self._name, to_line(spend).encode(), key=key.encode())
+        if not self._bus.flush(seconds):
+            raise Unreachable(f"{self._name}: what is spent is not acknowledged")
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._bus.close()
+
+
+def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:
+    """Return what is known of every life over the data of these nodes, by a folder and by their data brokers.
+
+    A broker that is not named in the file, that does not answer, or that does not show its topic, tells
+    nothing. Raises JournalError, and BusError where a topic is broken.
+    """
+    found, away = {}, set[BrokerSettings]()
+    for name in names:
+        there = _told(file, name, away)
+        here = () if state is None else all_spends(state, name)
+        lives = together("" if state is None else known_folder(state), here, there or ())
+        found[name] = Known(lives, known_by(name, here=state is not None, there=there is not None))
+    return found
+
+
+def _told(file: MeshFile, node: str, away: set[BrokerSettings]) -> tuple[Written, ...] | None:
+    """Return what the node's data broker tells, None: nothing. One that does not answer is asked once."""
+    try:
+        broker = file.brokers(node).data
+    except MeshFileError:
+        return None
+    try:
+        return None if broker in away else written(broker, node)
+    except Unreachable:
+        away.add(broker)
+    except (UnknownTopic, Denied):
+        pass
+    return None
+
+
+def written(broker: BrokerSettings, node: str) -> tuple[Written, ...]:
+    """Return the last line of each key. Raises BusError, as `SpendsTopic.read`."""
+    name = DataTopics(node).spends
+    with closing(Logs(broker)) as logs:
+        return _lines(name, logs.read({name: logs.span(name)[0]})[name])
+
+
+def _lines(name: str, stored: Iterable[Stored]) -> tuple[Written, ...]:
+    last = {record.key: record for record in stored}
+    return tuple(_line(name, record) for record in last.values())
+
+
+def _line(name: str, record: Stored) -> Written:
+    try:
+        _, _, folder, _ = record.key.decode().split("/")
+        return Written(folder, from_line(record.value.decode()))
+    except (ValueError, TypeError, KeyError) as error:
+        where = f"{name}: the record at offset {record.offset} is broken"
+        raise BusError(f"{where}: what earlier runs have spent is not known") from error

@@ -1,0 +1,123 @@
+"""A sight of a mesh in words: a line, or a picture that 80 columns hold."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from streams.public.sight import Row, Sight
+from streams.terminal.spending import spent
+from streams.terminal.wording import counted, listed
+
+ROOM = 24
+"""Columns that names and picture of the edges have together; more nodes are counted."""
+NAME = 16
+"""The longest name that is shown whole."""
+HELP = (
+    ("round", "the last that the node says it has stepped"),
+    ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
+    ("epsilon", "spent on the whole stream, by the plans: at most that, of its budget"),
+    ("seen", "seconds since its last heartbeat"),
+    ("silent", "no heartbeat for so long that it is planned without"),
+    ("joining", "asks to be planned; listener: it hears in its first round, and is not heard"),
+    ("leaving", "is in the last plans; left: in none"),
+    ("relaying", "its budget is spent: it passes on, and learns from no record any more"),
+    ("simulated", "a seed repeats its noise: nothing is protected"),
+    ("behind, ahead", "so many rounds from the middle of the mesh, more than the horizon"),
+    ("", "Only plans and heartbeats are read. h or ?: the mesh again; q or Ctrl-C: quit."),
+)
+_LAST = {"silent": -2, "never seen": -1, "relaying": 1, "simulated": 2}
+_WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simulated": "yellow"}
+
+
+def line(sight: Sight) -> str:
+    """Return the mesh as it stands, in a line."""
+    return "; ".join([*_facts(sight), *_flags(sight.rows)])
+
+
+def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableType:
+    """Return the mesh as it stands, in `height` lines; `trouble`: why it may be old.
+
+    What is out of the ordinary is told of the nodes too for which there is no line.
+    """
+    head = [_one_line("   ".join(_facts(sight)), "bold")]
+    if trouble:
+        head.append(_one_line(trouble, "bold red"))
+    room = max(0, height - len(head) - 3)  # the title, and two lines of names of columns
+    if room >= len(sight.rows):
+        return Group(_title(title), *head, nodes(sight, len(sight.rows)))
+    shown = max(0, room - 1)
+    rest = sight.rows[shown:]
+    more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
+    return Group(_title(title), *head, nodes(sight, shown), more)
+
+
+def nodes(sight: Sight, shown: int) -> Table:
+    """Return the first nodes by row, with a picture of the edges where there is room for it."""
+    drawn = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=True)
+    made.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
+    made.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
+    longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # what is long elsewhere is cut first
+    made.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
+    numbers = "".join(str(k % 10) for k in range(1, len(sight.rows) + 1))
+    made.add_column(f"hears\n{numbers}" if drawn else "hears", no_wrap=True)
+    made.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
+    made.add_column("seen", justify="right", no_wrap=True, min_width=4)
+    made.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+    names = [row.name for row in sight.rows]
+    for number, row in enumerate(sight.rows[:shown], 1):
+        made.add_row(
+            str(number),
+            Text(row.name),
+            "" if row.stepped is None else f"{row.stepped:,}",
+            Text(_edges(row, names) if drawn else f"{len(row.hears)} of {len(row.sources)}"),
+            spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}"),
+            "" if row.seen is None else f"{row.seen:,.0f} s",
+            Text(", ".join(row.flags), next((_WORST[f] for f in row.flags if f in _WORST), "yellow")),
+        )
+    return made
+
+
+def explained(title: str) -> RenderableType:
+    """Return what the picture's words mean."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    for word, meaning in HELP[:-1]:
+        grid.add_row(Text(word, "bold"), meaning)
+    return Group(_title(title), grid, Text(HELP[-1][1]))
+
+
+def _title(title: str) -> RenderableType:
+    grid = Table.grid(expand=True)
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_row(Text(title, "bold"), Text("h help  q quit", "dim"))
+    return grid
+
+
+def _one_line(text: str, style: str) -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _flags(rows: Sequence[Row]) -> list[str]:
+    """Return who is out of the ordinary, by flag: those first that are away."""
+    flags: dict[str, list[str]] = {}
+    for row in rows:
+        for flag in row.flags:
+            flags.setdefault(flag, []).append(row.name)
+    worst = sorted(flags, key=lambda flag: _LAST.get(flag, 0))
+    return [f"{flag}: {listed(flags[flag])}" for flag in worst]
+
+
+def _facts(sight: Sight) -> list[str]:
+    end = "" if sight.rounds is None else f" of {sight.rounds:,}"
+    planned = "the run is over" if sight.over else f"{sight.lead:,} planned ahead"
+    live = f"{sight.live:,} of {counted(len(sight.rows), 'node')} live"
+    return [f"round {sight.round:,}{end}", f"{sight.rate:,.0f} rounds/s", planned, live]
+
+
+def _edges(row: Row, names: list[str]) -> str:
+    marks = {name: "●" if name in row.hears else "○" for name in row.sources} | {row.name: "-"}
+    return "".join(marks.get(name, " ") for name in names)

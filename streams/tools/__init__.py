@@ -1,0 +1,1 @@
+"""Programs beside a mesh: feeding, models, tuning, the development broker, `up`."""

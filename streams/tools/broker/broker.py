@@ -1,0 +1,158 @@
+"""The development broker: start it, stop it, see whether it runs."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.tools.broker.folder import Folder, Identity
+from streams.tools.broker.java import BrokerError, Misused, Say, find_jars, find_java
+from streams.tools.broker.launch import is_held, last_lines, launch, prepare, take
+
+DEFAULT_PORT = 19_092
+_READY = b"Kafka Server started"
+_READY_WITHIN = 120.0
+_STOPPED_WITHIN = 30.0
+_NAMED_WITHIN = 5.0
+_PAUSE = 0.05
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as it was found.
+
+    `secure`: SASL_PLAINTEXT with SCRAM-SHA-512 and ACLs, user `admin` with the password in `password_file`;
+    otherwise open to every process of this machine. `pid` is None while it does not run or is being started.
+    """
+
+    folder: Path
+    port: int
+    secure: bool
+    running: bool
+    pid: int | None
+
+    @property
+    def address(self) -> str:
+        """What clients call bootstrap servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the broker says."""
+        return Folder(self.folder).log
+
+    @property
+    def password_file(self) -> Path | None:
+        """Where the password of `admin` is, for its owner's eyes only; None of a plain broker."""
+        return Folder(self.folder).password_file if self.secure else None
+
+
+def start(folder: Path, port: int | None = None, *, secure: bool = False, say: Say = _silent) -> Broker:
+    """Start the broker in `folder` and return it when it is ready; one that runs already is left alone.
+
+    The folder is made on the first start, stays plain or secure as it was made, and keeps its topics. The
+    broker runs until `stop`, whatever becomes of this process. `port` None is the last one, at first
+    DEFAULT_PORT; the port 1,000 above is taken too. `say` is told before anything takes long.
+
+    Raises Missing (Java, Maven), Misused (another folder or port is needed), BrokerError (it did not start).
+    """
+    place = Folder(folder.absolute())
+    place.claim()
+    lock = take(place.lock)
+    if lock is None:
+        return _refuse_other(_until_ready(place), port, secure=secure)
+    launched = False
+    try:
+        try:
+            place.forget_pid()
+            known = place.identity()
+            if known is not None and secure and not known.secure:
+                raise Misused(f"{place.path}: was made without security: --secure needs a new folder")
+            last = known or Identity(secure, DEFAULT_PORT)
+            java, jars = find_java(), find_jars(say)
+            prepare(place, Identity(last.secure, port or last.port), java, jars)
+            launched = True
+            launch(place, java, jars, lock)
+        finally:
+            os.close(lock)
+        return _until_ready(place)
+    except BaseException:
+        if launched:
+            _end(place)
+        raise
+
+
+def stop(folder: Path) -> bool:
+    """Stop the broker in `folder`, and return when its process has ended: False where none ran.
+
+    Raises BrokerError where one is just being started.
+    """
+    return _end(Folder(folder.absolute()))
+
+
+def status(folder: Path) -> Broker | None:
+    """Return the broker in `folder`, running or not; None where none was ever started there."""
+    place = Folder(folder.absolute())
+    identity = place.identity()
+    if identity is None:
+        return None
+    running = is_held(place.lock)
+    return Broker(place.path, identity.port, identity.secure, running, place.pid() if running else None)
+
+
+def _until_ready(place: Folder) -> Broker:
+    """Wait until the broker says that it is ready."""
+    end = time.monotonic() + _READY_WITHIN
+    while place.pid() is None or _READY not in place.log.read_bytes():
+        failed = not is_held(place.lock)
+        if failed or time.monotonic() > end:
+            how = "did not start" if failed else f"was not ready within {_READY_WITHIN:g} s"
+            raise BrokerError(f"the broker {how}; {place.log}:\n{last_lines(place.log)}")
+        time.sleep(_PAUSE)
+    found = status(place.path)
+    if found is None:
+        raise BrokerError(f"{place.path}: the broker is gone")
+    return found
+
+
+def _refuse_other(found: Broker, port: int | None, *, secure: bool) -> Broker:
+    """Return the broker that runs already, if it is what was asked for."""
+    if secure and not found.secure:
+        raise Misused(f"{found.folder}: a broker without security runs there: --secure needs a new folder")
+    if port not in (None, found.port):
+        raise Misused(f"{found.folder}: its broker runs on port {found.port}: stop it first")
+    return found
+
+
+def _pid_soon(place: Folder) -> int | None:
+    """Return the process id of the broker that holds the lock: just launched, it is about to write it."""
+    end = time.monotonic() + _NAMED_WITHIN
+    while (pid := place.pid()) is None and is_held(place.lock) and time.monotonic() < end:
+        time.sleep(_PAUSE)
+    return pid
+
+
+def _end(place: Folder) -> bool:
+    """Ask the broker to end, insist if it does not, and wait until it has."""
+    if not is_held(place.lock):
+        return False
+    for asking in (signal.SIGTERM, signal.SIGKILL):
+        pid = _pid_soon(place)
+        if pid is None:
+            if not is_held(place.lock):
+                return True
+            raise BrokerError(f"{place.path}: the broker is just being started: try again")
+        with suppress(ProcessLookupError):
+            os.kill(pid, asking)
+        end = time.monotonic() + _STOPPED_WITHIN
+        while time.monotonic() < end:
+            if not is_held(place.lock):
+                return True
+            time.sleep(_PAUSE)
+    raise BrokerError(f"{place.path}: the broker does not end; {place.log}")

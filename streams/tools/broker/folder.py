@@ -1,0 +1,122 @@
+"""A broker's folder: what it is (kind, port), its settings, its log, its data, and who may enter."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from streams.tools.broker.java import Misused, deployed
+
+ADMIN = "admin"
+
+
+class Identity(NamedTuple):
+    """What is known of a broker while it does not run."""
+
+    secure: bool
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files in the folder `path`."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """See streams.tools.broker.launch; the first file that is made."""
+        return self.path / "broker.lock"
+
+    @property
+    def log(self) -> Path:
+        """What the broker says; that of the start before is broker.log.old."""
+        return self.path / "broker.log"
+
+    @property
+    def data(self) -> Path:
+        """The topics."""
+        return self.path / "data"
+
+    @property
+    def settings(self) -> Path:
+        """The settings in force, with passwords; made anew by every start."""
+        return self.path / "server.properties"
+
+    @property
+    def password_file(self) -> Path:
+        """The password of the user `admin` of a secure broker, made once."""
+        return self.path / "admin.password"
+
+    @property
+    def _identity(self) -> Path:
+        return self.path / "broker.json"
+
+    @property
+    def _pid(self) -> Path:
+        return self.path / "broker.pid"
+
+    def claim(self) -> None:
+        """Make the folder if need be. Raises Misused where it is somebody else's."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise Misused(
+                f"{self.path}: is not a folder: must be a broker's, empty, or not there yet"
+            ) from None
+        if not self.lock.exists() and any(self.path.iterdir()):
+            raise Misused(f"{self.path}: holds other files: must be a broker's, empty, or not there yet")
+
+    def identity(self) -> Identity | None:
+        """Return what was written last; None where no broker was made here."""
+        try:
+            held = json.loads(self._identity.read_text("utf-8"))
+            return Identity(bool(held["secure"]), int(held["port"]))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError):
+            raise Misused(f"{self._identity}: is not as it was written: take another folder") from None
+
+    def write_identity(self, identity: Identity) -> None:
+        """Write it whole or not at all: the folder holds a broker from then on."""
+        new = self._identity.with_suffix(".new")
+        new.write_text(json.dumps(identity._asdict()) + "\n", "utf-8")
+        new.replace(self._identity)
+
+    def pid(self) -> int | None:
+        """Return the process id that a broker has written last, the running one's if its lock is held."""
+        try:
+            return int(self._pid.read_text("ascii"))
+        except (FileNotFoundError, ValueError):  # being started, or being written
+            return None
+
+    def forget_pid(self) -> None:
+        """Forget the process of the start before: until the next one writes its own, none is ready."""
+        self._pid.unlink(missing_ok=True)
+
+    def put_log_away(self) -> None:
+        """Let the log begin anew."""
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.old"))
+
+    def write_settings(self, identity: Identity, controller_port: int, controller_password: str) -> None:
+        """Write the settings for a start; a secure broker's `admin.password` must be there."""
+        kind = "secure" if identity.secure else "plain"
+        text = "".join(deployed(f"{name}.properties").read_text("utf-8") for name in ("common", kind))
+        filled: dict[str, object] = {"port": identity.port, "controller_port": controller_port}
+        if identity.secure:
+            filled |= {"admin_password": self.password(), "controller_password": controller_password}
+        write_secret(self.settings, Template(text).substitute(filled))
+        shutil.copyfile(deployed("log4j2.yaml"), self.path / "log4j2.yaml")
+
+    def password(self) -> str:
+        """Return the password of `admin`."""
+        return self.password_file.read_text("ascii").strip()
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that its owner alone may read."""
+    path.touch(0o600)
+    path.write_text(text, "utf-8")

@@ -1,0 +1,104 @@
+"""Java: where it is, and the command that runs a class of Kafka in it."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+
+LEAST = 17
+_INSTALL = f"install openjdk-17-jre-headless (Java {LEAST} or later)"
+
+
+def find_java() -> str:
+    """Return the path of a Java that Kafka runs on: of JAVA_HOME, else of PATH. Raises Missing."""
+    home = os.environ.get("JAVA_HOME")
+    found = (shutil.which("java", path=Path(home) / "bin") if home else None) or shutil.which("java")
+    if found is None:
+        raise Missing(f"java is missing: {_INSTALL}")
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 # fixed arguments
+    version = re.search(r'version "(\d+)', said.stderr)
+    if said.returncode != 0 or version is None:
+        raise Missing(f"{found} -version fails: {_INSTALL}")
+    if int(version[1]) < LEAST:
+        raise Missing(f"{found} is Java {version[1]}: {_INSTALL}")
+    return found
+
+
+def kafka_command(java: str, jars: Path, entry: str, *arguments: str) -> list[str]:
+    """Return the command that runs class `entry`; it logs as log4j2.yaml in its working directory says."""
+    small = ["-Xmx256m", "-XX:+UseSerialGC"]
+    log = "-Dlog4j2.configurationFile=log4j2.yaml"
+    return [java, *small, log, "-cp", f"{jars}/*", entry, *arguments]
+
+
+Say = Callable[[str], None]
+
+
+def find_jars(say: Say) -> Path:
+    """Return the folder of the jars, filled on the first call of this user on this machine.
+
+    Any number of processes may ask at once: one fetches, the others wait. `say` is told before it takes long.
+    Raises Missing without Maven, BrokerError where Maven fails.
+    """
+    pom = deployed("pom.xml")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mirrormesh"
+    folder = cache / f"broker-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _fetch(pom, folder, say)
+    return folder
+
+
+def _fetch(pom: Path, folder: Path, say: Say) -> None:
+    """Let Maven fill a folder beside, and give it its name once it is whole."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise Missing("mvn is missing: install maven (it fetches Kafka's jars, once)")
+    say("fetching Kafka by Maven, once: 43 MB")
+    partial, log = folder.with_suffix(".partial"), folder.with_suffix(".log")
+    shutil.rmtree(partial, ignore_errors=True)
+    quiet = ["--batch-mode", "--no-transfer-progress", "-Dstyle.color=never"]
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    with log.open("w") as said:
+        done = subprocess.run(  # noqa: S603 # fixed arguments
+            [maven, *quiet, "--file", str(pom), *goal],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode != 0:
+        lines = log.read_text(errors="replace").splitlines()
+        errors = [line for line in lines if line.startswith("[ERROR]")] or lines[-5:]
+        raise BrokerError("\n".join([f"Maven could not fetch Kafka (all it said: {log}):", *errors[:5]]))
+    partial.rename(folder)
+
+
+class BrokerError(Exception):
+    """The broker cannot be had; the text is one line, where there is a log with its last lines below."""
+
+
+class Missing(BrokerError):
+    """A program is missing on this machine; the text says what to install."""
+
+
+class Misused(BrokerError):
+    """What was asked for cannot be: another folder, port or kind is needed."""
+
+
+def deployed(name: str) -> Path:
+    """Return the path of `name` of deploy/broker. Raises FileNotFoundError where it is in neither place."""
+    package = Path(str(files("streams")))
+    for folder in (package / "deploy_broker", package.parent / "deploy" / "broker"):
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(2, "this installation lacks a file of the development broker", name)

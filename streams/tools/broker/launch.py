@@ -1,0 +1,133 @@
+"""Starts the broker's process: looks at the ports, formats the folder once, leaves Java running by itself."""
+
+import base64
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from streams.tools.broker.folder import ADMIN, Folder, Identity, write_secret
+from streams.tools.broker.java import BrokerError, Misused, kafka_command
+
+CONTROLLER = 1_000
+# the outer sh ends at once: Java is nobody's child, and nobody waits for it. It says itself who it is: who
+# starts it may be interrupted just then
+_SHELL = """/bin/sh -c 'echo $$ >broker.pid; exec "$@" >>broker.log 2>&1' sh "$@" &"""
+
+
+def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
+    """Make the folder ready for a start. Raises Misused (ports), BrokerError (formatting)."""
+    for port in (identity.port, identity.port + CONTROLLER):
+        _refuse_used(port)
+    folder.put_log_away()
+    _format_once(folder, identity, java, jars)
+    folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
+    folder.write_identity(identity)
+
+
+def launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
+    """Start Java in its own session; it inherits `lock`. It has no process id, and is not ready, at once."""
+    subprocess.run(  # noqa: S603 # arguments of our own
+        ["/bin/sh", "-c", _SHELL, "sh", *kafka_command(java, jars, "kafka.Kafka", folder.settings.name)],
+        cwd=folder.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(lock,),
+        start_new_session=True,
+        check=True,
+    )
+
+
+def last_lines(log: Path) -> str:
+    """Return the last lines of a log that say what was wrong, else the last ones."""
+    lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+    wrong = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "rror:"))]
+    return "\n".join((wrong or lines)[-5:])
+
+
+def _refuse_used(port: int) -> None:
+    """Raise Misused where the broker could not listen on that port."""
+    with socket.socket() as looking:
+        looking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            looking.bind(("127.0.0.1", port))
+        except OSError as error:
+            taken = f"a broker takes its port and, for its controller, the one {CONTROLLER:,} above"
+            raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({taken})") from None
+
+
+def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
+    """Let Kafka lay out the data, where no start before this one came that far."""
+    if folder.identity() is not None:
+        return
+    shutil.rmtree(folder.data, ignore_errors=True)
+    if identity.secure:
+        write_secret(folder.password_file, secrets.token_urlsafe(24) + "\n")
+    folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
+    arguments = ["format", "--standalone", "--cluster-id", _random_id(), "--config", folder.settings.name]
+    users = folder.path / "users.arguments"  # in a file: a command line is for everyone to see
+    if identity.secure:
+        write_secret(users, f"--add-scram\nSCRAM-SHA-512=[name={ADMIN},password={folder.password()}]\n")
+        arguments.append(f"@{users.name}")
+    with folder.log.open("w") as said:
+        done = subprocess.run(  # noqa: S603 # arguments of our own
+            kafka_command(java, jars, "kafka.tools.StorageTool", *arguments),
+            cwd=folder.path,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    users.unlink(missing_ok=True)
+    if done.returncode != 0:
+        raise BrokerError(
+            f"the broker's folder could not be formatted; {folder.log}:\n{last_lines(folder.log)}"
+        )
+
+
+def _random_id() -> str:
+    """Return 16 random bytes as Kafka writes them; like Kafka's own, none that looks like an option."""
+    while (made := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+_PATIENCE = 0.2
+_PAUSE = 0.02
+
+
+def take(path: Path) -> int | None:
+    """Return a descriptor that holds the lock, to pass on and then to close; None where the lock is held."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    end = time.monotonic() + _PATIENCE  # is_held takes it too, for a moment
+    while not _locked(descriptor, fcntl.LOCK_EX):
+        if time.monotonic() > end:
+            os.close(descriptor)
+            return None
+        time.sleep(_PAUSE)
+    return descriptor
+
+
+def is_held(path: Path) -> bool:
+    """Return whether somebody has the lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _locked(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Feeds records to a node's data topic."""

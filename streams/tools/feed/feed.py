@@ -1,0 +1,111 @@
+"""One feed, from the source to the topic."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from streams.live.process import Stopped, reached
+from streams.live.stopping import Stop
+from streams.mesh.file import MeshFile
+from streams.terminal.progress import shown
+from streams.terminal.wording import counted
+from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.lines import Line, Lines, lacking
+from streams.tools.feed.pace import FeedFailed, Pace, Waiting, most_ahead
+from streams.tools.feed.topic import ANEW, FeedTopic, feed_topic
+from streams.tools.feed.writer import WINDOW, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What a feed came to: the topic held `before` lines, and holds `records` more, `bad` of them empty."""
+
+    topic: str
+    before: int
+    records: int
+    bad: int
+    seconds: float
+    stopped: bool
+
+
+def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
+    """Feed a node's data topic until its source ends, or it is asked to stop; waits for the broker.
+
+    Raises MeshFileError for what cannot be fed as wanted, Stopped where it had not begun yet, BusError
+    where the broker or the topic does not allow it: what is acknowledged is in the topic.
+    """
+    broker = file.brokers(node).data
+    source = opened(file, node, wanted)
+    reached(broker, stop)
+    by_time = file.mesh.slots.by == "time"
+    topic = feed_topic(broker, node, by_time=by_time, timed=source.timed)
+    lines, waiting = Lines(source, topic.largest), Waiting(stop)
+    with waiting:
+        lost = _skip(lines, topic)
+    left = None if source.most is None else max(0, source.most - topic.line)
+    pace = Pace(
+        math.inf if source.live else most_ahead(file.mesh, topic.ahead),
+        rate=wanted.rate,
+        by_timestamps=wanted.timestamps,
+        replay=not by_time,
+    )
+    began = time.monotonic()
+    writer = Writer(broker, node, topic, stop)
+    stopped = False
+    try:
+        writer.put_again(lost)
+        with shown(source.most) as tell:
+            for line in _before_end(lines, left, waiting):
+                writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
+                writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
+                tell(topic.line + writer.acknowledged, writer.bad)
+            writer.finish()
+    except Stopped:
+        stopped = True
+    finally:
+        writer.close()
+    seconds = time.monotonic() - began
+    return Fed(topic.name, topic.line, writer.acknowledged, writer.bad, seconds, stopped)
+
+
+def takeable(line: Line, latest: float) -> Line:
+    """Return the line, without a time where that is later than the topic takes: then it is in no slot."""
+    if line.timestamp is None or line.timestamp <= latest:
+        return line
+    return line._replace(timestamp=None)
+
+
+def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
+    """Pass over what the topic holds; return the letters of its bad lines that a kill has cost it.
+
+    Raises FeedFailed unless what it holds is where these lines begin.
+    """
+    if not topic.line:
+        return []
+    surely = max(0, topic.line - WINDOW)  # as many lines at least have their letters
+    lines.skip(surely)
+    last: list[Line] = []
+
+    def rest() -> Iterator[Line]:
+        for line in islice(lines, topic.line - surely):
+            last[:] = [line]
+            yield line
+
+    lost = lacking(rest(), topic.lettered)
+    if not last or (last[0].number, last[0].mark) != (topic.line, topic.mark):
+        text = f"{topic.name}: the {counted(topic.line, 'line')} that it holds are not the first of these"
+        raise FeedFailed(f"{text}: {ANEW}")
+    return lost
+
+
+def _before_end(lines: Lines, left: int | None, waiting: Waiting) -> Iterator[Line]:
+    """Yield the lines, `left` at most. Raises Stopped."""
+    while left is None or left > 0:
+        with waiting:
+            line = next(lines, None)
+        if line is None:
+            return
+        left = None if left is None else left - 1
+        yield line

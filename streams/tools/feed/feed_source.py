@@ -1,0 +1,117 @@
+"""What a feed is to feed: the source that the mesh file names, or the file given in its place."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from nodes.machine.time_slots import TimeSlots
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.records.decoder import SchemaDecoder
+from streams.records.record import RawRecord
+from streams.records.sources import Source, open_source
+
+TimeOf = Callable[[bytes], float | None]
+"""Reads a record's time, in seconds since 1970; None where it has none that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for beside the mesh file.
+
+    `path` is fed in place of the source's own, `-` is standard input; `records`: the first so many alone;
+    `rate`: so many a second; `timestamps`: at the records' own pace.
+    """
+
+    path: str | None = None
+    records: int | None = None
+    rate: float | None = None
+    timestamps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source and how to feed it.
+
+    `timed`: Kafka's timestamps are the records' own, read by `time_of` where the source does not give them.
+    `most`: how many lines the topic shall hold in the end; None: all. `live`: the records are in no order of
+    time, so none may wait for its time: it would hold up others.
+    """
+
+    source: Source
+    timed: bool
+    most: int | None
+    time_of: TimeOf | None
+    live: bool = False
+
+
+def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
+    """Open the source of a node. Raises MeshFileError where it cannot be fed as wanted.
+
+    With slots by time a file is in order of time, and ends with the last slot of the mesh's rounds: what lies
+    behind would be waited for, and nobody takes it.
+    """
+    settings = file.own(node).source
+    if wanted.path is not None:
+        settings = _in_place(file, node, wanted.path)
+        own = file.own(node).model_copy(update={"source": settings})
+        file = replace(file, nodes={**file.nodes, node: own})
+    if wanted.timestamps:
+        _check_times(file, node)
+    most = wanted.records
+    if most is None and isinstance(settings, LocalisationSettings):
+        most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    source = open_source(file, node, file.mesh.seed)
+    by_time = file.mesh.slots.by == "time"
+    # With slots by time the source itself gives the times: those of a generator stand in no record.
+    decoder = source.decoder
+    read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
+    live = by_time and getattr(settings, "path", None) == "-"
+    if by_time and not live:
+        source = replace(source, records=takewhile(_inside(file.mesh), source.records))
+    return Opened(source, by_time or wanted.timestamps, most, read, live)
+
+
+def _inside(mesh: MeshSettings) -> Callable[[RawRecord], bool]:
+    """Return what says whether a record is of no slot after the last round."""
+    slots, rounds = build.slots(mesh), mesh.rounds
+    if rounds is None or not isinstance(slots, TimeSlots):
+        return lambda _: True
+    return lambda record: record.timestamp is None or slots.round_of(record.timestamp) <= rounds
+
+
+def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSettings:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if settings is None or isinstance(settings, LocalisationSettings | OwnSourceSettings):
+        raise file.refuse(at, f"must have the kind and schema of {path}")
+    if path == "-" and isinstance(settings, CsrSettings):
+        raise file.refuse((*at, "kind"), "standard input holds lines: must be libsvm", settings.kind)
+    if path == "-" and settings.shuffle:
+        raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
+    return settings.model_copy(update={"path": path})
+
+
+def _check_times(file: MeshFile, node: str) -> None:
+    settings, at = file.own(node).source, ("nodes", node, "source")
+    if isinstance(settings, FileSettings) and settings.record.timestamp is None:
+        raise file.refuse((*at, "schema", "timestamp"), "missing: --timestamps needs a column")
+    if isinstance(settings, LibsvmSettings | CsrSettings):
+        raise file.refuse((*at, "kind"), "has no times, and --timestamps needs them", settings.kind)
+    if isinstance(settings, FileSettings) and settings.path == "-" and file.mesh.slots.by == "time":
+        text = "standard input goes as it comes with slots by time: --timestamps needs a file"
+        raise file.refuse((*at, "path"), text, "-")
+    if not isinstance(settings, FileSettings) and file.mesh.slots.by != "time":
+        raise file.refuse(at, "--timestamps needs records that have a time: must be a file, or slots by time")
+
+
+def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
+    """Return how many records of a generator a run takes; it would go on for ever."""
+    mesh = file.mesh
+    if mesh.rounds is None and not paced:
+        text = "none, and a generator has no end: must be a number, or give --records or --rate"
+        raise file.refuse(("mesh", "rounds"), text)
+    size = mesh.slots.size if mesh.slots.by == "count" else 1  # one a period
+    return None if mesh.rounds is None else mesh.rounds * size

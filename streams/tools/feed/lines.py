@@ -1,0 +1,106 @@
+"""The records of a feed, numbered, and what is wrong with each."""
+
+import base64
+import hashlib
+import json
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from streams.records.record import RawRecord
+from streams.tools.feed.feed_source import Opened
+
+FURTHEST = 253_402_300_800.0
+"""The first second of the year 10000: a later time is a mistake."""
+
+
+class Line(NamedTuple):
+    """A record of the feed, the `number`-th from 1 on, and the Kafka timestamp that is its own, if any.
+
+    `mark` tells all lines up to this one from any others. `bad`: why it cannot be learnt from, if so.
+    """
+
+    number: int
+    value: bytes
+    timestamp: float | None
+    mark: bytes
+    bad: str | None
+
+
+class Lines(Iterator[Line]):
+    """The lines of a source whose topic takes records of up to `largest` bytes."""
+
+    def __init__(self, opened: Opened, largest: int) -> None:
+        self._records, self._decoder = opened.source.records, opened.source.decoder
+        self._timed, self._time_of, self._largest = opened.timed, opened.time_of, largest
+        self._read = 0
+        self._hash = hashlib.blake2b(digest_size=8)
+
+    def skip(self, count: int) -> bytes | None:
+        """Pass over the first lines; return the mark of the last of them, None where there are fewer."""
+        while self._read < count:
+            record = next(self._records, None)
+            if record is None:
+                return None
+            self._note(record)
+        return self._hash.digest()
+
+    def __next__(self) -> Line:
+        """Return the next line."""
+        record = next(self._records)
+        self._note(record)
+        timestamp = self._timestamp(record) if self._timed else None
+        bad = self._wrong_with(record.value, timestamp)
+        return Line(self._read, record.value, timestamp, self._hash.digest(), bad)
+
+    def _note(self, record: RawRecord) -> None:
+        self._read += 1
+        self._hash.update(len(record.value).to_bytes(4, "little"))  # where one ends and the next begins
+        self._hash.update(record.value)
+
+    def _timestamp(self, record: RawRecord) -> float | None:
+        found = record.timestamp if self._time_of is None else self._time_of(record.value)
+        return found if found is not None and 0.0 <= found < FURTHEST else None
+
+    def _wrong_with(self, value: bytes, timestamp: float | None) -> str | None:
+        if len(value) > self._largest:
+            return f"longer than {self._largest} bytes, the most that the topic takes"
+        if len(value) > self._decoder.longest:
+            return f"longer than {self._decoder.longest} bytes, the source's max_record_bytes"
+        if self._decoder.decode(value) is None:
+            return "does not fit the schema" if value else "empty, or longer than a record may be"
+        if self._timed and timestamp is None:
+            return "has no time that can be read"
+        return None
+
+
+BYTES = 8 * 2**20
+"""Bytes of letters that are on their way at most, or one letter: less than their topic keeps."""
+
+
+def encode_letter(line: Line) -> bytes:
+    """Return the letter about a bad line."""
+    content = base64.b64encode(line.value).decode("ascii")
+    return json.dumps({"line": line.number, "reason": line.bad, "value": content}).encode()
+
+
+def digest(letter: bytes) -> bytes:
+    """Return what tells a letter from any other."""
+    return blake2b(letter, digest_size=16).digest()
+
+
+def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
+    """Return the letters of bad lines whose digests are not `there`: the last `BYTES` of them, in order.
+
+    No more can be lost when a feed is killed; letters before those have left their log, which keeps more.
+    """
+    found, size = deque[bytes](), 0
+    for line in lines:
+        if line.bad is None or digest(letter := encode_letter(line)) in there:
+            continue
+        found.append(letter)
+        size += len(letter)
+        while size > BYTES and len(found) > 1:
+            size -= len(found.popleft())
+    return list(found)

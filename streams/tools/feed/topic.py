@@ -1,0 +1,110 @@
+"""The data topic before a feed: whether it can be fed, and what it holds already.
+
+A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So a line that is missing,
+or there twice, or a stranger's record, is seen at once.
+"""
+
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from streams.bus.access import feeder
+from streams.bus.admin import Admin
+from streams.bus.connection import PATIENCE, consumer_settings
+from streams.bus.errors import Unreachable
+from streams.bus.logs import Logs
+from streams.bus.preflight import preflight
+from streams.bus.topic_specs import OVERHEAD
+from streams.codec.topics import DataTopics
+from streams.mesh.settings.node import BrokerSettings
+from streams.tools.feed.lines import digest
+from streams.tools.feed.pace import FeedFailed
+
+LINE, MARK = "line", "mark"
+"""The headers of a fed record: its number in ASCII, and the mark of all lines up to it."""
+ANEW = "feed what it was begun with, or delete it, provision it, and give the run a new name"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTopic:
+    """A data topic that can be fed: it holds `line` lines, the last of which has the mark.
+
+    `largest` is the longest value that it takes, in bytes; with `timed` records keep their own times,
+    which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the letters that are there.
+    """
+
+    name: str
+    letters: str
+    largest: int
+    ahead: float
+    timed: bool
+    line: int
+    mark: bytes | None
+    lettered: frozenset[bytes]
+
+
+def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
+    """Look at the data topic of a node. Raises BusError where it cannot be fed: see `PreflightFailed`."""
+    topics = DataTopics(node)
+    name = topics.records
+    preflight(broker, feeder(node), {}, (name,) if by_time else ())
+    with Admin(broker) as admin:
+        found = admin.topics([name])[name]
+    if timed and found.configs["message.timestamp.type"] != "CreateTime":
+        words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
+        raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")
+    line, mark = _held(broker, name, found.partitions)
+    return FeedTopic(
+        name,
+        topics.dead_letters,
+        max(0, int(found.configs["max.message.bytes"]) - OVERHEAD),
+        int(found.configs["message.timestamp.after.max.ms"]) / 2000,  # half: the broker's clock is not ours
+        timed,
+        line,
+        mark,
+        _lettered(broker, topics.dead_letters),
+    )
+
+
+def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, bytes | None]:
+    """Return how many lines a topic holds, and the mark of the last. Raises FeedFailed."""
+    logs = Logs(broker)
+    try:
+        for partition in range(1, partitions):
+            if logs.span(topic, partition)[1] > 0:
+                where = f"partition {partition} holds records, and a feed writes to partition 0 alone"
+                raise FeedFailed(f"{topic}: {where}: {ANEW}")
+        first, end = logs.span(topic)
+    finally:
+        logs.close()
+    if end == 0:
+        return 0, None
+    if first == end:
+        raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
+    headers = dict(_last(broker, topic, end - 1).headers() or [])
+    line, mark = headers.get(LINE), headers.get(MARK)
+    if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
+        raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")
+    if int(line) != end:
+        raise FeedFailed(f"{topic}: line {int(line):,} is its record {end:,}: others wrote to it: {ANEW}")
+    return end, mark
+
+
+def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
+    logs = Logs(broker)
+    try:
+        return frozenset(digest(letter.value) for letter in logs.read({topic: logs.span(topic)[0]})[topic])
+    finally:
+        logs.close()
+
+
+def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes]":
+    consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        message = consumer.poll(PATIENCE)
+    finally:
+        consumer.close()
+    if message is None or message.error() is not None:
+        raise Unreachable(f"{broker.servers}: the last record of {topic} cannot be read")
+    return message

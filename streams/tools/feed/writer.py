@@ -1,0 +1,175 @@
+"""Writes lines to a data topic with kafka-python: in order, each once, and none after one that is missing."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from streams.bus.access import feeder
+from streams.bus.connection import PATIENCE, admin_settings
+from streams.bus.preflight import preflight
+from streams.live.process import reached
+from streams.live.stopping import Stop
+from streams.mesh.settings.node import BrokerSettings
+from streams.tools.feed.lines import BYTES, Line, digest, encode_letter
+from streams.tools.feed.pace import FeedFailed, Waiting
+from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic
+
+WINDOW = 10_000
+"""Records on their way at most: kafka-python itself knows no limit. No letter is further behind."""
+QUIET = 5.0
+"""Seconds without an acknowledgement after which the broker is asked whether it is there."""
+NO_TIME = -1
+"""Kafka's timestamp of a record without one: it is in no slot."""
+_STEP = 0.005
+_FLUSH = 1.0  # with the three of a question to the broker less than five
+
+
+def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any]:
+    """Return the settings of a feed's producer."""
+    return admin_settings(broker) | {
+        "enable_idempotence": True,  # so one batch is on its way at a time, and is in the log once
+        "acks": "all",
+        "delivery_timeout_ms": 2**31 - 1,  # a batch that is given up leaves a gap
+        "linger_ms": 5,
+        "batch_size": min(65_536, topic.largest),
+        "max_request_size": 8 * 2**20,  # no limit of the client's own: letters are longer than records
+        "max_block_ms": int(1000 * PATIENCE),
+        "reconnect_backoff_max_ms": 500,
+        "allow_auto_create_topics": False,
+        "metrics_enabled": False,
+    }
+
+
+class Writer:
+    """The producer of one feed. Raises BusError where it cannot be had; close it when done.
+
+    Attributes
+    ----------
+    sent, acknowledged, bad : int
+        Lines so far; those that are bad, of the acknowledged.
+    """
+
+    def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
+        self._broker, self._node, self._topic, self._stop = broker, node, topic, stop
+        self._waiting = Waiting(stop)
+        self.sent = self.acknowledged = self.bad = 0
+        self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
+        self._posted = self._delivered = 0  # bytes of letters
+        self._failure: FeedFailed | None = None
+        self._heard = time.monotonic()
+        try:
+            self._producer = KafkaProducer(**producer_settings(broker, topic))
+        except KafkaError as error:
+            raise FeedFailed(f"{broker.servers}: {error}") from None
+
+    def put(self, line: Line) -> None:
+        """Write a line: of a bad one an empty record, and then the letter. Raises Stopped, BusError.
+
+        The one does not wait for the other, or when a record arrives would tell of its content.
+        """
+        self.tend()
+        self._until(lambda: self.sent - self.acknowledged < WINDOW)
+        self._until(lambda: not self._letters or self._letters[0][0] > line.number - WINDOW)
+        timestamp = _milliseconds(line) if self._topic.timed else None
+        value = line.value if line.bad is None else b""
+        headers = [(LINE, b"%d" % line.number), (MARK, line.mark)]
+        future = self._send(self._topic.name, value, headers=headers, timestamp_ms=timestamp, partition=0)
+        self.sent += 1
+        future.add_callback(partial(self._arrived, line))
+        future.add_errback(partial(self._refused, self._topic.name))
+        if line.bad is not None and digest(letter := encode_letter(line)) not in self._topic.lettered:
+            self._put_letter(line.number, letter)
+
+    def put_again(self, letters: Iterable[bytes]) -> None:
+        """Write the letters that a kill has cost the topic. Raises Stopped, BusError."""
+        for letter in letters:
+            self._put_letter(self._topic.line, letter)
+        self._until(lambda: not self._letters)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but say it where the broker is away. Raises Stopped, BusError."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._waiting.sleep(min(left, 1.0))
+            self.tend()
+
+    def finish(self) -> None:
+        """Wait until all is acknowledged. Raises Stopped, BusError."""
+        self._until(lambda: self.acknowledged == self.sent and not self._letters)
+
+    def tend(self) -> None:
+        """Raise what went wrong; wait for a broker that has been silent for long. Raises Stopped."""
+        if self._failure is not None:
+            raise self._failure
+        if self.acknowledged == self.sent and not self._letters:
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > QUIET:
+            reached(self._broker, self._stop)
+            preflight(self._broker, feeder(self._node), {}, (self._topic.name,))
+            self._heard = time.monotonic()
+
+    def close(self) -> None:
+        """Let go of the broker, after a moment for what is on its way; what is not in the log is dropped."""
+        with suppress(KafkaError):
+            self._producer.flush(_FLUSH)
+        self._stop_sending()
+        with suppress(KafkaError):
+            self._producer.close(_FLUSH)
+
+    def _put_letter(self, number: int, letter: bytes) -> None:
+        size = len(letter)
+        self._until(lambda: not self._letters or self._posted - self._delivered + size <= BYTES)
+        self._letters.append((number, size))
+        self._posted += size
+        future = self._send(self._topic.letters, letter, partition=0)
+        future.add_callback(self._letter_arrived)
+        future.add_errback(partial(self._refused, self._topic.letters))
+
+    def _send(self, topic: str, value: bytes, **more: Any) -> Any:
+        try:
+            return self._producer.send(topic, value, **more)
+        except KafkaError as error:
+            raise self._failure or self._failed(topic, error) from None
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            self._waiting.sleep(_STEP)
+            self.tend()
+
+    def _arrived(self, line: Line, metadata: Any) -> None:  # in kafka-python's thread, as the next three
+        if metadata.offset not in {line.number - 1, -1}:  # -1: it was in the log before
+            where = f"line {line.number:,} became its record {metadata.offset + 1:,}"
+            self._fail(FeedFailed(f"{self._topic.name}: {where}: others write to it: {ANEW}"))
+        self.acknowledged += 1
+        self.bad += line.bad is not None
+        self._heard = time.monotonic()
+
+    def _letter_arrived(self, _: Any) -> None:
+        self._delivered += self._letters.popleft()[1]  # they go to one partition, so they arrive in order
+        self._heard = time.monotonic()
+
+    def _refused(self, topic: str, error: Exception) -> None:
+        self._fail(self._failed(topic, error))
+
+    def _fail(self, failure: FeedFailed) -> None:
+        if self._failure is None:
+            self._failure = failure
+            self._stop_sending()
+
+    def _failed(self, topic: str, error: Exception) -> FeedFailed:
+        return FeedFailed(f"{self._broker.servers}: {topic}: {error}")
+
+    def _stop_sending(self) -> None:
+        # The public close() would first send what waits, and so leave a gap after a record that is lost.
+        self._producer._sender.force_close()  # noqa: SLF001 # see above
+
+
+def _milliseconds(line: Line) -> int:
+    """Return Kafka's timestamp, rounded down so that the record stays in its slot."""
+    return NO_TIME if line.timestamp is None else round(line.timestamp * 1e6) // 1000

@@ -1,0 +1,116 @@
+"""Makes a model of what a mesh has learnt, and writes it: each file whole, or not at all."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodes.accounting.guarantee import Guarantee
+from nodes.decimals import rounded_up
+from nodes.values import FloatArray
+from streams.local.results import save_whole, write_whole
+from streams.mesh import building as build
+from streams.mesh.file import MeshFile
+from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
+from streams.mesh.settings.node import FileSettings
+
+_OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
+    "path": True,
+    "take": True,
+    "shuffle": True,
+    "record": {"truth"},
+}
+"""Of a source: where its records were, and what its owner alone compares with: nobody else's business."""
+
+
+def model_of(
+    file: MeshFile,
+    promised: Mapping[str, Guarantee],
+    newest: FloatArray,
+    average: FloatArray,
+    *,
+    round: int,
+    nodes: int,
+    rounds: int,
+    averaged: str,
+    node: str | None = None,
+) -> Model:
+    """Return the model of vectors (d,), made from `nodes` nodes at `round`; `rounds` are in the average.
+
+    `promised`: by every node whose releases it is a function of. `node`: whose own part says how records are
+    read (None: held_out, or the first that is here).
+    """
+    mesh = file.mesh
+    return Model(
+        format=FORMAT,
+        mesh=mesh.name,
+        run=mesh.run,
+        round=round,
+        nodes=nodes,
+        rounds=rounds,
+        averaged=averaged,
+        algorithm=mesh.algorithm.name,
+        loss=mesh.loss,
+        dimension=mesh.dimension,
+        source=_source(file, node),
+        guarantee=_weakest(promised),
+        newest=tuple(newest.tolist()),
+        average=tuple(average.tolist()),
+    )
+
+
+def model_paths(prefix: Path) -> tuple[Path, Path]:
+    """Return the paths of the two files of a model."""
+    return prefix.with_name(f"{prefix.name}.npz"), prefix.with_name(f"{prefix.name}.json")
+
+
+def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
+    """Write PREFIX.npz and PREFIX.json: either holds all of it. Return their paths. Raises OSError."""
+    arrays, text = model_paths(prefix)
+    tree = model.model_dump(mode="json")
+    vectors = {name: np.array(tree.pop(name)) for name in ("newest", "average")}
+    about = np.array(json.dumps(tree, allow_nan=False))
+
+    def save(unfinished: Path) -> None:
+        np.savez(unfinished, allow_pickle=False, about=about, **vectors)
+
+    save_whole(arrays, save)
+    write_whole(text, f"{json.dumps(model.model_dump(mode='json'), indent=1, allow_nan=False)}\n".encode())
+    return arrays, text
+
+
+def promised_on_broker(file: MeshFile) -> dict[str, Guarantee]:
+    """Return what every node of the mesh promises."""
+    return {
+        name: build.guarantee(file.mesh, name, trusted_broker=file.trusts_broker(name))
+        for name in file.mesh.nodes
+    }
+
+
+def _weakest(promised: Mapping[str, Guarantee]) -> ModelGuarantee:
+    """Return the weakest guarantee of a node: the model is a function of what all have released."""
+    epsilons = [made.epsilon for made in promised.values() if made.protects and made.epsilon is not None]
+    protected = len(epsilons) == len(promised)
+    return ModelGuarantee(
+        adjacency="event",
+        epsilon=rounded_up(max(epsilons)) if protected else None,
+        delta=max(made.delta for made in promised.values()),
+        nodes={name: made.sentence(name) for name, made in promised.items()},
+    )
+
+
+def _source(file: MeshFile, node: str | None) -> dict[str, Any] | None:
+    if node is not None:
+        own = file.nodes.get(node)
+        candidates = [own.source if own is not None else None]
+    else:
+        candidates = [file.held_out, *(own.source for own in file.nodes.values())]
+    for settings in candidates:
+        if isinstance(settings, FileSettings):
+            made: dict[str, Any] = settings.model_dump(
+                mode="json", by_alias=True, exclude_unset=True, exclude=_OF_ONE_PLACE
+            )
+            return made
+    return None

@@ -1,0 +1,1 @@
+"""Finds settings on public data."""

@@ -1,0 +1,84 @@
+"""Pilots: data that are nobody's secret, dealt to the nodes of many runs at once."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nodes.losses.losses import scores
+from nodes.values import FloatArray, Observations
+from streams.records.localisation import NOISE, START, sensor, target_path
+from topology.keyed import generator
+
+MOST_NUMBERS = 10_000_000
+"""That made-up records hold, about: 80 MB."""
+
+
+class Pilot(Protocol):
+    """Where the records of trials come from."""
+
+    def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
+        """Yield the slots of so many rounds, features (runs * nodes, size, p): run 0's nodes, run 1's, ..."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resampled:
+    """Records (n, p) with labels (n,), drawn with replacement: a stream as long as need be."""
+
+    features: FloatArray
+    labels: FloatArray
+
+    def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
+        """Yield slots; every node draws from all of the pilot."""
+        present = np.ones((runs * nodes, size), np.bool_)
+        for round in range(1, rounds + 1):
+            drawn = generator("pilot", seed, round).integers(0, len(self.labels), present.shape)
+            yield Observations(self.features[drawn], self.labels[drawn], present)
+
+
+def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Resampled:
+    """Return records on the unit sphere, labelled by a hidden direction; `labels`: signs or numbers.
+
+    One label in ten is wrong (signs), or off by a tenth (numbers). Fewer records where they are long.
+    """
+    records = min(records, max(1_000, MOST_NUMBERS // dimension))
+    random = generator("made-up", seed)
+    features = random.standard_normal((records, dimension))
+    features /= np.sqrt((features * features).sum(-1, keepdims=True))
+    hidden = random.standard_normal(dimension)
+    values = scores(hidden, features)
+    if labels == "numbers":
+        return Resampled(features, values + 0.1 * random.standard_normal(records))
+    return Resampled(
+        features, np.where(values > 0, 1.0, -1.0) * np.where(random.random(records) < 0.1, -1, 1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MovingTargets:
+    """Sensors on a circle, and a target of its own for each run, which starts anywhere within the circle.
+
+    It moves as in the localisation example, from another start and by other coins.
+    """
+
+    def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
+        """Yield slots of `size` successive distances."""
+        random = generator("pilot-targets", seed)
+        positions = np.array([sensor(number, nodes) for number in range(nodes)])
+        paths = np.stack([self._path(random, rounds * size) for _ in range(runs)])  # (R, T h, 2)
+        offsets = paths[:, :, None] - positions
+        distances = np.sqrt((offsets * offsets).sum(-1)) + random.uniform(0.0, NOISE, offsets.shape[:-1])
+        features = np.broadcast_to(positions[:, None], (runs, nodes, size, 2)).reshape(-1, size, 2)
+        present = np.ones((runs * nodes, size), np.bool_)
+        for round in range(rounds):
+            part = distances[:, round * size : (round + 1) * size].swapaxes(1, 2)
+            yield Observations(features, part.reshape(-1, size), present)
+
+    @staticmethod
+    def _path(random: np.random.Generator, rounds: int) -> FloatArray:
+        angle, distance = random.uniform(0.0, 2 * math.pi), 1.5 * math.sqrt(random.random())
+        start = distance * np.array([math.cos(angle), math.sin(angle)])
+        path: FloatArray = start + target_path(int(random.integers(1 << 32, 1 << 33)), rounds) - START
+        return path

@@ -1,0 +1,122 @@
+"""One setting tried on a pilot: the mean loss, online, of every node's decisions on all nodes' records."""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from itertools import tee
+
+import numpy as np
+
+from nodes.engine import Engine
+from nodes.losses.losses import Loss, scores
+from nodes.privacy.simulated import SimulatedSampler
+from nodes.sparse import dense
+from nodes.values import FloatArray, Observations
+from streams.local.scoring import auc
+from streams.mesh import building as build
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import PrivacyOverrides
+from streams.tools.tuning.pilot import Pilot
+from topology.replicas import Copies
+
+LOOKED_AT = 16
+"""How many records of a run's round decisions are scored on, about: some of every node's."""
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """What is proposed: theta, the a of the step size's rule, and h."""
+
+    gradient_bound: float
+    step: float
+    size: int
+
+    @classmethod
+    def of(cls, mesh: MeshSettings) -> "Setting":
+        """Return what the mesh file says."""
+        return cls(mesh.privacy.gradient_bound, mesh.algorithm.step_size.a, mesh.slots.size)
+
+    def applied(self, mesh: MeshSettings) -> MeshSettings:
+        """Return the mesh with this setting, its nodes alike, under simulated noise.
+
+        Raises ValueError where no mesh file may say so: a slot for noise on parameters is of one record.
+        """
+        privacy = {"gradient_bound": self.gradient_bound, "noise": "simulated"}
+        step_size = mesh.algorithm.step_size.model_copy(update={"a": self.step})
+        return MeshSettings.model_validate(
+            dict(mesh)
+            | {
+                "nodes": {name: PrivacyOverrides() for name in mesh.nodes},
+                "privacy": mesh.privacy.model_copy(update=privacy),
+                "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size}),
+                "slots": mesh.slots.model_copy(update={"size": self.size}),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """What every setting is tried on: `runs` runs, in each of which a node learns from so many records.
+
+    `labelled`: records (n, p) with labels (n,) of both signs, to rank with the last decisions instead.
+    """
+
+    mesh: MeshSettings
+    pilot: Pilot
+    records: int
+    runs: int
+    seed: int
+    labelled: tuple[FloatArray, FloatArray] | None = None
+
+    def loss(self, setting: Setting) -> float:
+        """Return the mean loss over runs, rounds and nodes; infinite where the records fill no slot.
+
+        Infinite too for what no mesh file may say: a round that costs more than the budget. In each
+        round decisions are scored before they are learnt from, as on a live mesh. With `labelled`: 1 - AUC of
+        the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
+        """
+        rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
+        if not rounds:
+            return math.inf
+        try:
+            engine = self._engine(setting)
+        except ValueError:
+            if setting == Setting.of(self.mesh):
+                raise
+            return math.inf
+        slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
+        if self.labelled is not None:
+            (last,) = deque(engine.steps(slots), maxlen=1)
+            return _misranked(last.decision.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
+        learnt, scored = tee(slots)
+        total = sum(
+            _mean_loss(engine.learner.loss, step.decision, slot, self.runs)
+            for step, slot in zip(engine.steps(learnt), scored, strict=True)
+        )
+        return total / rounds if math.isfinite(total) else math.inf
+
+    def _engine(self, setting: Setting) -> Engine:
+        mesh = setting.applied(self.mesh)
+        schedule = Copies(build.schedule(mesh, self.seed), self.runs)
+        sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
+        return Engine(build.learner(mesh, min(mesh.nodes), sampler), schedule)
+
+
+@np.errstate(all="ignore")  # a step that is far too large
+def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int) -> float:
+    """Return the mean loss of decisions (R N, d) at records of all nodes of their run."""
+    nodes = len(decisions) // runs
+    some = slice(max(1, LOOKED_AT // nodes))
+    features, labels, present = dense(slot.features)[:, some], slot.labels[:, some], slot.present[:, some]
+    pooled = Observations(
+        features.reshape(runs, 1, -1, features.shape[-1]),
+        labels.reshape(runs, 1, -1),
+        present.reshape(runs, 1, -1),
+    )
+    return float(loss.value(decisions.reshape(runs, nodes, -1), pooled).mean())
+
+
+def _misranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> float:
+    """Return the mean of 1 - AUC of decisions (R, d); infinite where the labels are all of one sign."""
+    found = [auc(scores(decision, features), labels) for decision in decisions]
+    return math.inf if None in found else 1.0 - sum(one or 0.0 for one in found) / len(found)

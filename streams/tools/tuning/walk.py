@@ -1,0 +1,65 @@
+"""From a setting to a better one, by factors of two, until none near it is better: the rule of `tune`."""
+
+from collections.abc import Callable, Iterator
+
+from streams.tools.tuning.trials import Setting
+
+STRIDES = (4, 2)
+"""First by factors of four, then of two."""
+BETTER = 0.98
+"""What counts as less: along clip times step the loss is flat where nearly every gradient is clipped."""
+MOST = 80
+"""No more trials than this."""
+
+
+def walk(
+    start: Setting, loss: Callable[[Setting], float], *, sizes: bool, report: Callable[[int], None]
+) -> dict[Setting, float]:
+    """Return the losses of all settings tried, the best among them.
+
+    From the best so far its neighbours are tried: clip, step and (`sizes`) slot size, each times or over the
+    stride, the two that keep clip times step, and the two that keep step over size: larger slots are fewer.
+    `report` takes the number of trials done.
+    """
+    tried: dict[Setting, float] = {}
+
+    def attempt(setting: Setting) -> None:
+        if setting not in tried and len(tried) < MOST:
+            tried[setting] = loss(setting)
+            report(len(tried))
+
+    attempt(start)
+    for stride in STRIDES:
+        while True:
+            middle = _least(tried)
+            for setting in _neighbours(middle, stride, sizes=sizes):
+                attempt(setting)
+            if not tried[_least(tried)] < BETTER * tried[middle]:
+                break
+    return tried
+
+
+def best(tried: dict[Setting, float]) -> Setting:
+    """Return the setting to propose: of those within 2 % of the least loss that of the largest clip."""
+    near = [setting for setting, loss in tried.items() if BETTER * loss <= tried[_least(tried)]]
+    return max(near, key=lambda setting: (setting.gradient_bound, -tried[setting]))
+
+
+def _least(tried: dict[Setting, float]) -> Setting:
+    return min(tried, key=tried.__getitem__)
+
+
+def _neighbours(middle: Setting, stride: int, *, sizes: bool) -> Iterator[Setting]:
+    bound, step, size = middle.gradient_bound, middle.step, middle.size
+    yield Setting(bound, step * stride, size)
+    yield Setting(bound, step / stride, size)
+    yield Setting(bound / stride, step * stride, size)
+    yield Setting(bound * stride, step / stride, size)
+    yield Setting(bound / stride, step, size)
+    yield Setting(bound * stride, step, size)
+    if sizes:
+        yield Setting(bound, step, size * stride)
+        yield Setting(bound, step * stride, size * stride)
+        if size >= stride:
+            yield Setting(bound, step, size // stride)
+            yield Setting(bound, step / stride, size // stride)

@@ -1,0 +1,1 @@
+"""A whole mesh on this machine, a process each."""

@@ -1,0 +1,22 @@
+"""A child of `mirrormesh up`: the same command line, or another program; ended in order when `up` is gone."""
+
+import os
+import signal
+import sys
+from threading import Thread
+
+from streams.tools.up.become import WORD, become
+
+if sys.argv[1:2] == [WORD]:
+    become(sys.argv[2:])
+
+from streams.cli import main  # another program needs none of it
+
+
+def _end_with_parent() -> None:
+    os.read(sys.stdin.fileno(), 1)  # nothing is ever written: it returns when the other end is closed
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+Thread(target=_end_with_parent, name="parent", daemon=True).start()
+main()

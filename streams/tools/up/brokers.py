@@ -1,0 +1,84 @@
+"""The brokers that a mesh file names: used where they answer, else started, where they are to be here."""
+
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from streams.bus.errors import Unreachable
+from streams.bus.logs import reach
+from streams.live.stopping import Stop
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import BrokerSettings
+from streams.tools.broker import broker as development
+from streams.tools.broker.launch import CONTROLLER
+from streams.tools.feed.pace import Waiting
+
+Fact = Callable[[str, str], None]
+"""Says something by name."""
+_HERE = {"127.0.0.1", "localhost"}
+_HIGHEST_PORT = 65_535 - CONTROLLER
+
+
+def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack) -> None:
+    """See that every broker of the mesh file answers; `closing` stops those that were started for this mesh.
+
+    Raises MeshFileError where none is named, Denied, Unreachable, BrokerError, Stopped.
+    """
+    for broker in named(file):
+        port = startable(broker)
+        folder = state / ("broker" if broker == file.mesh_broker else f"broker-{port}")
+        if port is None:
+            _reach_elsewhere(broker)
+            how = "used"
+        else:
+            how = _started(port, folder, stop, fact, closing)
+            reach(broker)
+        fact("broker", f"{broker.servers}: {how}")
+
+
+def startable(broker: BrokerSettings) -> int | None:
+    """Return the port at which a development broker can be what is named; None where it cannot."""
+    host, _, port = broker.servers.strip().rpartition(":")
+    if host not in _HERE or broker.username is not None or not port.isdecimal():
+        return None
+    return int(port) if 0 < int(port) <= _HIGHEST_PORT else None
+
+
+def named(file: MeshFile) -> list[BrokerSettings]:
+    """Return every broker once, that of the mesh first."""
+    own = [file.brokers(name) for name in file.nodes]
+    return list(dict.fromkeys([file.mesh_broker, *(one for each in own for one in (each.mesh, each.data))]))
+
+
+def _reach_elsewhere(broker: BrokerSettings) -> None:
+    try:
+        reach(broker)
+    except Unreachable as error:
+        here = "one without password at 127.0.0.1:PORT"
+        raise Unreachable(f"{error}, and it cannot be started here: only {here} can") from None
+
+
+def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> str:
+    """Start the broker where nobody listens; return what was done."""
+    ours = development.status(folder)
+    running = ours is not None and ours.running and ours.port == port
+    if not running and _listens(port):
+        return "used"
+    closing.callback(_stop, folder, fact)
+    if running:
+        return f"found running in {folder}, and stopped at the end"
+    fact("broker", "starting one")
+    with Waiting(stop):
+        development.start(folder, port, say=lambda line: fact("broker", line))
+    return f"started in {folder}, and stopped at the end"
+
+
+def _stop(folder: Path, fact: Fact) -> None:
+    if development.stop(folder):
+        fact("broker", f"stopped; for what it holds: mirrormesh broker start --folder {folder}")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as looking:
+        return looking.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,174 @@
+"""A child process: started, looked at, started again when it fails, asked to end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from math import ceil
+from pathlib import Path
+
+from streams.tools.up.programs import Program
+
+Say = Callable[[str], None]
+FIRST, LONGEST = 1.0, 30.0
+"""Seconds until a child that failed is started again: at first, and at most."""
+PATIENCE = 5.0
+"""Seconds that a child has for its orderly end."""
+# -P: no module of the folder at hand may stand in for one of ours
+_COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
+
+
+class Backoff:
+    """How long to wait before the next start: twice as long each time, anew after one that lived."""
+
+    def __init__(self) -> None:
+        self._next = FIRST
+
+    def after(self, lived: float) -> float:
+        """Return the seconds to wait, after a life of `lived` seconds."""
+        delay = FIRST if lived > LONGEST else self._next
+        self._next = min(2 * delay, LONGEST)
+        return delay
+
+
+class Child:
+    """One program. It is done when it has ended with exit code 0; any other end is a failure.
+
+    It has a session of its own, so Ctrl-C does not reach it, and its standard input ends with this process.
+    """
+
+    def __init__(self, program: Program, folder: Path, say: Say) -> None:
+        self.label, self.log = program.label, LogTail(folder / program.log)
+        self.done = False
+        self._arguments, self._say, self._backoff = program.arguments, say, Backoff()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began = self._due = 0.0
+
+    @property
+    def state(self) -> str:
+        """What it does just now, in a word or two."""
+        if self.done:
+            return "done"
+        if self._process is not None:
+            return "running"
+        return f"again in {max(1, ceil(self._due - time.monotonic()))} s" if self._due else "not started"
+
+    def look(self) -> None:
+        """Start it where that is due, and take note of its end."""
+        if self.done:
+            return
+        if self._process is None:
+            if time.monotonic() >= self._due:
+                self._start()
+        elif (code := self._process.poll()) is not None:
+            self._ended(code)
+
+    def ask_to_end(self) -> None:
+        """Ask for its orderly end; it is not started again unless it is looked at."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def end(self, deadline: float) -> None:
+        """Wait for its end; kill it at `deadline`, on the monotonic clock."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            self._say(f"{self.label} did not end within {PATIENCE:g} s: killed")
+        finally:
+            self._forget(process)
+
+    def _start(self) -> None:
+        with self.log.path.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 # arguments of our own
+                [*_COMMAND, *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                # a process a node: more threads of the linear algebra would only take each other's cores
+                env={"OMP_NUM_THREADS": "1", **os.environ},
+            )
+        self._began = time.monotonic()
+
+    def _ended(self, code: int) -> None:
+        if self._process is not None:
+            self._forget(self._process)
+        if code == 0:
+            self.done = True
+            return
+        now = time.monotonic()
+        delay = self._backoff.after(now - self._began)
+        self._due = now + delay
+        self.log.read()
+        said = f": {self.log.last}" if self.log.last and code > 0 else ""
+        self._say(f"{self.label} {ending(code)}, and starts again in {delay:g} s{said}")
+
+    def _forget(self, process: "subprocess.Popen[bytes]") -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        self._process = None
+
+
+def ending(code: int) -> str:
+    """Return how a process has ended, in words."""
+    if code >= 0:
+        return f"has failed (exit code {code})"
+    try:
+        return f"was killed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was killed (signal {-code})"
+
+
+def end_all(children: Sequence[Child]) -> None:
+    """Ask all to end, then wait for each."""
+    for child in children:
+        child.ask_to_end()
+    deadline = time.monotonic() + PATIENCE
+    for child in children:
+        child.end(deadline)
+
+
+_LOUD = {"WARNING", "ERROR", "CRITICAL"}
+_LEVELS = _LOUD | {"DEBUG", "INFO"}
+
+
+class LogTail:
+    """Reads on in a log. `last` is its last line of this life, `warning` the last one at WARNING or above."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.last, self.warning = path, "", ""
+        self._offset = path.stat().st_size if path.exists() else 0
+
+    def read(self) -> None:
+        """Take in the whole lines that were written since."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as log:
+            log.seek(self._offset)
+            whole = log.read().rpartition(b"\n")[0]
+        if not whole:
+            return
+        self._offset += len(whole) + 1
+        for line in whole.decode("utf-8", "replace").splitlines():
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        text = "".join(character if character.isprintable() else " " for character in line).strip()
+        if not text:
+            return
+        time, _, rest = text.partition(" ")
+        level, _, message = rest.partition(" ")
+        if level not in _LEVELS:
+            self.last = text
+            return
+        said = message.partition(": ")[2] or message  # without who says it: the view tells that
+        self.last = said
+        if level in _LOUD:
+            self.warning = f"{time[11:19]} {said}"

@@ -1,0 +1,64 @@
+"""The processes of a mesh on this machine: kept going until the run is over, then ended."""
+
+import time
+
+from streams.mesh.file import MeshFile
+from streams.public.journal_standings import Course, Standing, standing
+from streams.terminal.spending import spent
+from streams.terminal.up_view import Row, Sight
+from streams.tools.up import programs
+from streams.tools.up.children import Child, Say, end_all
+from streams.tools.up.programs import Options, Ports
+
+
+class UpMesh:
+    """A scheduler, the nodes whose own part is here, and a feeder for each that can be fed from here.
+
+    Nothing runs before the first `look`. `say` is told what is out of the ordinary.
+    """
+
+    def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say) -> None:
+        logs = options.state / "logs"
+        logs.mkdir(exist_ok=True)
+        self._file, self._state = file, options.state
+        self._scheduler = Child(programs.scheduler(file, served), logs, say)
+        found, fed = programs.nodes(file, options, served), programs.feeders(file, options)
+        self._nodes = {name: Child(program, logs, say) for name, program in found}
+        self._feeders = {name: Child(program, logs, say) for name, program in fed}
+        self._standings = {name: standing(self._state, name) or Standing(0, 0.0) for name in self._nodes}
+        self.course = Course()
+
+    @property
+    def over(self) -> bool:
+        """Whether every node here has come to the end of the run."""
+        return all(child.done for child in self._nodes.values())
+
+    def look(self) -> Sight:
+        """Start what is to be started, and return how everything stands."""
+        for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
+            child.look()
+            child.log.read()
+        self._stand()
+        rows = tuple(self._row(name) for name in self._file.mesh.nodes)
+        planner = self._scheduler
+        return Sight(self.course.round, self.course.rate, planner.state, planner.log.warning, rows)
+
+    def end(self) -> None:
+        """End what runs: first those that feed, then those that learn, then the one that plans."""
+        for children in (self._feeders.values(), self._nodes.values(), (self._scheduler,)):
+            end_all(tuple(children))
+        self._stand()
+
+    def _stand(self) -> None:
+        for name, before in self._standings.items():
+            self._standings[name] = standing(self._state, name) or before
+        self.course.take((found.round for found in self._standings.values()), time.monotonic())
+
+    def _row(self, name: str) -> Row:
+        if name not in self._nodes:
+            return Row(name, "elsewhere", None, "", "", "")
+        child, found = self._nodes[name], self._standings[name]
+        feeder = self._feeders.get(name)
+        warnings = [one.log.warning for one in (child, feeder) if one is not None and one.log.warning]
+        feed = "" if feeder is None else feeder.state
+        return Row(name, child.state, found.round, spent(found.spent), feed, max(warnings, default=""))

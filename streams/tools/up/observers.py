@@ -1,0 +1,132 @@
+"""What Prometheus and Grafana are told about a mesh on this machine: programs, configuration, ports."""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from streams.live.stopping import Stop
+from streams.mesh.errors import UsageError
+from streams.tools.up.become import WORD
+from streams.tools.up.brokers import Fact
+from streams.tools.up.children import Child, Say, end_all
+from streams.tools.up.programs import Observing, Ports, Program
+
+HERE = "127.0.0.1"
+SCRAPE = "2s"
+"""How often everything is read; a rate needs a few of them."""
+_HOMES = (Path("/usr/share/grafana"), Path("/usr/local/share/grafana"))
+
+
+def check() -> None:
+    """Raise UsageError where Prometheus is missing: before anything is started."""
+    if shutil.which("prometheus") is None:
+        raise UsageError(
+            "--observe: no prometheus on the PATH: install the package prometheus (Debian, Ubuntu)"
+        )
+
+
+def grafana() -> tuple[str, ...] | None:
+    """Return the words that start Grafana; None where it, or its own files, are not found."""
+    for name, words in (("grafana", ("server",)), ("grafana-server", ())):
+        found = shutil.which(name)
+        if found is not None:
+            beside = Path(found).resolve().parent.parent
+            for home in (beside, *_HOMES):
+                if (home / "conf" / "defaults.ini").is_file():
+                    return (found, *words, "--homepath", str(home))
+    return None
+
+
+def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Program:
+    """Write Prometheus's configuration into the folder; return the program, whose data is kept there."""
+    of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
+    settings = {
+        "global": {"scrape_interval": SCRAPE, "evaluation_interval": SCRAPE},
+        "rule_files": [str(packed("deploy_prometheus", "deploy/prometheus") / "rules.yaml")],
+        "scrape_configs": [
+            {
+                "job_name": "mirrormesh",
+                "static_configs": [{"targets": [f"{HERE}:{served.scheduler}", *of_nodes]}],
+            }
+        ],
+    }
+    path = folder / "prometheus.yaml"
+    path.write_text(yaml.safe_dump(settings, sort_keys=False), "utf-8")
+    words = (
+        f"--config.file={path}",
+        f"--storage.tsdb.path={folder / 'prometheus'}",
+        f"--web.listen-address={HERE}:{observing.prometheus}",
+    )
+    return Program("prometheus", (WORD, "prometheus", *words))
+
+
+def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path) -> Program:
+    """Return Grafana with our data source and dashboards, for anyone on this machine to look at."""
+    settings = {
+        "GF_SERVER_HTTP_ADDR": HERE,
+        "GF_SERVER_HTTP_PORT": observing.grafana,
+        "GF_PATHS_DATA": folder / "grafana",
+        "GF_PATHS_LOGS": folder / "grafana",
+        "GF_PATHS_PLUGINS": folder / "grafana",
+        "GF_PATHS_PROVISIONING": packed("grafana/provisioning", "grafana/provisioning"),
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",
+        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+        "GF_ANALYTICS_REPORTING_ENABLED": "false",
+        "GF_ANALYTICS_CHECK_FOR_UPDATES": "false",
+        "MIRRORMESH_DASHBOARDS": packed("grafana/dashboards", "grafana/dashboards"),
+        "PROMETHEUS_URL": f"http://{HERE}:{observing.prometheus}",
+        "SCRAPE_INTERVAL": SCRAPE,
+    }
+    words = (f"{name}={value}" for name, value in settings.items())
+    return Program("grafana", (WORD, "env", *words, *command))
+
+
+def packed(wheel: str, source: str) -> Path:
+    """Return a folder of ours in an installed wheel, or in the source tree. Raises FileNotFoundError."""
+    package = Path(str(files("streams")))
+    for folder in (package / wheel, package.parent / source):
+        if folder.is_dir():
+            return folder.resolve()
+    raise FileNotFoundError(2, "this installation lacks a folder", source)
+
+
+class Observers:
+    """Their processes. Nothing runs before the first `look`."""
+
+    def __init__(self, observing: Observing, served: Ports, state: Path, say: Say) -> None:
+        folder, logs = (state / "observe").resolve(), state / "logs"
+        for made in (folder, logs):
+            made.mkdir(exist_ok=True)
+        self._observing, command = observing, grafana()
+        programs = [prometheus_program(observing, served, folder)]
+        if command is not None:
+            programs.append(grafana_program(observing, command, folder))
+        self._children = tuple(Child(program, logs, say) for program in programs)
+
+    def introduce(self, fact: Fact) -> None:
+        """Say where to look."""
+        fact("prometheus", f"http://{HERE}:{self._observing.prometheus}; alerts at /alerts")
+        if len(self._children) > 1:
+            fact("grafana", f"http://{HERE}:{self._observing.grafana}/dashboards")
+        else:
+            fact(
+                "grafana",
+                "not on the PATH, so there is none; its dashboards: deploy/compose.yaml, or install it",
+            )
+
+    def look(self) -> None:
+        """Start what is to be started."""
+        for child in self._children:
+            child.look()
+
+    def stay(self, stop: Stop, period: float) -> None:
+        """Go on until it is asked to stop."""
+        while not stop.asked.wait(period):
+            self.look()
+
+    def end(self) -> None:
+        """End what runs: what asks before what answers."""
+        for child in reversed(self._children):
+            end_all((child,))

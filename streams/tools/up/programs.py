@@ -1,0 +1,122 @@
+"""Which processes make up a mesh file on this machine, and with which arguments."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import FileSettings, LocalisationSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.records.sources import decoder
+
+HIGHEST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Observing:
+    """The ports of Prometheus, and of Grafana where there is one."""
+
+    prometheus: int
+    grafana: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says beside the mesh file.
+
+    `rate`: records a second of each feeder; None: as fast as it goes. `metrics_from`: the first of the ports
+    on which metrics are served, which `observing` needs. `others`: folders in which the mesh has run before.
+    """
+
+    state: Path
+    rate: float | None = None
+    feed: bool = True
+    metrics_from: int | None = None
+    observing: Observing | None = None
+    others: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where metrics are served on this machine."""
+
+    scheduler: int
+    shared: dict[str, int]
+    private: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`mirrormesh ARGUMENTS`; `label` is what people call it, `log` the name of its log's file."""
+
+    label: str
+    arguments: tuple[str, ...]
+
+    @property
+    def log(self) -> str:
+        """No two labels have the same: only one of them has no space."""
+        return f"{self.label.replace(' ', '-')}.log"
+
+
+def check(file: MeshFile, options: Options) -> None:
+    """Raise MeshFileError where the mesh cannot run here, before anything is started."""
+    if not file.nodes:
+        raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
+    for name in file.nodes:
+        file.brokers(name)
+        decoder(file, name)
+    endless = [name for name in fed_here(file) if isinstance(file.own(name).source, LocalisationSettings)]
+    if options.feed and options.rate is None and file.mesh.rounds is None and endless:
+        text = f"none, and the generator of {endless[0]} has no end: must be a number, or give --rate"
+        raise file.refuse(("mesh", "rounds"), text)
+
+
+def fed_here(file: MeshFile) -> list[str]:
+    """Return the nodes whose source can be fed from here: a file that is named, or a generator."""
+    return [name for name, own in file.nodes.items() if _is_here(own.source)]
+
+
+def ports(file: MeshFile, first: int | None) -> Ports | None:
+    """Return the ports from `first` on: the scheduler's, then two a node. Raises UsageError."""
+    if first is None:
+        return None
+    names = list(file.nodes)
+    last = first + 2 * len(names)
+    if not 0 < first <= last <= HIGHEST_PORT:
+        raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - 2 * len(names)}")
+    shared = {name: first + 1 + 2 * k for k, name in enumerate(names)}
+    return Ports(first, shared, {name: port + 1 for name, port in shared.items()})
+
+
+def scheduler(file: MeshFile, served: Ports | None) -> Program:
+    """Return the scheduler."""
+    metrics = () if served is None else ("--metrics", str(served.scheduler))
+    return Program("scheduler", ("scheduler", str(file.path), *metrics))
+
+
+def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tuple[str, Program]]:
+    """Yield each node whose own part is here."""
+    for name in file.nodes:
+        arguments = ["node", str(file.path), name, "--state", str(options.state)]
+        if served is not None:
+            arguments += ["--metrics", str(served.shared[name])]
+            arguments += ["--private-metrics", str(served.private[name])]
+        yield name, Program(f"node {name}", tuple(arguments))
+
+
+def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
+    """Yield a feeder for each node that can be fed from here."""
+    pace: tuple[str, ...] = ()
+    if options.rate is not None:
+        pace = ("--rate", repr(options.rate))
+    elif file.mesh.slots.by == "time":
+        pace = ("--timestamps",)  # a slot by time is now, and holds what comes now
+    for name in fed_here(file) if options.feed else ():
+        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace))
+
+
+def _is_here(source: object) -> bool:
+    if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
+        return source.path not in {None, "-"}
+    return source is not None

@@ -1,0 +1,141 @@
+"""`mirrormesh up`, step by step: brokers, topics, processes; the view; the end."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from nodes.accounting.spends import reuse_of
+from streams.bus.provision import provision
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.state.spends import all_spends
+from streams.terminal.report import say, say_promises
+from streams.terminal.up_view import shown, summary
+from streams.terminal.wording import counted, listed
+from streams.tools.broker.launch import take
+from streams.tools.up import observers as observing
+from streams.tools.up import ports as listening
+from streams.tools.up import programs
+from streams.tools.up.brokers import Fact, ensure_brokers
+from streams.tools.up.children import Say
+from streams.tools.up.folders import bring_spends
+from streams.tools.up.mesh import UpMesh
+from streams.tools.up.observers import Observers
+from streams.tools.up.programs import Options, Ports
+
+PERIOD = 0.25
+"""Seconds between two looks."""
+
+
+def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> None:
+    """Run everything of the mesh here until the run is over, or it is asked to stop; then end everything.
+
+    Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError: nothing is left running.
+    """
+
+    def fact(name: str, text: str) -> None:
+        say(console, f"{name:<10} {text}")
+
+    def loud(text: str) -> None:
+        say(console, text, "bold red")
+
+    programs.check(file, options)
+    served = programs.ports(file, options.metrics_from)
+    if options.observing is not None:
+        observing.check()
+    listening.check(file, served, options.observing)
+    with ExitStack() as closing:
+        closing.enter_context(_alone(options.state))
+        fact("state", str(options.state))
+        for folder in bring_spends(file, options.state, options.others):
+            fact("earlier", f"{folder}: what its runs have spent counts")
+        try:
+            ensure_brokers(file, options.state, stop, fact, closing)
+        except Stopped:
+            return
+        _provision(file, fact)
+        observers = _observers(options, served, loud, closing)
+        mesh = UpMesh(file, options, served, loud)
+        closing.callback(mesh.end)
+        if observers is not None:
+            observers.introduce(fact)
+        _introduce(file, options, served, fact)
+        _watch(mesh, observers, file, console, stop, plain=plain)
+        if mesh.over and observers is not None and not stop.asked.is_set():
+            fact("over", "the run is; what was observed stays here to be looked at until Ctrl-C")
+            observers.stay(stop, PERIOD)
+        fact("ending", "the run is over" if mesh.over else "as asked")
+    say(console, summary(*mesh.course.whole), "bold")
+    _conclude(file, options, fact, console)
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """Hold the state folder's lock. Raises UsageError where another `up` does."""
+    lock = take(state / "up.lock")
+    if lock is None:
+        raise UsageError(f"{state}: another mirrormesh up runs there")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _provision(file: MeshFile, fact: Fact) -> None:
+    done = provision(file)
+    made, found = sum(len(side.made) for side in done), sum(len(side.found) for side in done)
+    fact("topics", f"made {made}, found right {found}")
+
+
+def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
+    """Say what is started, what is not, and where to look."""
+    fed = programs.fed_here(file) if options.feed else []
+    kinds = [counted(1, "scheduler"), counted(len(file.nodes), "node"), counted(len(fed), "feeder")]
+    fact("processes", f"{', '.join(kinds)}; logs in {options.state / 'logs'}")
+    elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
+    if elsewhere:
+        fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
+    unfed = [name for name in file.nodes if name not in fed]
+    if unfed:
+        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed")
+    if served is not None:
+        fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
+        for name, port in served.shared.items():
+            fact("", f"{name} :{port} (shared), :{served.private[name]} (private)")
+    fact("Ctrl-C", "ends everything in order; the same command goes on from there")
+
+
+def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitStack) -> Observers | None:
+    """Return Prometheus and Grafana where they are asked for; `closing` ends them, after the mesh."""
+    if options.observing is None or served is None:
+        return None
+    observers = Observers(options.observing, served, options.state, loud)
+    closing.callback(observers.end)
+    return observers
+
+
+def _watch(
+    mesh: UpMesh, observers: Observers | None, file: MeshFile, console: Console, stop: Stop, *, plain: bool
+) -> None:
+    title = f"{file.mesh.name}, run {file.mesh.run}"
+    with shown(console, title, file.mesh.rounds, plain=plain) as view:
+        while not (mesh.over or stop.asked.is_set()):
+            view(mesh.look())
+            if observers is not None:
+                observers.look()
+            stop.asked.wait(PERIOD)
+
+
+def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) -> None:
+    """Say where everything is, and what is promised."""
+    servers = sorted({file.brokers(name).data.servers for name in file.nodes})
+    fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
+    fact("state", f"{options.state}: <node>.journal, logs/<process>.log")
+    known = {name: reuse_of(all_spends(options.state, name), file.mesh.run) for name in file.nodes}
+    reused = {name: found.sentence() for name, found in known.items() if found is not None}
+    say_promises(console, file, file.nodes, reused)

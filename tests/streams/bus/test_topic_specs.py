@@ -1,0 +1,165 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nodes.machine.messages import ReleaseMessage
+from nodes.values import Release
+from streams.bus.access import node_on_data, node_on_mesh, scheduler
+from streams.bus.admin import Topic, differences
+from streams.bus.topic_specs import LEAST_SEGMENT, MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
+from streams.codec import Reason, Refused, encode_dead_letter, encode_plan, encode_release
+from streams.codec.topics import LONGEST_TOPIC, MeshTopics
+from streams.mesh import building as build
+from tests.support.meshes import changed, loaded
+from topology.plans import Member, Plan
+
+DIGEST = bytes(16)
+
+
+@pytest.fixture
+def mesh(tmp_path):
+    return loaded(tmp_path, changed()).mesh
+
+
+def test_the_mesh_broker_has_every_topic_of_the_mesh_and_no_other(mesh):
+    names = {spec.name.removeprefix("tracking.run-1.") for spec in mesh_specs(mesh)}
+    ring = ["a.b", "b.a", "b.c", "c.b", "c.d", "d.c", "d.a", "a.d"]
+    assert names == {
+        "topology",
+        "scheduler",
+        *(f"progress.{node}" for node in "abcd"),
+        *(f"deadletter.{node}" for node in "abcd"),
+        *(f"edge.{pair}" for pair in ring),
+    }
+
+
+def test_only_provisioned_edges_have_topics(tmp_path):
+    tree = changed()
+    tree["mesh"]["topology"] = {"graph": "star"}
+    edges = [spec.name for spec in mesh_specs(loaded(tmp_path, tree).mesh) if spec.kind == "edge"]
+    assert sorted(name.split("edge.")[1] for name in edges) == ["a.b", "a.c", "a.d", "b.a", "c.a", "d.a"]
+
+
+def test_a_party_has_its_own_topics(mesh):
+    assert [spec.name for spec in data_specs(mesh, "b")] == [
+        "data.b",
+        "data-deadletter.b",
+        "predictions.b",
+        "decisions.b",
+        "spends.b",
+    ]
+    assert [spec.owned for spec in data_specs(mesh, "b")] == [True, False, False, False, False]
+
+
+def test_what_was_spent_is_never_cut(mesh):
+    spends = data_specs(mesh, "b")[-1]
+    assert spends.configs["cleanup.policy"] == "compact"
+    assert spends.configs["retention.bytes"] == spends.configs["retention.ms"] == "-1"
+    cut = Topic(1, spends.configs | {"cleanup.policy": "delete"})
+    assert differences(spends, cut, by_time=False) == ["cleanup.policy is delete: must be compact"]
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["a-long-name", "b", "c", "d", "e", "f"]])
+def test_the_sizes_are_those_of_the_longest_messages(tmp_path, names):
+    mesh = loaded(tmp_path, changed(nodes=names, dimension=2) | {"nodes": {}}).mesh
+    graph = build.schedule(mesh, 0).graph
+    weights = np.full(graph.sources.size, 0.25)
+    members = tuple(Member(name, "1" * 32) for name in graph.nodes)
+    counts = tuple((name, 4) for name in graph.nodes)
+    plan = Plan(mesh.run, 5, 4, members, graph.sources.copy(), graph.targets.copy(), weights, counts)
+    assert sizes(mesh).plan == len(encode_plan(plan, DIGEST))
+    longest = max(names, key=len)
+    release = ReleaseMessage(
+        mesh.run, longest, "1" * 32, 1, exact=False, simulated=False, release=Release(np.zeros(2))
+    )
+    assert sizes(mesh).release == len(encode_release(release, DIGEST))
+
+
+def test_what_may_be_sent_fits_every_topic_of_the_mesh(tmp_path):
+    for dimension in (2, 1_000_000):
+        tree = changed(dimension=dimension, loss="squared") | {"nodes": {}}
+        mesh = loaded(tmp_path, tree).mesh
+        size, specs = sizes(mesh), mesh_specs(mesh)
+        for spec in specs:
+            assert spec.largest >= max(size.release, size.plan)
+            assert spec.max_message_bytes == spec.largest + OVERHEAD
+        most = max(spec.max_message_bytes for spec in specs if spec.kind != "deadletter")
+        letter = encode_dead_letter("t" * LONGEST_TOPIC, bytes(most), Refused(Reason.TOO_LONG, "x" * 300))
+        assert all(spec.largest >= len(letter) for spec in specs if spec.kind == "deadletter")
+
+
+@pytest.mark.parametrize(("dimension", "horizon"), [(2, 4), (100, 32), (100_000, 32)])
+def test_a_log_keeps_four_horizons_of_rounds_and_can_be_cut(tmp_path, dimension, horizon):
+    tree = changed(dimension=dimension, horizon=horizon, loss="squared") | {"nodes": {}}
+    mesh = loaded(tmp_path, tree).mesh
+    longest = {"edge": sizes(mesh).release, "topology": sizes(mesh).plan, "decisions": 24 * dimension}
+    for spec in [*mesh_specs(mesh), *data_specs(mesh, "a")]:
+        assert spec.retention_bytes >= 4 * horizon * longest.get(spec.kind, 0)
+        assert spec.segment_bytes >= LEAST_SEGMENT
+        assert spec.max_message_bytes <= spec.segment_bytes  # Kafka refuses a record that no segment holds
+        assert spec.segment_bytes <= max(spec.retention_bytes, spec.max_message_bytes)
+        assert spec.configs["cleanup.policy"] == ("compact" if spec.kind == "spends" else "delete")
+        assert spec.configs["retention.ms"] == "-1"
+
+
+SPEC = TopicSpec("t", "edge", 8 * MIB, 2 * MIB)
+OWNED = replace(SPEC, owned=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("cleanup.policy", "compact", "cleanup.policy is compact: must be delete"),
+        ("cleanup.policy", "compact,delete", "cleanup.policy is compact,delete: must be delete"),
+        ("retention.ms", "604800000", "retention.ms is 604800000: must be -1 (none)"),
+        ("retention.bytes", "1", f"retention.bytes is 1: must be at least {8 * MIB}, or -1"),
+        ("retention.bytes", "-1", None),
+        ("retention.bytes", str(9 * MIB), None),
+        ("segment.bytes", str(2**30), f"segment.bytes is {2**30}: must be at most {2 * MIB}"),
+        ("segment.bytes", str(MIB), None),
+        ("max.message.bytes", "100", f"max.message.bytes is 100: must be at least {2 * MIB}"),
+        ("max.message.bytes", str(3 * MIB), None),
+    ],
+)
+def test_too_little_is_a_difference_and_more_is_none(key, value, expected):
+    topic = Topic(1, SPEC.configs | {key: value})
+    assert differences(SPEC, topic, by_time=False) == ([] if expected is None else [expected])
+    owned = differences(OWNED, topic, by_time=False)
+    assert owned == ([expected] if expected and key == "cleanup.policy" else [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "by_time", "expected"),
+    [
+        (SPEC, False, ["has 3 partitions: must have one"]),
+        (SPEC, True, ["has 3 partitions: must have one"]),
+        (OWNED, False, ["has 3 partitions: slots by count need one"]),
+        (OWNED, True, []),
+    ],
+)
+def test_only_a_data_topic_may_have_partitions_and_only_by_time(spec, by_time, expected):
+    assert differences(spec, Topic(3, SPEC.configs), by_time=by_time) == expected
+
+
+def test_a_node_needs_its_edges_and_nobody_elses():
+    topics = MeshTopics("m", "r")
+    access = node_on_mesh(topics, "b", ["a", "c"], ["c"])
+    assert set(access.reads) == {
+        "m.r.topology",
+        "m.r.progress.b",
+        "m.r.edge.a.b",
+        "m.r.edge.c.b",
+        "m.r.edge.b.c",
+    }
+    assert set(access.writes) == {"m.r.progress.b", "m.r.deadletter.b", "m.r.edge.b.c"}
+    assert len(access.topics) == len(set(access.reads) | set(access.writes))
+
+
+def test_no_process_may_more_than_it_needs():
+    data = node_on_data("b", "group")
+    assert (set(data.reads), data.group) == ({"data.b", "spends.b"}, "group")
+    assert set(data.writes) == {"data-deadletter.b", "predictions.b", "decisions.b", "spends.b"}
+    planning = scheduler(MeshTopics("m", "r"), "ab")
+    assert set(planning.reads) == {"m.r.topology", "m.r.scheduler", "m.r.progress.a", "m.r.progress.b"}
+    assert set(planning.writes) == {"m.r.topology", "m.r.scheduler"}

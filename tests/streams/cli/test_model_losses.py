@@ -1,0 +1,167 @@
+"""A model of any loss says of held-out records what the run has said of them; so does that of any example."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+import yaml
+
+from streams.mesh.file import load
+from tests.support.examples import NAMES, ROUNDS, example
+
+CLASSES = ["oak", "ash, or elm", "7"]
+OWN = """
+import numpy as np
+
+class Median:
+    def value(self, decision, observations):
+        rest = observations.labels - decision[..., None, 0]
+        return np.where(observations.present, np.abs(rest), 0.0)
+
+    def gradients(self, decision, observations):
+        rest = observations.labels - decision[..., None, 0]
+        gradients = np.zeros((*rest.shape, 3))
+        gradients[..., 0] = np.where(observations.present, -np.sign(rest), 0.0)
+        return gradients
+
+class Level(Median):
+    def predict(self, decision, features):
+        return np.full(features.shape[:-1], decision[..., 0])
+"""
+
+
+def held_out_scores(text):
+    """What a run has printed: (records, score) of the newest, and of the average."""
+    return re.findall(r"^Held-out, ([\d,]+) records, mean of .*?: (.*)\.$", text, re.MULTILINE)
+
+
+def table(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def classifying(folder, mesh, loss, label, dimension=2, **shared):
+    """Turn the mesh into one of x, y and three ways to say what they are; 50 records are held out."""
+    chance = np.random.Generator(np.random.Philox(5))
+    for name in ("a", "b", "c", "test"):
+        rows = [["x", "y", "sign", "tree", "number"]]
+        for x, y in chance.normal(size=(50, 2)).round(3).tolist():
+            rows.append([x, y, int(x > y), CLASSES[(x > 0) + (y > 1)], round(2 * x - y, 2)])
+        with (folder / f"{name}.csv").open("w", newline="") as opened:
+            csv.writer(opened).writerows(rows)
+    tree = yaml.safe_load(mesh.read_text())
+    tree["mesh"] |= {"loss": loss, "dimension": dimension, "rounds": 20} | shared
+    schema = {"features": {"x": "number", "y": "number"}, "label": label}
+    records = {"kind": "csv", "schema": schema}
+    tree["nodes"] = {name: {"source": records | {"path": f"{name}.csv"}} for name in "abc"}
+    tree["held_out"] = records | {"path": "test.csv"}
+    mesh.write_text(yaml.safe_dump(tree))
+
+
+def score_of(x, records):
+    return x[0] * records[:, 0] + x[1] * records[:, 1]
+
+
+def best_of(x, records):
+    return (records @ x.reshape(3, 2).T).argmax(1)
+
+
+SIGN = {"column": "sign", "positive": [1]}
+NUMBER = {"column": "number"}
+TREE = {"column": "tree", "classes": CLASSES}
+LOSSES = {
+    "hinge": ("hinge", SIGN, {}, "accuracy .*, AUC", score_of),
+    "weighted": ("logistic", SIGN, {"class_weights": [1, 9]}, "accuracy .*, AUC", score_of),
+    "squared": ("squared", NUMBER, {}, "mean loss .*, RMSE", score_of),
+    "absolute": ("absolute", NUMBER, {}, "mean loss .*, RMSE", score_of),
+    "huber": ({"huber": 0.5}, NUMBER, {}, "mean loss .*, RMSE", score_of),
+    "linear": ("linear", NUMBER, {}, "mean loss", score_of),
+    "softmax": (
+        *({"softmax": 3}, TREE, {"dimension": 6, "class_weights": [1, 2, 3]}),
+        *("accuracy .*, mean cross-entropy", best_of),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_model_of_any_loss_scores_what_the_run_has_printed(call, mesh, tmp_path, name):
+    loss, label, shared, words, wanted = LOSSES[name]
+    classifying(tmp_path, mesh, loss, label, **shared)
+    ran = call("run", mesh, "--output", "out")
+    assert (ran.code, ran.err) == (0, "")
+    scores = held_out_scores(ran.out)
+    assert len(set(scores)) == 2
+    given = [[float(row["x"]), float(row["y"])] for row in table((tmp_path / "test.csv").read_text())]
+    for vector, (count, score) in zip(("newest", "average"), scores, strict=True):
+        assert (count, bool(re.match(words, score))) == ("50", True)
+        done = call("predict", "out/model.npz", "test.csv", "--vector", vector)
+        assert (done.code, done.err) == (0, f"50 labelled records: {score}.\n")
+        x = np.array(json.loads((tmp_path / "out" / "model.json").read_text())[vector])
+        rows = table(done.out)
+        found = [float(row["prediction"]) for row in rows]
+        np.testing.assert_allclose(found, wanted(x, np.array(given)), atol=1e-12)
+        if name == "softmax":
+            assert [row["class"] for row in rows] == [CLASSES[int(row["prediction"])] for row in rows]
+            assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
+        else:
+            assert list(rows[0]) == ["line", "prediction"]
+
+
+def test_a_class_that_nobody_can_read_has_no_name(call, mesh, tmp_path):
+    classifying(tmp_path, mesh, {"softmax": 3}, TREE, dimension=6)
+    assert call("run", mesh, "--output", "out").code == 0
+    (tmp_path / "new.csv").write_text("y,x\n1,2\nz,1\n")
+    done = call("predict", "out/model.json", "new.csv", "--output", "p.csv")
+    assert done.code == 0
+    known, unknown = table((tmp_path / "p.csv").read_text())
+    assert known["class"] in CLASSES
+    assert unknown == {"line": "3", "prediction": "", "class": ""}
+
+
+def test_code_runs_for_a_mesh_file_that_names_it_and_never_for_a_model(call, mesh, tmp_path, monkeypatch):
+    (tmp_path / "own_median.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {"own": "own_median:Level"}
+    classifying(tmp_path, mesh, own, NUMBER, dimension=3)
+    ran = call("run", mesh, "--output", "out")
+    assert (ran.code, ran.err) == (0, "")
+    model = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert model["loss"] == own
+    refused = call("predict", "out/model.json", "test.csv")
+    assert refused.code == 2
+    assert refused.err.startswith('out/model.json: loss: {"own": "own_median:Level"}: ')
+    assert refused.err.count("\n") == 1
+    done = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
+    assert done.err == f"50 labelled records: {held_out_scores(ran.out)[1][1]}.\n"
+    assert {float(row["prediction"]) for row in table(done.out)} == {model["average"][0]}
+    mesh.write_text(mesh.read_text().replace("Level", "Median"))
+    refused = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
+    assert (refused.code, "of a mesh with that loss" in refused.err) == (2, True)
+    (tmp_path / "m.json").write_text(json.dumps(model | {"loss": {"own": "own_median:Median"}}))
+    refused = call("predict", "m.json", "test.csv", "--mesh", mesh, "a")
+    assert (refused.code, "2 features at dimension 3" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_of_any_example(call, name, tmp_path, monkeypatch):
+    path = example(name, tmp_path, monkeypatch)
+    file = load(path)
+    ran = call("run", path, "--rounds", ROUNDS, "--output", "out")
+    assert (ran.code, ran.err) == (0, "")
+    model = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert (model["rounds"], len(model["average"])) == (ROUNDS, file.mesh.dimension)
+    sources = [file.held_out, *(own.source for own in file.nodes.values())]
+    records = next((found.path for found in sources if found is not None and found.kind == "csv"), None)
+    if records is None:
+        assert model["source"] is None
+        return
+    scores = held_out_scores(ran.out)
+    assert len(scores) == (0 if file.held_out is None else 2)
+    for vector, (count, score) in zip(("newest", "average"), scores, strict=False):
+        done = call("predict", "out/model.json", records, "--vector", vector, "--output", "p.csv")
+        assert done.out.endswith(f"{count} labelled records: {score}.\n")
+    done = call("predict", "out/model.npz", records, "--output", "p.csv")
+    assert (done.code, done.err) == (0, "")
+    assert all(row["prediction"] for row in table((tmp_path / "p.csv").read_text()))

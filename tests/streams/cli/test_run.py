@@ -1,0 +1,240 @@
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+from streams.mesh.file import load
+from streams.state.journal import Journal
+from tests.support.terminal import pretend
+
+CSV_NODES = """
+nodes:
+""" + "".join(
+    f"""  {name}:
+    source:
+      kind: csv
+      path: {name}.csv
+      schema:
+        features: {{x: number, y: number}}
+        label: {{column: class, positive: "1"}}
+"""
+    for name in "abc"
+)
+
+
+def classifying(mesh, tmp_path, lengths=(30, 20, 25), slot=2):
+    """Turn the mesh into one of records in files: the class is the sign of x."""
+    text = mesh.read_text().replace("loss: range", "loss: hinge").replace("rounds: 40", "rounds: none")
+    text = text.replace("size: 1", f"size: {slot}").replace("mechanism: laplace", "mechanism: none")
+    held_out = CSV_NODES[CSV_NODES.index("      kind") : CSV_NODES.index("  b:")].replace("a.csv", "test.csv")
+    held_out = "held_out:\n" + held_out.replace("      ", "  ", 3).replace("        ", "    ")
+    mesh.write_text(text[: text.index("nodes:\n")] + CSV_NODES.lstrip() + held_out)
+    for name, length in zip(["a", "b", "c", "test"], (*lengths, 50), strict=True):
+        rows = [f"{(-1) ** k * (k + 1) / length},{k / length},{1 - k % 2}" for k in range(length)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y,class", *rows]) + "\n")
+
+
+def read_rounds(path):
+    with path.open() as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_a_run_ends_with_a_summary_and_what_was_learnt(call, mesh, tmp_path):
+    outcome = call("run", mesh, "--output", "out")
+    assert (outcome.code, outcome.err) == (0, "")
+    x, y = json.loads((tmp_path / "out" / "summary.json").read_text())["decision"]
+    assert f"Learnt, mean of the nodes' last decisions: ({x:.4g}, {y:.4g})." in outcome.out
+    assert "small, run run-1: rounds 1 to 40" in outcome.out
+    assert outcome.out.count("own secret") == 1
+    assert "Nothing in node a's stream is protected" in outcome.out
+    assert "\x1b" not in outcome.out
+
+
+def test_exact_noise_shows_both_epsilons(call, mesh):
+    mesh.write_text(mesh.read_text().replace("simulated", "exact").replace("epsilon: 1", "epsilon: 0.5"))
+    out = call("run", mesh, "--rounds", 6).out
+    rows = [line.split("│")[1:-1] for line in out.splitlines() if line.startswith("│")]
+    assert [cell.strip() for cell in rows[0]][3:] == ["0.5", "3", "0"]
+
+
+def test_output_is_written_and_named(call, mesh, tmp_path):
+    outcome = call("run", mesh, "--rounds", 7, "--output", "deep/results")
+    assert outcome.code == 0
+    rows = read_rounds(tmp_path / "deep" / "results" / "rounds.csv")
+    assert [row["node"] for row in rows] == ["a", "b", "c"] * 7
+    assert "deep/results/rounds.csv" in outcome.out
+    written = json.loads((tmp_path / "deep" / "results" / "summary.json").read_text())
+    assert (written["rounds"], written["interrupted"]) == (7, False)
+    assert sorted(path.name for path in (tmp_path / "deep" / "results").iterdir()) == [
+        "model.json",
+        "model.npz",
+        "rounds.csv",
+        "summary.json",
+    ]
+
+
+def test_the_same_seed_gives_the_same_bytes(call, mesh, tmp_path):
+    for folder, seed in (("one", 5), ("two", 5), ("three", 6)):
+        assert call("run", mesh, "--seed", seed, "--output", folder).code == 0
+    one, two, three = ((tmp_path / name / "rounds.csv").read_bytes() for name in ("one", "two", "three"))
+    assert one == two != three
+
+
+def test_quiet_prints_nothing(call, mesh):
+    assert call("run", mesh, "--quiet") == (0, "", "")
+
+
+def test_progress_is_for_terminals_and_never_in_the_output(call, mesh, monkeypatch):
+    assert call("run", mesh).err == ""
+    pretend(monkeypatch)
+    outcome = call("run", mesh)
+    assert "40/40" in outcome.err
+    assert "40/40" not in outcome.out
+    assert call("run", mesh, "--quiet") == (0, "", "")
+
+
+def test_the_first_source_that_ends_ends_the_run(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)
+    outcome = call("run", mesh, "--output", "out")
+    assert outcome.code == 0
+    assert "rounds 1 to 10" in outcome.out  # b has 20 records, 2 a slot
+    assert len(read_rounds(tmp_path / "out" / "rounds.csv")) == 30
+
+
+def test_held_out_records_are_scored(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)
+    outcome = call("run", mesh, "--output", "out")
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())["score"]
+    assert found["records"] == 50
+    assert found["auc"] == 1.0
+    assert f"accuracy {found['accuracy']:.4f}, AUC 1.0000" in outcome.out
+
+
+def test_malformed_records_are_counted_to_the_common_round(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    lines[3], lines[5], lines[21] = "rubbish", "1,2", "in round 11, after the common ones"
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    assert call("run", mesh, "--output", "out").code == 0
+    nodes = json.loads((tmp_path / "out" / "summary.json").read_text())["nodes"]
+    assert [node["malformed"] for node in nodes] == [2, 0, 0]
+
+
+def test_standard_input_can_be_a_source(call, mesh, tmp_path, monkeypatch):
+    classifying(mesh, tmp_path)
+    mesh.write_text(mesh.read_text().replace("path: a.csv", 'path: "-"'))
+    content = io.BytesIO((tmp_path / "a.csv").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
+    assert "rounds 1 to 10" in call("run", mesh).out
+
+
+def test_a_source_too_short_for_one_round(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 1, 25))
+    outcome = call("run", mesh, "--output", "out")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1] == (
+        "No round was run: a source has fewer records left than one slot holds."
+    )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_state_keeps_journals(call, mesh, tmp_path):
+    assert call("run", mesh, "--state", "state").code == 0
+    assert {path.name for path in (tmp_path / "state").glob("*.journal")} == {
+        "a.journal",
+        "b.journal",
+        "c.journal",
+    }
+
+
+def in_the_way(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "taken" / "rounds.csv").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mesh.yaml", "--output", "file"), "file: is a file: must be a folder, or not there yet"),
+        (("mesh.yaml", "--output", "file/deeper"), "file/deeper: cannot be written to: Not a directory"),
+        (
+            ("mesh.yaml", "--output", "taken"),
+            "taken/rounds.csv: is a folder: must be a file, or not there yet",
+        ),
+        (("mesh.yaml", "--state", "file"), "file: is a file: must be a folder, or not there yet"),
+        (("nowhere.yaml",), "nowhere.yaml: cannot be read: No such file or directory"),
+        ((".",), ".: cannot be read: Is a directory"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_run(call, mesh, tmp_path, arguments, words):
+    in_the_way(tmp_path)
+    assert call("run", *arguments) == (2, "", f"{words}\n")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--rounds", "0"), ("--seed", "-1"), ("--rounds", "many"), ("--bogus",)]
+)
+def test_a_mistake_on_the_command_line(call, mesh, arguments):
+    outcome = call("run", mesh, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert arguments[0] in outcome.err.splitlines()[-1]
+    assert "Traceback" not in outcome.err
+
+
+def test_a_node_whose_own_part_is_elsewhere_cannot_be_run_here(call, mesh):
+    mesh.write_text(mesh.read_text().replace("  b: {source: {kind: localisation}}", "  b: b.yaml"))
+    outcome = call("run", mesh)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "nodes.b: " in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_journals_of_other_settings_are_refused(call, mesh):
+    call("run", mesh, "--state", "state")
+    mesh.write_text(mesh.read_text().replace("epsilon: 1", "epsilon: 2"))
+    outcome = call("run", mesh, "--state", "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "a.journal cannot be used: its digest" in outcome.err
+
+
+def test_a_journal_that_is_open_elsewhere_is_refused(call, mesh, tmp_path):
+    call("run", mesh, "--state", "state")
+    life = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
+    digest = load(mesh).digest()
+    with Journal(tmp_path / "state" / "a.journal", digest=digest, **life):
+        outcome = call("run", mesh, "--state", "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "another process has the journal" in outcome.err
+
+
+def test_a_state_that_was_not_left_in_order_is_refused(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)  # the sources end apart, and so do the journals
+    call("run", mesh, "--state", "state")
+    outcome = call("run", mesh, "--state", "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("state: the run in it was not ended in order (")
+
+
+def test_a_run_that_ended_in_order_goes_on(call, mesh, tmp_path):
+    exact = mesh.read_text().replace("simulated", "exact")
+    mesh.write_text(exact)
+    call("run", mesh, "--rounds", 10, "--state", "state", "--output", "out")
+    outcome = call("run", mesh, "--rounds", 25, "--state", "state", "--output", "out")
+    assert outcome.code == 0
+    assert "rounds 11 to 25" in outcome.out
+    nodes = json.loads((tmp_path / "out" / "summary.json").read_text())["nodes"]
+    assert [node["epsilon_of_the_stream"] for node in nodes] == [25.0, 25.0, 25.0]
+    assert len(read_rounds(tmp_path / "out" / "rounds.csv")) == 30
+    assert len(read_rounds(tmp_path / "out" / "rounds-from-11.csv")) == 45
+    assert "had ended before" in call("run", mesh, "--rounds", 25, "--state", "state").out
+
+
+def test_a_state_goes_on_in_the_order_it_was_begun_in(call, mesh):
+    call("run", mesh, "--rounds", 5, "--seed", 1, "--state", "state")
+    outcome = call("run", mesh, "--rounds", 9, "--state", "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("--seed is 0: must be 1, as when state was begun")
+    assert call("run", mesh, "--rounds", 9, "--seed", 1, "--state", "state").code == 0

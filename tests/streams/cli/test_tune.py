@@ -1,0 +1,153 @@
+"""`mirrormesh tune`: what it proposes stands in its table and goes into the file; it asks for public data."""
+
+import re
+
+import pytest
+import yaml
+
+from streams.mesh.file import load
+from tests.support.meshes import changed, written
+
+TRIED = ("--records", 40, "--runs", 1)
+
+
+def adult(folder, rows=60):
+    """A mesh that learns from a small CSV file, and a pilot."""
+    lines = ["one,two,label", *(f"{k % 7},{k % 3},{'yes' if k % 7 > 3 else 'no'}" for k in range(rows))]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    schema = {
+        "features": {"one": {"bounds": [0, 7]}, "two": {"bounds": [0, 3]}},
+        "label": {"column": "label", "positive": "yes", "negative": "no"},
+    }
+    tree = changed(loss="hinge", slots={"size": 4})
+    source = {"kind": "csv", "path": "secret.csv", "schema": schema, "take": {"every": 4}}
+    tree["nodes"] = {name: {"source": source} for name in "abcd"}
+    return written(folder, tree), folder / "rows.csv"
+
+
+def test_a_synthetic_pilot_gives_lines_that_the_mesh_file_takes(tmp_path, call):
+    path = written(tmp_path, changed())
+    done = call("tune", path, "--synthetic", *TRIED)
+    assert done.code == 0, done.err
+    assert "THE PILOT MUST BE PUBLIC" in done.out
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    proposed = changed(privacy=lines["privacy"], slots=lines["slots"])
+    proposed["mesh"]["algorithm"] |= lines["algorithm"]
+    mesh = load(written(tmp_path, proposed), {}).mesh
+    row = next(line for line in done.out.splitlines() if " proposed │" in line)
+    assert f"{mesh.privacy.gradient_bound:.4g}" in row
+
+
+def test_a_pilot_file_is_read_as_the_nodes_would_and_sizes_are_tried_where_asked(tmp_path, call):
+    path, pilot = adult(tmp_path)  # the nodes' own file is not there: it is not read
+    sizes = {}
+    for more in ((), ("--slot-size",)):
+        done = call("tune", path, "--pilot", pilot, *TRIED, *more)
+        assert done.code == 0, done.err
+        sizes[more] = set(re.findall(r"│ \S+ +│ +\S+ │ +(\d+) │", done.out))
+    assert sizes[()] == {"4"}
+    assert len(sizes["--slot-size",]) > 1
+
+
+def test_the_same_seed_proposes_the_same(tmp_path, call):
+    path = written(tmp_path, changed())
+    first, again = (call("tune", path, "--synthetic", *TRIED).out for _ in range(2))
+    assert first == again
+
+
+@pytest.mark.parametrize("options", [(), ("--synthetic", "--pilot", "x.csv")], ids=["none", "both"])
+def test_one_pilot_is_asked_for(tmp_path, call, options):
+    done = call("tune", written(tmp_path, changed()), *options)
+    assert done.code == 2
+    assert done.err.startswith("must have either --pilot FILE, public records, or --synthetic")
+
+
+def test_a_pilot_that_is_not_there_or_not_like_the_nodes_is_refused(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    missing = call("tune", path, "--pilot", tmp_path / "no.csv")
+    assert (missing.code, "no such file" in missing.err) == (2, True)
+    pilot.write_text("three,label\n1,yes\n")
+    other = call("tune", path, "--pilot", pilot)
+    assert other.code == 2
+    assert "nodes.a.source" in other.err
+    made_up = call("tune", written(tmp_path, changed()), "--pilot", pilot)
+    assert (made_up.code, "--synthetic" in made_up.err) == (2, True)
+
+
+def test_a_nodes_own_file_is_no_pilot(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    for own in (pilot.rename(tmp_path / "secret.csv"), tmp_path / "link.csv"):
+        if not own.exists():
+            own.symlink_to(tmp_path / "secret.csv")
+        done = call("tune", path, "--pilot", own, *TRIED)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"{own}: is node a's own source: must be another file, of public records\n"
+
+
+def test_records_that_fill_no_slot_are_refused(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    done = call("tune", path, "--pilot", pilot, "--records", 3)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"--records is 3: must be at least 4, a slot's size in {path}\n"
+
+
+@pytest.mark.parametrize(
+    ("loss", "more"),
+    [
+        *[(loss, {}) for loss in ("hinge", "logistic", "squared", "absolute", {"huber": 0.5})],
+        ("hinge", {"class_weights": [1, 3]}),
+    ],
+    ids=str,
+)
+def test_made_up_records_are_for_every_loss_of_signs_or_numbers(tmp_path, call, loss, more):
+    path = written(tmp_path, changed(loss=loss, **more) | {"nodes": {}})
+    done = call("tune", path, "--synthetic", "--records", 4, "--runs", 1)
+    assert done.code == 0, done.err
+    assert "For the mesh file:" in done.out
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        {"privacy": {"budget": 3}},
+        {"privacy": {"on": "parameters", "norm": "l2"}},
+        {"algorithm": {"step_size": {"rule": "constant", "a": 1e308}}},
+    ],
+    ids=["a round above the budget", "slots for parameters", "a step above all"],
+)
+def test_what_no_mesh_file_may_say_is_not_proposed(tmp_path, call, mesh):
+    done = call("tune", written(tmp_path, changed(**mesh)), "--synthetic", "--slot-size", *TRIED)
+    assert done.code == 0, done.err
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    proposed = changed(**mesh)
+    for part, one in lines.items():
+        proposed["mesh"][part] |= one
+    load(written(tmp_path, proposed), {})
+
+
+def test_auc_is_of_one_score(tmp_path, call):
+    path, pilot = adult(tmp_path)
+    tree = yaml.safe_load(path.read_text())
+    tree["mesh"] |= {"loss": {"softmax": 2}, "dimension": 4}
+    for own in tree["nodes"].values():
+        own["source"]["schema"]["label"] = {"column": "label", "classes": ["no", "yes"]}
+    done = call("tune", written(tmp_path, tree), "--pilot", pilot, "--auc", *TRIED)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "--auc: is for losses of one score, not for softmax (2 classes)\n"
+
+
+def test_a_loss_without_made_up_records_says_so(tmp_path, call):
+    tree = changed(dimension=3) | {"nodes": {}}
+    done = call("tune", written(tmp_path, tree), "--synthetic")
+    assert done.code == 2
+    assert "no made-up records for loss range" in done.err
+
+
+def test_auc_needs_labels_of_two_signs(tmp_path, call):
+    done = call("tune", written(tmp_path, changed()), "--synthetic", "--auc", *TRIED)
+    assert done.code == 2
+    assert done.err.startswith("--auc: the pilot must have labels of both signs")
+    path, pilot = adult(tmp_path)
+    ranked = call("tune", path, "--pilot", pilot, "--auc", *TRIED)
+    assert ranked.code == 0, ranked.err
+    assert "1 - AUC" in ranked.out

@@ -1,0 +1,361 @@
+"""Records from one side, slots from the other: the slots of one process, however the two interleave."""
+
+import math
+import threading
+from queue import SimpleQueue
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.machine.events import OpenSlot
+from nodes.machine.slots import Arrival, CountSlots
+from nodes.machine.time_slots import TimeSlots
+from nodes.privacy.reveal import opened
+from streams.live.data.collector import AHEAD, REFILL, SlotCollector
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.decoder import SchemaDecoder, csv_fields
+from streams.records.record import RawRecord
+from streams.records.slot_feed import DataLog, SlotFeed
+
+
+class Digits:
+    """Record b"7" is the number 7."""
+
+    dimension = 1
+
+    def decode(self, value):
+        return (np.array([float(value)]), 0.0) if value.isdigit() else None
+
+
+def arrival(offset, timestamp=0.0, value=None, partition=0):
+    return Arrival(partition, offset, timestamp, str(offset).encode() if value is None else value)
+
+
+def test_a_slot_says_the_truth_of_its_last_record():
+    closed = []
+    columns = {"features": {"x": "number"}, "label": {"column": "y"}, "truth": ["u"]}
+    decoder = SchemaDecoder(SchemaSettings.model_validate(columns), csv_fields(("x", "y", "u")))
+    collector = SlotCollector(lambda: CountSlots(2), decoder, None, closed.append, lambda: None)
+    for offset, value in enumerate((b"1,2,3", b"1,2,4")):
+        collector.add(arrival(offset, value=value))
+    collector.open(OpenSlot(1, ()))
+    assert opened(closed[0].truth).tolist() == [4]
+
+
+def seen(slot):
+    return slot.round, opened(slot.observations).features.ravel().tolist(), slot.position
+
+
+def position_of(slot):
+    return slot[2][0][1]
+
+
+class Side:
+    """A collector, what it closed, and how often it made room; the clock stands until it is moved."""
+
+    def __init__(self, slots=lambda: CountSlots(2), timeout=None):
+        self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
+        self.collector = SlotCollector(
+            slots,
+            Digits(),
+            timeout,
+            lambda slot: self.slots.append(seen(slot)),
+            self._make_room,
+            lambda: self.now,
+            lambda: self.wall,
+        )
+
+    def _make_room(self):
+        self.rooms += 1
+
+    def fill(self, first, end):
+        return [self.collector.add(arrival(offset)) for offset in range(first, end)]
+
+    @property
+    def counts(self):
+        return opened(self.collector.counts)
+
+
+def by_time(size=9):
+    return lambda: TimeSlots(size, start=0.0, period=10.0, grace=0.0)
+
+
+# ------------------------------------------------------------------------------------ as in one process
+
+
+@given(st.integers(1, 5), st.lists(st.sampled_from(["record", "open", "again"]), max_size=60))
+def test_slots_by_count_are_those_of_one_process(size, steps):
+    side = Side(lambda: CountSlots(size))
+    log = DataLog(RawRecord(str(k).encode()) for k in range(1000))
+    feed = SlotFeed(log, lambda: CountSlots(size), Digits())
+    position, added, pending, expected = (), 0, None, []
+    for round, step in enumerate(steps, 1):
+        if step == "record":
+            side.collector.add(arrival(added))
+            added += 1
+        else:
+            if step == "open" and side.slots:
+                position = side.slots[-1][2]
+            asked = OpenSlot(round, position)
+            pending = seen(feed.close(asked))  # it takes the place of one that is still open
+            side.collector.open(asked)
+        if pending is not None and position_of(pending) <= added:
+            expected.append(pending)
+            pending = None
+        assert side.slots == expected
+
+
+@given(
+    st.lists(st.floats(0.0, 99.0), max_size=40).map(sorted),
+    st.lists(st.sampled_from(["record", "open", "settle"]), max_size=80),
+)
+def test_slots_by_time_are_those_of_one_process(timestamps, steps):
+    side = Side(by_time(3))
+    records = [RawRecord(str(k).encode(), at) for k, at in enumerate(timestamps)]
+    feed = SlotFeed(DataLog(iter(records)), by_time(3), Digits())
+    offset, round, position, open_since = 0, 0, (), None
+    expected = []
+    for step in steps:
+        if step == "record" and offset < len(records):
+            side.collector.add(arrival(offset, timestamps[offset]))
+            offset += 1
+        elif step == "settle" and offset:
+            side.collector.settle(timestamps[offset - 1])
+        elif step == "open" and open_since is None:
+            round += 1
+            open_since = round
+            side.collector.open(OpenSlot(round, position))
+        if len(side.slots) > len(expected):
+            closed = feed.close(OpenSlot(round, position))
+            expected.append(seen(closed)[:2])
+            position, open_since = side.slots[-1][2], None
+    assert [slot[:2] for slot in side.slots] == expected
+
+
+def test_two_threads_lose_and_double_nothing():
+    """The position moves on, or a slot is read again, while records come."""
+    closed, room = SimpleQueue(), threading.Event()
+    collector = SlotCollector(lambda: CountSlots(7), Digits(), None, closed.put, room.set)
+    waited = []
+
+    def add():
+        for offset in range(7 * 1000):
+            if collector.add(arrival(offset)):
+                waited.append(offset)
+                assert room.wait(20)
+                room.clear()
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    position, first = (), 0
+    for round in range(1, 1334):
+        collector.open(OpenSlot(round, position))
+        slot = closed.get(timeout=20)
+        assert seen(slot) == (round, [float(first + k) for k in range(7)], ((0, first + 7),))
+        if round % 4:  # every fourth is read again
+            position, first = slot.position, first + 7
+    adding.join(20)
+    assert not adding.is_alive()
+    assert waited
+    assert opened(collector.counts).records == 7000
+
+
+# ------------------------------------------------------------------------------------------ when it closes
+
+
+def test_a_slot_whose_records_wait_closes_in_open_itself():
+    side = Side()
+    side.fill(0, 3)
+    side.collector.open(OpenSlot(1, ()))
+    assert side.slots == [(1, [0.0, 1.0], ((0, 2),))]
+
+
+def test_a_slot_by_count_closes_empty_when_its_time_is_over_and_its_records_wait():
+    side = Side(timeout=5.0)
+    side.fill(0, 1)
+    side.collector.open(OpenSlot(1, ()))
+    side.now += 4.9
+    side.collector.expire()
+    assert side.slots == []
+    side.now += 0.1
+    side.collector.expire()
+    side.collector.expire()
+    assert side.slots == [(1, [], ((0, 0),))]
+    side.collector.open(OpenSlot(2, ((0, 0),)))
+    side.fill(1, 2)
+    assert side.slots[1:] == [(2, [0.0, 1.0], ((0, 2),))]
+    assert side.counts.empty_slots == 1
+
+
+def test_it_says_how_long_no_slot_closes_empty():
+    side = Side(timeout=5.0)
+    assert side.collector.left == 5  # none is open: one that is opened now has as long
+    side.collector.open(OpenSlot(1, ()))
+    side.now += 4
+    assert side.collector.left == 1
+    side.now += 4
+    assert side.collector.left == 0
+    side.collector.expire()
+    assert side.slots == [(1, [], ())]
+    assert side.collector.left == 5
+    assert Side(by_time(), timeout=5.0).collector.left == math.inf
+
+
+def test_without_a_timeout_a_slot_waits_for_ever_and_so_do_slots_by_time():
+    for side in (Side(timeout=None), Side(by_time(), timeout=5.0)):
+        side.collector.open(OpenSlot(1, ()))
+        side.now += 1e9
+        side.collector.expire()
+        assert side.slots == []
+
+
+def test_a_slot_by_time_closes_when_all_that_was_there_at_its_end_has_been_added():
+    side = Side(by_time())
+    side.collector.open(OpenSlot(1, ()))
+    assert not side.collector.due(9.9)
+    assert side.collector.due(10.0)
+    side.collector.add(arrival(0, 9.0))
+    side.collector.settle(9.9)
+    assert side.slots == []
+    side.collector.settle(10.0)
+    assert side.slots == [(1, [0.0], ((0, 1),))]
+
+
+def test_a_slot_by_time_that_was_over_when_all_was_read_closes_in_open_itself():
+    side = Side(by_time())
+    for offset, timestamp in enumerate([5.0, 15.0, 25.0]):
+        side.collector.add(arrival(offset, timestamp))
+    side.collector.settle(27.0)
+    side.collector.open(OpenSlot(1, ()))
+    side.collector.open(OpenSlot(2, ((0, 1),)))
+    side.collector.open(OpenSlot(3, ((0, 2),)))
+    assert [slot[:2] for slot in side.slots] == [(1, [0.0]), (2, [1.0])]
+
+
+# ----------------------------------------------------------------------------------- from the topic's end
+
+
+def test_a_slot_at_the_topics_end_takes_nothing_that_was_there_before():
+    side = Side()
+    side.fill(0, 4)
+    side.collector.open(OpenSlot(1, None))
+    assert side.slots == []
+    assert side.collector.unplaced
+    side.collector.place({0: 3})
+    side.fill(4, 5)
+    assert side.slots == [(1, [3.0, 4.0], ((0, 5),))]
+
+
+def test_what_was_fetched_below_the_end_is_dropped_when_it_comes():
+    side = Side()
+    side.collector.open(OpenSlot(1, None))
+    side.collector.place({0: 30})
+    side.fill(0, 32)
+    assert side.slots == [(1, [30.0, 31.0], ((0, 32),))]
+    assert side.counts.records == 2
+
+
+def test_a_slot_at_an_end_that_nobody_tells_closes_empty_in_its_time():
+    side = Side(timeout=5.0)
+    side.fill(0, 3)
+    side.collector.open(OpenSlot(1, None))
+    side.now += 5
+    side.collector.expire()
+    assert side.slots == [(1, [], ())]
+    side.collector.place({0: 1})  # too late
+    assert len(side.slots) == 1
+    side.collector.open(OpenSlot(2, None))
+    side.collector.place({0: 3})
+    side.fill(3, 5)
+    assert side.slots[1:] == [(2, [3.0, 4.0], ((0, 5),))]
+
+
+def test_an_empty_slot_after_the_end_keeps_the_place():
+    side = Side(timeout=5.0)
+    side.collector.open(OpenSlot(1, None))
+    side.collector.place({0: 3})
+    side.now += 5
+    side.collector.expire()
+    assert side.slots == [(1, [], ((0, 3),))]
+
+
+# ------------------------------------------------------------------------------------- how much may wait
+
+
+def test_only_so_many_records_wait_while_no_slot_is_open():
+    side = Side()
+    full = side.fill(0, AHEAD + 2)
+    assert full == [False] * (AHEAD - 1) + [True] * 3
+    side.collector.open(OpenSlot(1, ()))
+    assert side.rooms == 0  # more than AHEAD wait still
+    refilled = AHEAD - int(REFILL * AHEAD)
+    side.collector.open(OpenSlot(2, ((0, refilled - 1),)))
+    assert side.rooms == 0
+    side.collector.open(OpenSlot(3, ((0, refilled),)))
+    assert side.rooms == 1
+
+
+def test_a_slot_of_more_records_than_may_wait_fills_all_the_same():
+    side = Side(lambda: CountSlots(2 * AHEAD))
+    assert side.fill(0, AHEAD)[-1]
+    side.collector.open(OpenSlot(1, ()))
+    assert side.rooms == 1
+    assert not any(side.fill(AHEAD, 2 * AHEAD))
+    assert len(side.slots) == 1
+
+
+def test_slots_by_time_wait_for_room_by_the_clock_alone():
+    side = Side(lambda: TimeSlots(9, start=0.0, period=1.0, grace=0.0, horizon=4))
+    side.collector.open(OpenSlot(97, ()))
+    side.collector.settle(97.0)
+    assert len(side.slots) == 1
+    assert not any(side.collector.add(arrival(k, 99.5)) for k in range(2 * AHEAD))
+    side.wall = 101.0  # the clock is in round 102: there is room again when a slot opens
+    assert [side.collector.add(arrival(2 * AHEAD + k, 99.5)) for k in range(2)] == [True, True]
+    side.collector.open(OpenSlot(98, side.slots[-1][2]))
+    assert side.rooms == 1
+    assert not side.collector.add(arrival(2 * AHEAD + 2, 99.5))
+
+
+def test_nobody_is_woken_who_does_not_wait():
+    side = Side()
+    side.fill(0, 10)
+    for round, offset in enumerate(range(0, 10, 2), 1):
+        side.collector.open(OpenSlot(round, ((0, offset),)))
+    assert (len(side.slots), side.rooms) == (5, 0)
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+
+def test_what_became_of_the_records_is_counted():
+    side = Side(by_time(1))
+    side.collector.open(OpenSlot(2, ()))
+    for offset, (timestamp, value) in enumerate([(5.0, b"1"), (15.0, b"x"), (16.0, b"2"), (25.0, b"3")]):
+        side.collector.add(arrival(offset, timestamp, value))
+    side.collector.settle(20.0)
+    counts = side.counts
+    assert (counts.records, counts.late, counts.malformed, counts.overfull) == (4, 1, 1, 1)
+    side.collector.open(OpenSlot(3, side.slots[-1][2]))
+    side.collector.settle(30.0)
+    assert side.slots[-1][:2] == (3, [3.0])
+    assert side.counts.empty_slots == 0
+
+
+def test_a_record_that_is_too_early_when_it_is_read_changes_nothing_but_the_owners_count():
+    for times in ((5.0, 15.0, 25.0), (1e9, 5.0, 15.0, 1e9, 25.0, 140.1)):
+        side = Side(lambda: TimeSlots(9, start=0.0, period=10.0, grace=0.0, horizon=4))
+        for offset, timestamp in enumerate(times):
+            side.collector.add(arrival(offset, timestamp, b"%d" % timestamp))
+        position = ()
+        for round in (1, 2, 3):
+            side.collector.open(OpenSlot(round, position))
+            side.collector.settle(10.0 * round)
+            position = side.slots[-1][2]
+        assert [slot[:2] for slot in side.slots] == [(1, [5.0]), (2, [15.0]), (3, [25.0])]
+        assert (side.counts.early, position) == (len(times) - 3, ((0, len(times)),))
+
+
+def test_counts_cannot_be_looked_at_without_the_owner():
+    assert "records" not in repr(Side().collector.counts)

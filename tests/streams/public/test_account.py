@@ -1,0 +1,150 @@
+import math
+
+import pytest
+
+from nodes.accounting.spends import TIME, Span
+from streams.public.account import Standing, account
+from streams.public.standings import journal_standing, standing_by
+from streams.state.journal_file import JournalError
+from streams.state.run_spends import begin_spend, end_spend, reuse
+from streams.state.spends import earlier_spends, read_spends, spends_file
+from tests.support.accounts import journal, mesh_file, record
+from tests.support.machines import plan
+from tests.support.meshes import changed, loaded
+
+
+def test_the_account_of_a_journal_is_exact(tmp_path):
+    file = mesh_file(tmp_path, privacy={"budget": 10, "noise": "exact"})
+    journal(tmp_path, file, "a", record(4, stepped=6))
+    standing = journal_standing(tmp_path, file, "a")
+    assert standing == Standing(6, 4, exactly=True)
+    found = account(file, "a", standing)
+    assert (found.source, found.charged, found.stepped, found.protected) == ("journal", 4, 6, True)
+    assert (found.epsilon, found.delta, found.spent, found.stream_delta) == (1.0, 0.0, 4.0, 0.0)
+    assert (found.budget, found.left, found.composition) == (10.0, 6.0, "sum")
+    assert (found.last_learning_round, found.rounds_left, found.relaying) == (
+        10,
+        4,
+        False,
+    )  # round 10 ends it
+    assert found.guarantee.startswith("Each record of node a's stream is protected with epsilon = 1 (pure)")
+
+
+def test_before_the_first_charge_nothing_is_spent_and_after_the_budget_the_node_relays(tmp_path):
+    file = mesh_file(tmp_path, privacy={"budget": 10})
+    assert account(file, "a", Standing(0, 0, exactly=True))[5:9] == (0.0, 0.0, 0.0, 0.0)
+    over = account(file, "a", Standing(40, 10, exactly=True))
+    assert (over.left, over.rounds_left, over.relaying) == (0.0, 0, True)
+    assert not over.protected  # the noise is simulated
+
+
+def test_what_protects_nothing_has_no_account(tmp_path):
+    found = account(mesh_file(tmp_path, privacy={"mechanism": "none"}), "a", Standing(5, 5, exactly=True))
+    assert (found.protected, found.epsilon, found.spent, found.left) == (False, None, None, None)
+
+
+def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account(tmp_path):
+    file = mesh_file(tmp_path)
+    assert journal_standing(tmp_path, file, "a") is None
+    journal(tmp_path, file, "a", None)
+    assert journal_standing(tmp_path, file, "a") == Standing(0, 0, exactly=True)
+    with pytest.raises(JournalError, match="is of node a in run run-1, not of a in run-2"):
+        journal_standing(tmp_path, mesh_file(tmp_path, run="run-2"), "a")
+    with pytest.raises(JournalError, match="is of other settings"):
+        journal_standing(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
+
+
+def test_by_plans_a_node_has_charged_at_most_the_rounds_that_named_it():
+    plans = [plan(t, named=(("a", t - 1), ("b", t - 3))) for t in range(5, 10)]
+    assert standing_by(plans, "a", 6) == Standing(6, 6, exactly=False)
+    assert standing_by(plans, "b", 6) == Standing(6, 4, exactly=False)
+    assert standing_by(plans, "a", None) == Standing(9, 9, exactly=False)  # as far as plans lead
+    assert standing_by(plans, "z", 6) == Standing(6, 0, exactly=False)
+    ended = plan(10, {}, names="", named=(("a", 9),))
+    assert standing_by([*plans, ended], "a", 9) == Standing(9, 9, exactly=False)
+    assert standing_by([], "a", 3) == Standing(3, 3, exactly=False)  # nothing is known but that
+
+
+def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
+    found = account(mesh_file(tmp_path, privacy={"budget": 10}), "a", Standing(40, 40, exactly=False))
+    assert (found.source, found.charged, found.spent) == ("plans", 10, 10.0)
+
+
+def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):
+    mesh = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
+    own = begin_spend(tmp_path, mesh, "a", None, ())
+    assert (own.run, own.charged, own.epsilon, own.spans, own.open) == ("run-1", 0, 1, (Span("0", 0),), True)
+    end_spend(tmp_path, mesh, "a", record(9, position=((0, 12),)))
+    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    assert (kept.charged, kept.stream_epsilon, kept.spans, kept.open) == (9, 9.0, (Span("0", 0, 12),), False)
+    again = begin_spend(tmp_path, mesh, "a", record(9, position=((0, 12),)), ())
+    assert again.spans == (Span("0", 0),)  # what it has read is its spend, too
+    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    assert (kept.charged, kept.spans, kept.open) == (9, (Span("0", 0),), True)
+
+
+def test_a_new_run_over_the_same_data_is_a_new_spend_and_from_the_end_it_is_not_one_for_a_record(tmp_path):
+    first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
+    begin_spend(tmp_path, first, "a", None, ())
+    end_spend(tmp_path, first, "a", record(9, position=((0, 12),)))
+    second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
+    over = begin_spend(tmp_path, second, "a", None, ())
+    assert "epsilon = 2 (pure)" in reuse(tmp_path, second, "a", over).sentence()
+    spends_file(tmp_path, "a").write_text(
+        "\n".join(spends_file(tmp_path, "a").read_text().splitlines()[:1]) + "\n"
+    )
+    apart = begin_spend(tmp_path, second, "a", None, ((0, 12),))
+    assert "learnt from other records: over all runs each" in reuse(tmp_path, second, "a", apart).sentence()
+    assert [spend.run for spend in earlier_spends(tmp_path, "a", "run-2")] == ["run-1"]
+
+
+def test_a_run_that_goes_on_behind_an_earlier_ones_records_has_read_them_all_the_same(tmp_path):
+    first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
+    begin_spend(tmp_path, first, "a", None, ())
+    end_spend(tmp_path, first, "a", record(9, position=((0, 12),)))
+    second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
+    begin_spend(tmp_path, second, "a", None, ())
+    own = begin_spend(tmp_path, second, "a", record(20, position=((0, 40),)), ())
+    assert "epsilon = 2 (pure)" in reuse(tmp_path, second, "a", own).sentence()
+
+
+def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp_path):
+    first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
+    begin_spend(tmp_path, first, "a", None, ())  # learns from 1,000 records, and is killed
+    begin_spend(tmp_path, first, "a", None, (), by_plans=True)
+    end_spend(tmp_path, first, "a", record(1000, position=None))
+    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    assert (kept.spans, kept.charged, kept.by_plans) == ((Span("0", 0),), 1000, True)
+    second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
+    own = begin_spend(tmp_path, second, "a", None, ())
+    assert "some of the same records" in reuse(tmp_path, second, "a", own).sentence()
+
+
+def test_what_an_operator_has_said_is_kept_while_the_run_goes_on(tmp_path):
+    mesh = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
+    begin_spend(tmp_path, mesh, "a", None, ((0, 12),), 90, "end")
+    end_spend(tmp_path, mesh, "a", record(95, position=((0, 17),)))
+    own = begin_spend(tmp_path, mesh, "a", record(95, position=((0, 17),)), ())
+    assert (own.before, own.word) == (90, "end")
+    assert begin_spend(tmp_path, mesh, "a", None, (), 0, "reused").word == "reused"
+    assert begin_spend(tmp_path, mesh, "a", None, (), 0, "end").word == "reused"  # once is enough
+
+
+def test_time_slots_are_told_apart_by_time(tmp_path):
+    columns = {
+        "features": {"x": "number", "y": "number"},
+        "label": {"column": "z"},
+        "timestamp": "t",
+    }
+    source = {"kind": "csv", "path": "a.csv", "schema": columns}
+    tree = changed(
+        slots={"by": "time", "period": 2.0, "start": 1000}, loss="squared", privacy={"noise": "exact"}
+    )
+    tree["nodes"] = {"a": {"source": source}}
+    mesh = loaded(tmp_path, tree).mesh
+    assert begin_spend(tmp_path, mesh, "a", None, ()).spans == (Span(TIME),)
+    end_spend(tmp_path, mesh, "a", record(5))
+    assert read_spends(spends_file(tmp_path, "a"))[0].spans == (Span(TIME, -math.inf, 1010.0),)
+    assert begin_spend(tmp_path, mesh, "a", record(5), ()).spans == (Span(TIME),)
+    spends_file(tmp_path, "a").unlink()  # then the journal tells where it goes on
+    assert begin_spend(tmp_path, mesh, "a", record(5), ()).spans == (Span(TIME, 1010.0),)

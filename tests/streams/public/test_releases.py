@@ -1,0 +1,180 @@
+"""What an audit of releases finds, on made-up plans and on whole runs in memory."""
+
+import numpy as np
+import pytest
+
+from streams.bus.memory import Faults
+from streams.codec import decode_plan, decode_release
+from streams.local.mesh import MemoryMesh
+from streams.local.run import mesh_parts
+from streams.public.audit_releases import Kind, Source, Told, audit_releases
+from tests.support.meshes import changed, counted_ids, ignore, loaded
+from topology.plans import Member, Plan
+
+ONE, TWO = "1" * 32, "2" * 32
+NOBODY = np.array([], dtype=np.int64)
+
+
+def plan(round, follows=None, members=("a", "b"), listeners=(), **instances):
+    """A plan of these members, of instance ONE unless said."""
+    named = tuple(Member(name, instances.get(name, ONE), name not in listeners) for name in members)
+    follows = round - 1 if follows is None else follows
+    return Plan("run-1", round, follows, named, NOBODY, NOBODY, NOBODY.astype(float))
+
+
+def told(round, source="a", target="b", instance=ONE, *, exact=False, simulated=False, value=b"x"):
+    return Told(source, target, round, instance, exact, simulated, value)
+
+
+def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=True):
+    sources = {name: Source(protected, last) for name in "abc"}
+    return audit_releases(plans, tellings, sources, horizon=horizon, exact_noise=exact_noise)
+
+
+def kinds(*args, **settings):
+    """What is wrong: (kind, source, round)."""
+    return [(one.kind, one.source, one.round) for one in audit(*args, **settings).found]
+
+
+PLANS = [plan(round) for round in range(1, 9)]
+FIRST = told(1, exact=True)
+
+
+def test_a_round_on_several_edges_several_times_is_one_release():
+    found = audit(PLANS, [FIRST, told(2), told(2), told(2, target="c")])
+    assert (found.found, found.values, found.unjudged) == ((), 2, 0)
+
+
+def test_a_second_value_is_told_with_its_edges():
+    (found,) = audit(PLANS, [told(2), told(2, target="c", value=b"y"), told(2, target="d")]).found
+    assert (found.kind, found.source, found.round, found.instance) == (Kind.SECOND_VALUE, "a", 2, ONE)
+    assert found.edges == ("b", "c", "d")
+    assert found.detail == "2 values: to b, d; to c"
+
+
+def test_a_round_that_is_not_planned():
+    plans = [plan(1), plan(2), plan(5, follows=2)]
+    tellings = [told(3), told(5), told(6)]
+    assert kinds(plans, tellings) == [(Kind.UNPLANNED, "a", 3), (Kind.UNPLANNED, "a", 6)]
+    assert kinds([], [FIRST]) == [(Kind.UNPLANNED, "a", 1)]
+
+
+def test_of_two_plans_of_a_round_the_first_counts():
+    assert kinds([plan(1), plan(2), plan(2, a=TWO), plan(3)], [told(2), told(3)]) == []
+    assert kinds([plan(1), plan(2, a=TWO), plan(2)], [told(2)]) == [(Kind.UNNAMED, "a", 2)]
+
+
+@pytest.mark.parametrize(
+    ("planned", "said"),
+    [
+        (plan(2, members=("b",)), "the plan does not name the node"),
+        (plan(2, a=TWO), f"the plan names instance {TWO}"),
+        (plan(2, listeners="a"), "the plan names it as a listener"),
+    ],
+)
+def test_an_instance_that_the_plan_does_not_name(planned, said):
+    (found,) = audit([plan(1), planned], [told(2)]).found
+    assert (found.kind, found.detail) == (Kind.UNNAMED, said)
+
+
+def test_exact_is_right_in_the_first_plan_of_the_run_alone():
+    assert kinds(PLANS, [FIRST, told(2, exact=True)]) == [(Kind.EXACT, "a", 2)]
+    late = [plan(7, follows=0), plan(8)]
+    assert kinds(late, [told(7, exact=True), told(8)]) == []
+
+
+def test_exact_is_right_after_a_round_of_listening_as_this_instance():
+    plans = [plan(1), plan(2, listeners="a", a=TWO), plan(3, a=TWO), plan(4, a=TWO)]
+    told_by = [told(round, instance=TWO, exact=True) for round in (3, 4)]
+    assert kinds(plans, told_by) == [(Kind.EXACT, "a", 4)]
+    other = [plan(1), plan(2, listeners="a", a=ONE), plan(3, a=TWO)]
+    assert kinds(other, told_by[:1]) == [(Kind.EXACT, "a", 3)]
+
+
+def test_exact_is_right_for_what_was_made_after_the_last_learning_round():
+    """Round 3 still learns, and makes the release for the next planned round; round 5 relays."""
+    plans = [plan(1), plan(2), plan(3), plan(5, follows=3), plan(6, follows=5)]
+    tellings = [FIRST, told(2), told(3), told(5), told(6, exact=True)]
+    assert kinds(plans, tellings, last=3) == []
+    assert kinds(plans, tellings, last=5) == [(Kind.EXACT, "a", 6)]
+    assert kinds(plans, tellings) == [(Kind.EXACT, "a", 6)]
+
+
+@pytest.mark.parametrize(
+    ("plans", "one", "last"),
+    [
+        (PLANS, told(1), None),
+        (PLANS, told(8), 6),
+        ([plan(1), plan(2, listeners="a"), plan(3)], told(3), None),
+    ],
+)
+def test_noise_where_none_may_be_drawn(plans, one, last):
+    assert kinds(plans, [one], last=last) == [(Kind.DRAWN, "a", one.round)]
+
+
+def test_of_a_node_that_protects_nothing_exact_says_nothing():
+    assert kinds(PLANS, [told(2, exact=True), told(3)], protected=False) == []
+
+
+def test_simulated_noise_is_wrong_where_the_file_says_exact():
+    assert kinds(PLANS, [told(2, simulated=True)]) == [(Kind.SIMULATED, "a", 2)]
+    assert kinds(PLANS, [told(2, simulated=True)], exact_noise=False) == []
+
+
+def test_rounds_whose_plans_are_gone_are_not_judged_and_still_compared():
+    """The first H plans that are left may be those of a scheduler that came second: not judged by."""
+    plans = [plan(round) for round in range(11, 19)]
+    bad = [told(5, exact=True), told(14, instance=TWO), told(15, instance=TWO), told(20)]
+    found = audit(plans, bad)
+    assert [one.round for one in found.found] == [15, 20]
+    assert found.unjudged == 2
+    assert kinds(plans, [told(5), told(5, value=b"y")]) == [(Kind.SECOND_VALUE, "a", 5)]
+    assert audit(plans[:2], [told(12, exact=True)]).unjudged == 1
+
+
+def heard(mesh):
+    """All plans and releases of a mesh in memory."""
+    topics, run = mesh.parts.topics, mesh.parts.topics.run
+    plans = [decode_plan(value, run, mesh.parts.digest) for value in mesh.bus.read(topics.topology, 0)]
+    tellings = []
+    for source in mesh.nodes:
+        expected = mesh.parts.expected(source)
+        for target in mesh.parts.scheduler.schedule.graph.neighbours(source)[1]:
+            for value in mesh.bus.read(topics.edge(source, target), 0):
+                message = decode_release(value, expected)
+                flags = message.exact, message.simulated
+                tellings.append(Told(source, target, message.round, message.instance, *flags, value))
+    return plans, tellings
+
+
+def audited(mesh):
+    sources = {}
+    for name, node in mesh.parts.nodes.items():
+        learner = node.learner
+        sources[name] = Source(learner.mechanism.epsilon is not None, learner.ledger.last_learning_round)
+    return audit_releases(*heard(mesh), sources, horizon=mesh.parts.horizon, exact_noise=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_with_crashes_losses_and_a_budget_is_clean(tmp_path, seed):
+    """Everything that may make an exact release, and everything that sends one again."""
+    nodes = {"a": {}, "b": {"epsilon": 2}, "c": {}, "d": {}}
+    file = loaded(tmp_path, changed(nodes=nodes, rounds=80, privacy={"budget": 60, "epsilon": 1}))
+    crashes = frozenset((name, n) for name in "ac" for n in range(20, 400, 37))
+    faults = Faults(seed=seed, duplicate=0.1, slot_time=0.5, crash_before=crashes, restart_after=0.5)
+    mesh = MemoryMesh(
+        mesh_parts(file, round_timeout=5.0, silence=10.0), ignore, faults=faults, new_id=counted_ids()
+    )
+    while max((r.round for r in mesh.nodes["b"].journal.records()), default=0) < 20:
+        assert mesh.advance()
+    mesh.nodes["b"].stop()
+    mesh.nodes["b"].journal.renew("f" * 32)
+    mesh.bus.after(12.0, mesh.nodes["b"].start)
+    mesh.run()
+    assert mesh.done
+    found = audited(mesh)
+    assert found.found == ()
+    assert found.unjudged == 0
+    exact = {(one.source, one.round) for one in heard(mesh)[1] if one.exact}
+    assert any(source == "b" and round > 20 for source, round in exact)
+    assert {("a", 1), ("a", 80)} <= exact

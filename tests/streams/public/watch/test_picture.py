@@ -1,0 +1,136 @@
+"""The words and the picture: 80 columns hold them, whatever they say."""
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from streams.public.sight import Row, Sight
+from streams.terminal.watch_picture import HELP, explained, line, picture
+
+NAMES = ("east", "west", "north")
+ROWS = (
+    Row("east", 41, frozenset({"west"}), ("north", "west"), 41.0, 60.0, 0.4, ("relaying",)),
+    Row(
+        "west", 40, frozenset({"east", "north"}), ("east", "north"), 40.0, 60.0, 12.0, ("silent", "7 behind")
+    ),
+    Row("north", None, frozenset(), ("west",), 0.0, None, None, ("never seen",)),
+)
+SIGHT = Sight(40, 2000, 72, 32, 12.4, 2, False, ROWS)
+
+
+def printed(thing, width=80):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(thing)
+    return console.file.getvalue().splitlines()
+
+
+def test_a_picture_shows_nodes_and_edges():
+    title, head, _, columns, *rows = [
+        text.rstrip() for text in printed(picture("tracking, run r", "", SIGHT, 24))
+    ]
+    assert title.startswith("tracking, run r ")
+    assert title.endswith("h help  q quit")
+    assert head == "round 40 of 2,000   12 rounds/s   32 planned ahead   2 of 3 nodes live"
+    assert columns.split() == ["node", "round", "123", "the", "stream", "seen"]
+    assert rows == [
+        "1  east      41  -●○      41 of 60   0 s  relaying",
+        "2  west      40  ●-●      40 of 60  12 s  silent, 7 behind",
+        "3  north          ○-             0        never seen",
+    ]
+
+
+def test_trouble_and_the_end_of_the_run_are_said():
+    text = "\n".join(printed(picture("tracking", "no answer", SIGHT._replace(over=True), 24)))
+    assert "no answer" in text
+    assert "the run is over" in text
+
+
+def test_a_line_tells_the_whole_and_who_is_out_of_the_ordinary():
+    assert line(SIGHT) == (
+        "round 40 of 2,000; 12 rounds/s; 32 planned ahead; 2 of 3 nodes live; silent: west; "
+        "never seen: north; 7 behind: west; relaying: east"
+    )
+    assert line(SIGHT._replace(rounds=None)).startswith("round 40; ")
+
+
+def test_help_tells_of_every_flag_and_fits_a_screen():
+    lines = printed(explained("tracking"))
+    assert len(lines) <= 24
+    text = " ".join(word for word, _ in HELP) + " ".join(lines)
+    for flag in (
+        "silent",
+        "joining",
+        "listener",
+        "leaving",
+        "left",
+        "relaying",
+        "simulated",
+        "behind",
+        "ahead",
+    ):
+        assert flag in text
+
+
+rows = st.builds(
+    lambda name, stepped, spent, budget, seen, flags: Row(
+        name, stepped, frozenset(), ("b", "c"), spent, budget, seen, tuple(flags)
+    ),
+    st.integers(1, 60).map(lambda length: "n" * length),
+    st.none() | st.integers(0, 1 << 30),
+    st.floats(0, 1e9) | st.just(float("inf")),
+    st.none() | st.floats(1e-9, 1e6),
+    st.none() | st.floats(0, 1e7),
+    st.lists(
+        st.sampled_from(["silent", "relaying", "simulated", "1,000,000 behind", "listener"]), unique=True
+    ),
+)
+
+
+@settings(max_examples=30)
+@given(st.lists(rows, min_size=1, max_size=8), st.sampled_from(["", "w", "w" * 200]))
+def test_a_node_takes_one_line_of_80_columns(rows, words):
+    lines = printed(picture(words, words, Sight(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24))
+    first = 3 + bool(words)
+    assert len(lines) == first + 1 + len(rows)
+    assert max(map(len, lines)) <= 80
+    for number, row in enumerate(rows, 1):
+        shown = lines[first + number].split()
+        assert shown[0] == str(number)
+        assert shown[1].rstrip("…") == row.name[: len(shown[1].rstrip("…"))]
+        if row.stepped is not None:
+            assert f"{row.stepped:,}" in lines[first + number]
+
+
+@pytest.mark.parametrize(("size", "drawn"), [(20, True), (21, False)])
+def test_edges_are_drawn_where_there_is_room_and_counted_elsewhere(size, drawn):
+    names = [f"n-{k:02}" for k in range(size)]
+    rows = tuple(Row(n, 1, frozenset(names[:1]), tuple(names[:2]), 1.0, None, 1.0, ()) for n in names)
+    lines = printed(picture("t", "", SIGHT._replace(rows=rows), 40))
+    assert ("●○" in lines[-1]) == drawn
+    assert ("1 of 2" in lines[-1]) != drawn
+
+
+def test_a_long_round_is_shown_whole_beside_what_is_longer():
+    long = ROWS[0]._replace(name="n" * 15, stepped=123_456_789, spent=1_899_401.0, budget=5.96e-8, seen=1e6)
+    assert "123,456,789" in printed(picture("t", "", SIGHT._replace(rows=(long, *ROWS[1:] * 3)), 24))[4]
+
+
+@pytest.mark.parametrize("trouble", ["", "no answer"])
+@pytest.mark.parametrize("height", range(5, 12))
+def test_a_low_terminal_shows_the_trouble_and_tells_of_the_nodes_that_it_has_no_line_for(height, trouble):
+    rows = tuple(ROWS[0]._replace(name=f"n-{k}") for k in range(5)) + ROWS[1:]
+    lines = [text.rstrip() for text in printed(picture("t", trouble, SIGHT._replace(rows=rows), height))]
+    assert (lines[2] == trouble) == bool(trouble)
+    table = lines[4 + bool(trouble) :]
+    numbers = [int(text.split()[0]) for text in table if "more, for" not in text]
+    room = height - 4 - bool(trouble)
+    if room >= len(rows):
+        assert numbers == list(range(1, 8))
+        return
+    assert len(lines) == max(height, 5 + bool(trouble))
+    assert numbers == list(range(1, room))
+    hidden = 7 - len(numbers)
+    assert lines[-1].startswith(f"{hidden} more, for a higher terminal; silent: west; never seen: north; ")

@@ -1,0 +1,65 @@
+"""Lines of files: gzip, standard input, order and parts."""
+
+import gzip
+import io
+
+import pytest
+
+from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
+from streams.records.lines import lines, ordered
+
+ROWS = [f"row {k}".encode() for k in range(101)]
+
+
+def taken(offset, *, every=4, shuffle=False, seed=0):
+    take = TakeSettings(every=every, offset=offset)
+    return list(ordered(iter(ROWS), seed, shuffle=shuffle, take=take))
+
+
+def test_lines_of_a_file_with_any_ends(tmp_path):
+    (tmp_path / "rows").write_bytes(b"a\nb\r\n\nc")
+    assert list(lines(str(tmp_path / "rows"))) == [b"a", b"b", b"", b"c"]
+    (tmp_path / "rows").write_bytes(b"a\n")
+    assert list(lines(str(tmp_path / "rows"))) == [b"a"]
+
+
+def test_gzip_by_its_suffix(tmp_path):
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(b"a\nb\n"))
+    assert list(lines(str(tmp_path / "rows.gz"))) == [b"a", b"b"]
+
+
+def test_standard_input():
+    assert list(lines("-", io.BytesIO(b"a\nb\n"))) == [b"a", b"b"]
+
+
+def test_a_file_is_read_lazily():
+    endless = io.BytesIO(b"a\nb\n")
+    first = next(lines("-", endless))
+    assert (first, endless.tell()) == (b"a", 2)
+
+
+def test_a_huge_line_keeps_its_place_empty():
+    for length in (LONGEST_LINE - 1, LONGEST_LINE, LONGEST_LINE + 1, 3 * LONGEST_LINE):
+        found = list(lines("-", io.BytesIO(b"a\n" + b"x" * length + b"\nb\n")))
+        assert (found[0], found[2:]) == (b"a", [b"b"])
+        assert len(found[1]) == (length if length < LONGEST_LINE else 0)
+    assert list(lines("-", io.BytesIO(b"x" * LONGEST_LINE))) == [b""]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_parts_share_a_file_without_a_rest(shuffle):
+    parts = [taken(offset, shuffle=shuffle) for offset in range(4)]
+    assert sorted(row for part in parts for row in part) == sorted(ROWS)
+    assert {len(part) for part in parts} == {25, 26}
+
+
+def test_without_a_shuffle_a_part_is_every_fourth_row():
+    assert taken(1)[:3] == [ROWS[1], ROWS[5], ROWS[9]]
+
+
+def test_a_shuffle_is_a_permutation_of_the_seeds():
+    orders = [list(ordered(iter(ROWS), seed, shuffle=True, take=None)) for seed in (0, 0, 1)]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert sorted(orders[0]) == sorted(ROWS)
+    assert orders[0] != ROWS

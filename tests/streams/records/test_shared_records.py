@@ -1,0 +1,89 @@
+"""Which nodes may hold the same records: by path, size and content, and by what they take."""
+
+import gzip
+import os
+from itertools import product
+
+import pytest
+
+from streams.mesh.settings.node import NodeSettings
+from streams.records.shared_records import Part, shared_records
+
+LINES = "".join(f'{{"x": {k}, "y": 1}}\n' for k in range(2_000))
+SCHEMA = {"features": {"x": "number"}, "label": {"column": "y"}}
+
+
+def node(path, **source):
+    """A node that reads the file."""
+    given = {"kind": "json-lines", "path": str(path), "schema": SCHEMA} | source
+    return NodeSettings.model_validate({"source": given}, by_alias=True)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(LINES)
+    return path
+
+
+def test_the_same_file_by_any_name(file, tmp_path):
+    (tmp_path / "link.json").symlink_to(file)
+    (tmp_path / "copy.json").write_text(LINES)
+    with gzip.open(tmp_path / "packed.json.gz", "wt") as packed:
+        packed.write(LINES)
+    (tmp_path / "other.json").write_text(LINES.replace("1999", "1998"))  # of one size, and one beginning
+    names = ("a.json", "link.json", "copy.json", "packed.json.gz", "other.json")
+    found = shared_records({name: node(tmp_path / name) for name in names})
+    assert found == {name: [other for other in names[:4] if other != name] for name in names[:4]}
+
+
+def test_what_is_no_file_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    (tmp_path / "empty.json").touch()
+    paths = (
+        tmp_path / "pipe",
+        tmp_path / "pipe",
+        "-",
+        "-",
+        tmp_path,
+        tmp_path / "nowhere",
+        tmp_path / "empty.json",
+    )
+    nodes = {str(k): node(path) for k, path in enumerate(paths)}
+    assert shared_records(nodes | {"made": NodeSettings(), "made too": NodeSettings()}) == {}
+
+
+def test_a_file_that_is_split_shares_nothing(file):
+    split = {str(k): node(file, take={"every": 3, "offset": k}, shuffle=True) for k in range(3)}
+    assert shared_records(split) == {}
+    assert shared_records(split | {"all": node(file)})["1"] == ["all"]
+    assert shared_records(split | {"in order": node(file, take={"every": 3, "offset": 0})})["1"] == [
+        "in order"
+    ]
+
+
+def test_a_header_moves_the_lines_that_are_taken(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "1,2\n" * 9)
+    take = {"every": 2, "offset": 0}
+    with_header = node(path, kind="csv", take=take)
+    without = node(path, kind="csv", columns=["x", "y"], take=take)
+    assert shared_records({"a": with_header, "b": without}) == {}
+    assert shared_records({"a": with_header, "b": without, "c": with_header}) == {"a": ["c"], "c": ["a"]}
+
+
+def test_two_parts_overlap_where_a_line_is_in_both():
+    parts = [
+        Part(first, every, header) for every in (1, 2, 3, 4, 6) for first in range(every) for header in (0, 1)
+    ]
+    for one, other in product(parts, parts):
+        lines = [set(range(part.header + part.first, 200, part.every)) for part in (one, other)]
+        assert one.overlaps(other) == bool(lines[0] & lines[1])
+
+
+def test_rows_of_a_matrix():
+    assert not Part(rows=(0, 5)).overlaps(Part(rows=(5, 9)))
+    assert Part(rows=(0, 6)).overlaps(Part(rows=(5, 9)))
+    assert not Part(split=0).overlaps(Part(split=1))
+    assert Part(split=0).overlaps(Part(rows=(5, 9)))
+    assert Part(first=0, every=2, rows=(0, 6)).overlaps(Part(first=1, every=2, rows=(1, 6)))  # counted from 1

@@ -1,0 +1,121 @@
+from io import BytesIO, TextIOWrapper
+from itertools import islice
+
+import pytest
+
+from streams.mesh.file import MeshFileError
+from streams.tools.feed.feed_source import Wanted, opened
+from tests.support.feeding import SCHEMA, row, rows
+from tests.support.meshes import changed, loaded
+
+
+def file_of(tmp_path, source, **mesh):
+    tree = changed(**({} if source == {"kind": "localisation"} else {"loss": "squared"}) | mesh)
+    tree["nodes"] = {"a": {} if source is None else {"source": source}}
+    return loaded(tmp_path, tree)
+
+
+def records_file(tmp_path, name="records.jsonl", **more):
+    (tmp_path / name).write_bytes(b"".join(line + b"\n" for line in rows(6)))
+    return {"kind": "json-lines", "path": name, "schema": SCHEMA} | more
+
+
+def values(found, count=None):
+    return [record.value for record in islice(found.source.records, count)]
+
+
+GENERATOR = {"kind": "localisation"}
+TIMES = {"by": "time", "size": 3, "period": 2, "start": 1_700_000_000}
+
+
+def refused(tmp_path, source, wanted, **mesh):
+    with pytest.raises(MeshFileError) as error:
+        opened(file_of(tmp_path, source, **mesh), "a", wanted)
+    (line,) = error.value.lines
+    return line.partition("mesh.yaml: ")[2]
+
+
+def test_a_file_is_fed_whole_in_its_order(tmp_path):
+    found = opened(file_of(tmp_path, records_file(tmp_path)), "a", Wanted())
+    assert (values(found), found.most, found.timed) == (rows(6), None, False)
+
+
+def test_another_file_is_read_as_the_sources_own(tmp_path):
+    records_file(tmp_path, "other.jsonl")
+    source = records_file(tmp_path, take={"every": 2, "offset": 1}) | {"path": "nowhere"}
+    found = opened(file_of(tmp_path, source), "a", Wanted(str(tmp_path / "other.jsonl")))
+    assert values(found) == rows(6)[1::2]
+
+
+def test_what_is_fed_in_place_of_a_source_needs_its_schema(tmp_path):
+    words = "nodes.a.source: must have the kind and schema of x.csv"
+    for source in (None, GENERATOR):
+        assert refused(tmp_path, source, Wanted("x.csv")) == words
+
+
+def test_standard_input_cannot_be_shuffled(tmp_path):
+    line = refused(tmp_path, records_file(tmp_path, shuffle=True), Wanted("-"))
+    assert line == "nodes.a.source.shuffle: true: standard input cannot be shuffled: must be false"
+
+
+@pytest.mark.parametrize(("slots", "most"), [({"by": "count", "size": 5}, 60), (TIMES, 12)])
+def test_a_generator_gives_what_a_run_takes(tmp_path, slots, most):
+    found = opened(file_of(tmp_path, GENERATOR, slots=slots), "a", Wanted())
+    assert found.most == most
+    assert opened(file_of(tmp_path, GENERATOR, slots=slots), "a", Wanted(records=7)).most == 7
+
+
+def test_a_generator_without_end_must_be_given_one_or_a_pace(tmp_path):
+    line = refused(tmp_path, GENERATOR, Wanted(), rounds=None)
+    assert (
+        line == "mesh.rounds: none, and a generator has no end: must be a number, or give --records or --rate"
+    )
+    file = file_of(tmp_path, GENERATOR, rounds=None)
+    assert opened(file, "a", Wanted(records=7)).most == 7
+    assert opened(file, "a", Wanted(rate=7.0)).most is None
+
+
+def test_times_need_a_column_or_slots_by_time(tmp_path):
+    line = refused(tmp_path, records_file(tmp_path), Wanted(timestamps=True))
+    assert line == "nodes.a.source.schema.timestamp: missing: --timestamps needs a column"
+    line = refused(tmp_path, GENERATOR, Wanted(timestamps=True))
+    assert line.startswith("nodes.a.source: --timestamps needs records that have a time")
+
+
+def test_times_are_read_where_they_are_wanted_alone(tmp_path):
+    source = records_file(tmp_path) | {"schema": SCHEMA | {"timestamp": "at"}}
+    assert not opened(file_of(tmp_path, source), "a", Wanted()).timed
+    found = opened(file_of(tmp_path, source), "a", Wanted(timestamps=True))
+    assert found.timed
+    assert found.time_of(row(1, 5)) == 1_700_000_005.0
+
+
+def timed(tmp_path, *times):
+    (tmp_path / "records.jsonl").write_bytes(b"".join(row(k, at) + b"\n" for k, at in enumerate(times)))
+    source = {"kind": "json-lines", "path": "records.jsonl", "schema": SCHEMA | {"timestamp": "at"}}
+    return source, [row(k, at) for k, at in enumerate(times)]
+
+
+def test_with_slots_by_time_a_file_is_in_order_of_time_up_to_the_last_round(tmp_path):
+    source, lines = timed(tmp_path, 4, 1e9, 1, 24, 23.9, 1, -5)
+    found = opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted())
+    assert (values(found), found.live) == ([lines[k] for k in (6, 2, 5, 0, 4)], False)
+    endless = opened(file_of(tmp_path, source, slots=TIMES, rounds=None), "a", Wanted())
+    assert values(endless) == [lines[k] for k in (6, 2, 5, 0, 4, 3, 1)]
+    assert values(opened(file_of(tmp_path, source), "a", Wanted())) == lines
+
+
+def test_with_slots_by_time_standard_input_comes_as_it_comes(tmp_path, monkeypatch):
+    source, lines = timed(tmp_path, 4, 1e9, 1)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\n".join(lines))))
+    found = opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted("-"))
+    assert (values(found), found.live) == (lines, True)
+    line = refused(tmp_path, source, Wanted("-", timestamps=True), slots=TIMES)
+    words = "standard input goes as it comes with slots by time: --timestamps needs a file"
+    assert line == f'nodes.a.source.path: "-": {words}'
+
+
+def test_slots_by_time_always_go_by_the_records_times(tmp_path):
+    found = opened(file_of(tmp_path, GENERATOR, slots=TIMES), "a", Wanted())
+    assert (found.timed, found.time_of) == (True, None)
+    assert [record.timestamp for record in islice(found.source.records, 2)] == [1_700_000_001, 1_700_000_003]

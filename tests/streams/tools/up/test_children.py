@@ -1,0 +1,102 @@
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from streams.tools.up import children
+from streams.tools.up.children import FIRST, LONGEST, Backoff, Child, end_all, ending
+from streams.tools.up.programs import Program
+
+LONG = 20.0
+
+
+@pytest.fixture
+def child(monkeypatch, tmp_path):
+    """Make a child that runs a line of Python; it is ended with the test."""
+    monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c"))
+    made, said = [], []
+
+    def make(code, label="node a"):
+        made.append(Child(Program(label, (code,)), tmp_path, said.append))
+        made[-1].said = said
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end(time.monotonic())
+
+
+def look_until(child, condition):
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        child.look()
+        child.log.read()
+        time.sleep(0.01)
+
+
+def test_a_failure_waits_twice_as_long_each_time_and_a_long_life_forgives():
+    backoff = Backoff()
+    assert [backoff.after(0.0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [backoff.after(LONGEST + 1), backoff.after(1.0)] == [FIRST, 2 * FIRST]
+
+
+def test_one_that_ends_with_0_is_done(child):
+    one = child("print('hello')")
+    assert one.state == "not started"
+    look_until(one, lambda: one.done)
+    assert (one.state, one.said) == ("done", [])
+    assert one.log.path.name == "node-a.log"
+    assert one.log.path.read_text() == "hello\n"
+
+
+def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
+    now = [100.0]
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    mark = tmp_path / "mark"
+    one = child(
+        f"import pathlib, sys; mark = pathlib.Path({str(mark)!r}); there = mark.exists(); mark.touch(); "
+        "print('no mark yet'); sys.exit(0 if there else 3)"
+    )
+    look_until(one, lambda: one.said)
+    assert one.said == ["node a has failed (exit code 3), and starts again in 1 s: no mark yet"]
+    now[0] += 0.9
+    one.look()
+    assert one.state == "again in 1 s"
+    now[0] += 0.2
+    look_until(one, lambda: one.done)
+    assert len(one.said) == 1
+
+
+def test_one_that_is_asked_to_end_has_a_while_for_it(child, monkeypatch):
+    monkeypatch.setattr(children, "PATIENCE", 0.5)
+    willing = child("import time; print('here', flush=True); time.sleep(60)", "feed a")
+    deaf = child(
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
+    )
+    for one in (willing, deaf):
+        look_until(one, lambda one=one: one.log.last == "here")
+    began = time.monotonic()
+    end_all((willing, deaf))
+    assert time.monotonic() - began < 5
+    assert willing.said == ["node a did not end within 0.5 s: killed"]
+    assert not willing.done
+
+
+def test_a_child_does_not_hear_the_terminal_and_its_input_ends_with_us(child):
+    one = child(
+        "import os, sys; print(os.getsid(0) == os.getpid(), flush=True); sys.stdin.read(); print('over')"
+    )
+    look_until(one, lambda: one.log.last == "True")
+    one._process.stdin.close()
+    look_until(one, lambda: one.done)
+    assert one.log.last == "over"
+
+
+def test_ends_in_words():
+    assert [ending(code) for code in (1, -9, -99)] == [
+        "has failed (exit code 1)",
+        "was killed (SIGKILL)",
+        "was killed (signal 99)",
+    ]

@@ -1,0 +1,99 @@
+import pytest
+
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFileError
+from streams.tools.up import programs
+from streams.tools.up.programs import Options
+from tests.support.feeding import SCHEMA
+from tests.support.meshes import changed, loaded
+
+
+def file_of(folder, sources=None, **mesh):
+    tree = changed(**mesh)
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    for name, source in (sources or {}).items():
+        tree["nodes"][name] = source if isinstance(source, str) else {"source": source}
+    return loaded(folder, tree)
+
+
+def of_file(path):
+    return {"kind": "json-lines", "schema": SCHEMA} | ({} if path is None else {"path": path})
+
+
+def test_a_scheduler_the_nodes_and_their_feeders(tmp_path):
+    file, options = file_of(tmp_path), Options(tmp_path / "state")
+    assert programs.scheduler(file, None).arguments == ("scheduler", str(file.path))
+    nodes = dict(programs.nodes(file, options, None))
+    assert list(nodes) == list("abcd")
+    assert nodes["b"].arguments == ("node", str(file.path), "b", "--state", str(tmp_path / "state"))
+    feeders = dict(programs.feeders(file, options))
+    assert feeders["d"].arguments == ("feed", str(file.path), "d")
+    labels = {programs.scheduler(file, None).log} | {one.log for one in (*nodes.values(), *feeders.values())}
+    assert len(labels) == 9
+    assert {"scheduler.log", "node-a.log", "feed-a.log"} < labels
+
+
+def test_a_node_without_its_own_part_is_not_run_and_one_without_a_path_is_not_fed(tmp_path):
+    sources = {"a": "a.yaml", "b": of_file(None), "c": of_file("-"), "d": of_file("d.jsonl")}
+    file = file_of(tmp_path, sources, loss="squared")
+    options = Options(tmp_path)
+    programs.check(file, options)
+    assert [name for name, _ in programs.nodes(file, options, None)] == ["b", "c", "d"]
+    assert [name for name, _ in programs.feeders(file, options)] == ["d"] == programs.fed_here(file)
+    assert not list(programs.feeders(file, Options(tmp_path, feed=False)))
+
+
+@pytest.mark.parametrize(
+    ("slots", "rate", "pace"),
+    [
+        ({"by": "count"}, None, ()),
+        ({"by": "count"}, 0.1, ("--rate", "0.1")),
+        ({"by": "time", "period": 1, "start": 0}, None, ("--timestamps",)),
+        ({"by": "time", "period": 1, "start": 0}, 2.0, ("--rate", "2.0")),
+    ],
+)
+def test_the_pace_of_the_feeders(tmp_path, slots, rate, pace):
+    tree = changed()
+    tree["mesh"]["slots"] = slots
+    file = loaded(tmp_path, tree)
+    for _, program in programs.feeders(file, Options(tmp_path, rate)):
+        assert program.arguments[3:] == pace
+
+
+def test_every_metrics_port_is_another(tmp_path):
+    file = file_of(tmp_path)
+    ports = programs.ports(file, 9100)
+    served = [ports.scheduler, *ports.shared.values(), *ports.private.values()]
+    assert sorted(served) == list(range(9100, 9109))
+    assert programs.scheduler(file, ports).arguments[2:] == ("--metrics", "9100")
+    nodes = dict(programs.nodes(file, Options(tmp_path), ports))
+    assert nodes["b"].arguments[5:] == ("--metrics", "9103", "--private-metrics", "9104")
+    assert programs.ports(file, None) is None
+
+
+@pytest.mark.parametrize("first", [-1, 0, 65_528])
+def test_ports_that_are_none(tmp_path, first):
+    with pytest.raises(UsageError, match=r"--metrics-from .*: must be from 1 to 65527"):
+        programs.ports(file_of(tmp_path), first)
+    assert programs.ports(file_of(tmp_path), 65_527) is not None
+
+
+def test_a_generator_without_end_needs_a_pace(tmp_path):
+    file = file_of(tmp_path, rounds=None)
+    with pytest.raises(
+        MeshFileError, match=r"mesh\.rounds: none, and the generator of a has no end: .* or give --rate"
+    ):
+        programs.check(file, Options(tmp_path))
+    programs.check(file, Options(tmp_path, rate=1.0))
+    programs.check(file, Options(tmp_path, feed=False))
+
+
+def test_a_node_that_cannot_run_here_is_refused_before_anything_is_started(tmp_path):
+    with pytest.raises(MeshFileError, match=r"nodes\.c\.source"):
+        programs.check(file_of(tmp_path, {"c": None}), Options(tmp_path))
+    tree = changed()
+    tree["nodes"] = {}
+    with pytest.raises(MeshFileError, match="the own part of one node at least must be here"):
+        programs.check(loaded(tmp_path, tree), Options(tmp_path))
+    with pytest.raises(MeshFileError, match=r"nodes\.a\.brokers: missing"):
+        programs.check(loaded(tmp_path, changed()), Options(tmp_path))
