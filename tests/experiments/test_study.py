@@ -15,12 +15,6 @@ OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
     *("streams", "streams.tools"),
     "experiments",
-    *(
-        "streams.mesh.settings.addresses",
-        "streams.mesh.errors",
-        "streams.mesh.plugins",
-        "streams.mesh.user_code",
-    ),
     *("streams.codec", "streams.codec.dead_letter", "streams.codec.fields", "streams.codec.heartbeat"),
     *("streams.codec.plan", "streams.codec.release", "streams.codec.topics"),
 }
