@@ -12,7 +12,7 @@ from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.public.account import Standing
 from streams.state.journal import JournalReader, told_price
-from streams.state.journal_file import JournalError
+from streams.state.journal_file import JournalEmpty, JournalError
 from topology.plans import Plan
 
 
@@ -24,9 +24,12 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     path = state / f"{node}.journal"
     if not path.exists():
         return None
-    with JournalReader(path) as journal:
-        life, records, price = journal.life, journal.records(1), journal.price
-        charged = journal.charged
+    try:
+        with JournalReader(path) as journal:
+            life, records, price = journal.life, journal.records(1), journal.price
+            charged = journal.charged
+    except JournalEmpty:
+        return None
     if (life.run, life.node) != (file.mesh.run, node):
         raise JournalError(
             f"{path} is of node {life.node} in run {life.run}, not of {node} in {file.mesh.run}"

@@ -26,6 +26,10 @@ class JournalLocked(JournalError):  # the state of the journal, not a fault of i
     """Another process has this journal open."""
 
 
+class JournalEmpty(JournalError):
+    """Nothing was ever written to it: the process that made it was killed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Life:
     """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id.
@@ -81,11 +85,14 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
 
 
 def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
-    """Open a journal read-only. `closing` closes it. Raises ValueError or sqlite3.Error with the reason."""
+    """Open a journal read-only. `closing` closes it.
+
+    Raises JournalEmpty; ValueError or sqlite3.Error with the reason.
+    """
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     closing.callback(connection.close)
     if not _is_journal(connection):
-        raise ValueError("it is empty")
+        raise JournalEmpty(f"the journal {path} is empty")
     return connection
 
 

@@ -5,10 +5,14 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
-from nodes.accounting.spends import Span, Spend
+from nodes.accounting.spends import Span, Spend, Word
 from streams.state.folder import write_private
 from streams.state.journal_file import JournalError
+
+
+_WORDS = (None, *get_args(Word))
 
 
 def to_line(spend: Spend) -> str:
@@ -26,13 +30,32 @@ def _number(value: float) -> float | None:
 def from_line(line: str) -> Spend:
     """Return the spend. Raises ValueError, TypeError, KeyError for a line that is none."""
     row = json.loads(line)
-    row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
+    try:
+        row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
+    except ZeroDivisionError:
+        raise ValueError("epsilon is no number") from None
     row["stream_epsilon"] = math.inf if row["stream_epsilon"] is None else row["stream_epsilon"]
     row["spans"] = tuple(
         Span(where, -math.inf if first is None else first, math.inf if end is None else end)
         for where, first, end in row["spans"]
     )
-    return Spend(**row)
+    spend = Spend(**row)
+    _check(spend)
+    return spend
+
+
+def _check(spend: Spend) -> None:
+    """Raise ValueError where a line says what no life can have spent: it would lower what all have."""
+    texts = (spend.run, spend.mesh, spend.folder, spend.life, *(span.where for span in spend.spans))
+    if not all(type(text) is str for text in texts):
+        raise ValueError("a name is no text")
+    if not all(type(count) is int and count >= 0 for count in (spend.charged, spend.before)):
+        raise ValueError("a count is none")
+    if not all(type(said) is bool for said in (spend.open, spend.by_plans)) or spend.word not in _WORDS:
+        raise ValueError("what is said of it is none of what may be")
+    costs = (spend.epsilon or 0, spend.delta, spend.stream_epsilon, spend.stream_delta)
+    if not all(cost >= 0 for cost in costs) or math.isinf(spend.delta) or math.isinf(spend.stream_delta):
+        raise ValueError("a cost is none")
 
 
 def spends_file(state: Path, node: str) -> Path:

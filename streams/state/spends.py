@@ -8,11 +8,12 @@ as it is there. A journal of another run that is found in the folder is written 
 import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nodes.accounting.spends import Spend, merged
 from streams.state.journal import JournalReader, adopted
-from streams.state.journal_file import JournalError, locked
+from streams.state.journal_file import JournalEmpty, JournalError, locked
 from streams.state.secret import wipe
 from streams.state.spend_file import read_spends, spends_file, write_spends
 
@@ -52,13 +53,16 @@ def put_aside(state: Path, node: str, run: str) -> Path | None:
     if not path.exists():
         return None
     with locked(path):
-        return _put_aside(path, node, run) if path.exists() and path.stat().st_size else None
+        return _put_aside(path, node, run) if path.exists() else None
 
 
 def _put_aside(path: Path, node: str, run: str) -> Path | None:
     spends = spends_file(path.parent, node)
-    with JournalReader(path) as journal:
-        life, found = journal.life, _told(_by_life(read_spends(spends)), journal)
+    try:
+        with JournalReader(path) as journal:
+            life, found = journal.life, _told(_by_life(read_spends(spends)), journal)
+    except JournalEmpty:
+        return None
     if life.run == run or life.node != node:
         return None  # the right one, or no concern of this: opening it will say so
     write_spends(spends, found.values())
@@ -105,7 +109,7 @@ def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
     """
     known = _by_life(read_spends(spends_file(state, node)))
     for path in journals(state, node):
-        with JournalReader(path) as journal:
+        with suppress(JournalEmpty), JournalReader(path) as journal:
             if journal.life.node == node:
                 known = _told(known, journal)
     return tuple(known.values())

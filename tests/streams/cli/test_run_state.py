@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 
 import pytest
@@ -281,6 +283,15 @@ def test_a_run_in_an_order_that_nobody_knows_does_not_go_on(call, begun, tree):
     assert outcome.err.endswith("the mesh needs a new run name (the new run counts what was spent)\n")
     _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
     assert a["epsilon_of_a_record"] == 2.0
+
+
+def test_a_journal_that_a_kill_left_empty_is_none(call, tmp_path, tree):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "a.journal").touch()
+    with closing(sqlite3.connect(tmp_path / "state" / "b.journal")) as made:
+        made.execute("PRAGMA journal_mode = WAL")  # as far as the kill let it come
+    assert (tmp_path / "state" / "b.journal").stat().st_size
+    assert ran(call, tmp_path, tree, "--state", "state")[1]["epsilon_of_a_record"] == 1.0
 
 
 def test_a_journal_that_is_put_back_starts_at_what_was_charged(call, begun, tree):

@@ -1,3 +1,4 @@
+import json
 import math
 import stat
 from fractions import Fraction
@@ -116,6 +117,33 @@ def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
     assert read_spends(path) == (
         Spend("r1", 7, Fraction(1, 3), 0.0, 2.5, 0.0, (Span("0", 3),), open=True, before=0, word=None),
     )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epsilon": "-5"},
+        {"epsilon": "1/0"},
+        {"epsilon": math.nan},
+        {"delta": math.nan},
+        {"delta": None},
+        {"stream_epsilon": -1.0},
+        {"stream_delta": "0"},
+        {"charged": -9},
+        {"charged": "7"},
+        {"before": True},
+        {"open": 1},
+        {"word": "none"},
+        {"life": 7},
+        {"spans": [[0, 1, 2]]},
+    ],
+)
+def test_what_no_life_can_have_spent_is_broken_and_lowers_nothing(tmp_path, wrong):
+    path = spends_file(tmp_path, "east")
+    keep_spend(path, SPEND)
+    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
+    with pytest.raises(JournalError, match="is broken: what earlier runs have spent is not known"):
+        read_spends(path)
 
 
 def test_nothing_is_forgotten_silently(tmp_path):
