@@ -11,7 +11,6 @@ from nodes.accounting.spends import Span, Spend, Word
 from streams.state.folder import write_private
 from streams.state.journal_file import JournalError
 
-
 _WORDS = (None, *get_args(Word))
 
 
