@@ -1,4 +1,4 @@
-"""The threshold of a projection onto a simplex or an L1 ball, without a search."""
+"""The L1, L2 and Linf balls around the origin, as constraints (see `nodes.geometry.constraints`)."""
 
 import math
 from dataclasses import dataclass

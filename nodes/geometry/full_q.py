@@ -1,4 +1,8 @@
-"""Projections in the metric of a diagonal or a full Q: argmin over the set of 1/2 (x - y)'Q(x - y)."""
+"""Projections in the metric of a diagonal or a full Q: argmin over the set of 1/2 (x - y)'Q(x - y).
+
+For the L1 ball and a full Q see `nodes.geometry.active_set`. The functions of a full Q return y (..., d)
+itself where it is inside, and a row's bits do not depend on the others.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,33 @@
-"""Directions: vectors on the unit sphere, from normal draws."""
+"""`l2-sphere`: each gradient becomes a random direction that leans its way (Duchi, Jordan, Wainwright 2018).
+
+For one gradient g, ||g||_2 <= theta: u = g/||g||, or -u, +u with probability 1/2 + ||g||/(2 theta). V is
+uniform on the unit sphere. S = sign(<V, u>), sign(0) = +1, is kept with probability
+e^epsilon/(1 + e^epsilon), else turned. What leaves is theta B S V, whose mean is g,
+B = coth(epsilon/2) sqrt(pi) Gamma((d+1)/2)/Gamma(d/2). The slot's h draws are summed and divided by h.
+
+Guarantees
+----------
+Adjacency: event, one record of a node replaced; or added or removed, where slots are by time. One draw is a
+function of V, which the sampler makes without seeing data, and of one bit that passed an exact coin of ratio
+at most e^epsilon, so it has epsilon, delta = 0, however inexact V, u and the coin for u's sign are: they
+touch the mean alone. -x is exact in floats, so both signs of every V occur for every gradient. A slot makes
+h draws whatever it holds, and one record is in one of them. Where a record comes or goes the others change
+places, which shows nothing: the draws of all places are independent and alike, and their sum, in integers,
+has no order. So the release has epsilon, and, as each observation enters one slot, the whole stream. It needs
+an exact sampler, one call a round, slots that do not shift, and a public point at which the gradients are
+taken.
+
+| case | what happens |
+|---|---|
+| no observation, n < h | zero gradients take the empty places, and are randomised like any other |
+| a zero gradient | S is a fair coin, as with any fixed u: the draw is uniform on its sphere |
+| NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
+| a norm whose square is below the least float | as a zero gradient: a bias below theta 1e-50 |
+| epsilon not in (1e-8, 1e5], or h d above 2^26 | ValueError |
+
+The mean is unbiased up to V's rounding in the sum, 2^-31 of a coordinate, of mean 0 as V is symmetric. At
+h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise (`laplace_is_better_above`).
+"""
 
 import math
 from dataclasses import dataclass, field
