@@ -2,7 +2,7 @@
 # package index are needed.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := topology nodes streams tests experiments grafana docs
+SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
 
 .PHONY: help demo test test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean

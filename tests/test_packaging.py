@@ -1,4 +1,4 @@
-"""What is shipped: one distribution, three packages with types, and a wheel that works anywhere."""
+"""What is shipped: one distribution, four packages with types, and a wheel that works anywhere."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("nodes", "streams", "topology")
+PACKAGES = ("mirrormesh", "nodes", "streams", "topology")
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import chosen
 from streams.mesh.file import MeshFile, load
-from streams.public.account import Account, Standing, account
-from streams.public.standings import journal_standing, public_standings
+from streams.public.account import Account, account
+from streams.public.budget import standings
 from streams.state.known_spends import Known
 from streams.state.spends_topic import all_lives
 from streams.terminal.report import say_facts
@@ -49,7 +49,7 @@ def budget(
     file = load(mesh)
     names = chosen(file.mesh.nodes, node)
     try:
-        accounts = [account(file, name, found) for name, found in _standings(file, names, state).items()]
+        accounts = [account(file, name, found) for name, found in standings(file, names, state).items()]
         spends = all_lives(file, names, state)
     except BusError as error:
         typer.echo(str(error), err=True)
@@ -61,14 +61,6 @@ def budget(
     for one in accounts:
         say_facts(console, facts(one, file.mesh.run, *spends[one.node]))
     say_facts(console, (("shared", sentence) for sentence in shared(file)))
-
-
-def _standings(file: MeshFile, names: list[str], state: Path | None) -> dict[str, Standing]:
-    """Return where the nodes stand, in order: by journals where they are here."""
-    found = {name: None if state is None else journal_standing(state, file, name) for name in names}
-    missing = [name for name, standing in found.items() if standing is None]
-    public = public_standings(file, missing) if missing else {}
-    return {name: standing or public[name] for name, standing in found.items()}
 
 
 def _json(file: MeshFile, accounts: list[Account], spends: Mapping[str, Known]) -> dict[str, object]:

@@ -9,13 +9,12 @@ import typer
 from rich.console import Console
 
 from streams.local.results import write_csv
-from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.errors import writable_folder
 from streams.mesh.file import load
-from streams.mesh.model_file import VectorName, read_model
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.model_file import VectorName
 from streams.terminal.report import say, scored
 from streams.terminal.wording import counted, listed
-from streams.tools.model.predicting import ModelFile, Predictions
+from streams.tools.model.predicting import Predictions
 from streams.tools.model.predicting import predict as predictions_of
 
 
@@ -51,19 +50,10 @@ def predict(
       mirrormesh predict results/model.json new.csv
       mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = ModelFile(model, read_model(model))
     if output is not None:
         writable_folder(output.parent, [output.name])
-    if mesh is None:
-        made = predictions_of(file, vector, file.source(records), file, ("source",))
-    else:
-        said_by, node = load(mesh[0]), mesh[1]
-        own = said_by.own(node).source
-        if not isinstance(own, FileSettings):
-            raise UsageError(f"--mesh {mesh[0]} {node}: its source must be of records in a file")
-        settings = own.model_copy(update={"path": records})
-        path = ("nodes", node, "source")
-        made = predictions_of(file, vector, settings, said_by, path, said_by.mesh)
+    trusted = None if mesh is None else (load(mesh[0]), mesh[1])
+    made = predictions_of(model, records, vector, trusted)
     header, rows = _table(made)
     if output is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])

@@ -1,7 +1,7 @@
 """A mesh file's whole mesh in one process, recorded: what `run`, `demo` and a notebook use."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nodes.regret import LocalRegret
@@ -9,11 +9,12 @@ from streams.bus.memory import Faults
 from streams.codec.topics import MeshTopics
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.node import NodeParts
-from streams.local.recorder import Recorder, for_the_owner
+from streams.local.recorder import NodeHistory, Recorder, for_the_owner
+from streams.local.summary import Summary, summarise
 from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.topology import TopologySettings
-from streams.records.sources import open_source
+from streams.records.sources import held_out, open_source
 
 
 def mesh_parts(
@@ -101,6 +102,28 @@ class LocalRun:
             if node.halted:
                 node.journal.forget_secret()
         self.mesh.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to: `summary`, as `mirrormesh run` prints it, and `nodes`, the rounds of each node."""
+
+    summary: Summary
+    nodes: dict[str, NodeHistory]
+
+
+def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -> Outcome:
+    """Run a mesh file's whole mesh in this process, to its end.
+
+    Nothing is kept on the disk, so what runs over the same records have spent together is not counted:
+    `mirrormesh run --state` counts it. `rounds` and `seed` stand in for the file's. Raises MeshFileError.
+    """
+    local = LocalRun(mesh_parts(file, rounds=rounds, seed=seed))
+    local.mesh.run()
+    local.mesh.close()
+    test_records = None if file.held_out is None else held_out(file)
+    summary = summarise(file, local.recorder, test_records, interrupted=False)
+    return Outcome(summary, local.recorder.nodes)
 
 
 def without_privacy(file: MeshFile) -> MeshFile:

@@ -28,7 +28,7 @@ def python_block(path, word):
 
 
 def test_the_python_example_runs():
-    code = python_block("docs/howto/python.md", "LocalRun")
+    code = python_block("docs/howto/python.md", "mirrormesh.run")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

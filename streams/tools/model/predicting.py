@@ -12,8 +12,9 @@ from nodes.values import FloatArray
 from streams.local.scoring import Score, score
 from streams.mesh import building as build
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.file import MeshFile
 from streams.mesh.fits import label_problems
-from streams.mesh.model_file import Model, VectorName
+from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.records.schema_files import Refuser, records_to_predict
@@ -29,6 +30,25 @@ class Predictions:
     records: list[tuple[int, float | None]]
     classes: tuple[str, ...]
     score: Score | None
+
+
+def predict(
+    model: Path, records: str, vector: VectorName = "average", mesh: tuple[MeshFile, str] | None = None
+) -> Predictions:
+    """Return what the vector of a model file says of a file of records. Raises MeshFileError.
+
+    They are read as the model says, or as the source of a node of a trusted mesh: (mesh file, node).
+    """
+    file = ModelFile(model, read_model(model))
+    if mesh is None:
+        return predictions(file, vector, file.source(records), file, ("source",))
+    trusted, node = mesh
+    path = ("nodes", node, "source")
+    own = trusted.own(node).source
+    if not isinstance(own, FileSettings):
+        raise trusted.refuse(path, "must be of records in a file to read others as it does")
+    settings = own.model_copy(update={"path": records})
+    return predictions(file, vector, settings, trusted, path, trusted.mesh)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +94,7 @@ class ModelFile:
         return found
 
 
-def predict(
+def predictions(
     file: ModelFile,
     which: VectorName,
     settings: FileSettings,

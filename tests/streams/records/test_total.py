@@ -17,7 +17,7 @@ from streams.records.slot_feed import observed, truth
 from streams.records.sources import decoder, held_out, open_source
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines
-from streams.tools.model.predicting import ModelFile, predict
+from streams.tools.model.predicting import ModelFile, predictions
 from tests.support.commands import Commands
 from tests.support.meshes import changed
 from tests.support.meshes import written as mesh_file
@@ -119,7 +119,9 @@ def test_times_and_predictions_too(tmp_path, monkeypatch):
         **about, **numbers, loss=file.mesh.loss, dimension=2, newest=(1.0, 1.0), average=(1.0, 1.0)
     )
     settings = file.own("b").source
-    made = predict(ModelFile(tmp_path / "m.json", model), "newest", settings, file, ("nodes", "b", "source"))
+    made = predictions(
+        ModelFile(tmp_path / "m.json", model), "newest", settings, file, ("nodes", "b", "source")
+    )
     assert made.records == [(1, 3.0), (2, None), (3, 3.0)]
 
 

@@ -1,0 +1,53 @@
+"""`import mirrormesh`: what its users rely on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mirrormesh
+from streams.cli import main
+
+FILE = mirrormesh.load(mirrormesh.example_mesh("tracking.yaml"))
+
+
+def test_every_name_is_there_and_no_other():
+    assert dir(mirrormesh) == mirrormesh.__all__ == sorted(mirrormesh.__all__)
+    for name in mirrormesh.__all__:
+        assert getattr(mirrormesh, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'sample'"):
+        _ = mirrormesh.sample
+
+
+def test_importing_it_loads_nothing_else():
+    code = "import sys, mirrormesh; print(*{'numpy', 'pydantic', 'streams', 'nodes'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_run_gives_a_model_that_is_written_and_read_again(tmp_path):
+    outcome = mirrormesh.run(FILE, rounds=20, seed=3)
+    assert outcome.summary.rounds == 20
+    assert set(outcome.nodes) == set(FILE.mesh.nodes)
+    model = mirrormesh.run_model(FILE, outcome.summary)
+    for path in mirrormesh.write_model(tmp_path / "model", model):
+        assert mirrormesh.read_model(path) == model
+
+
+def test_a_budget_is_read_from_a_journal(tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(mirrormesh.example_mesh("tracking.yaml")), "--rounds", "5", "--state", str(tmp_path)])
+    assert not ended.value.code
+    name = next(iter(FILE.mesh.nodes))
+    account = mirrormesh.budget(FILE, name, tmp_path)
+    assert (account.stepped, account.charged, account.source) == (5, 5, "journal")
+    assert account.guarantee == mirrormesh.promise(FILE, name).sentence(name)
+
+
+def test_types_are_those_that_a_program_is_checked_against():
+    program = Path(__file__).with_name("typed_api.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,39 @@
+"""A program that uses every name of `mirrormesh`: mypy holds its types (tests/test_api.py)."""
+
+from pathlib import Path
+from typing import assert_type
+
+import mirrormesh
+from mirrormesh import MeshFile, Model, NodeHistory, Outcome, Summary
+
+
+def learns(path: Path, folder: Path) -> None:
+    """Load, run, take away, predict."""
+    file = mirrormesh.load(path)
+    assert_type(file, MeshFile)
+    outcome = mirrormesh.run(file, rounds=10, seed=1)
+    assert_type(outcome, Outcome)
+    assert_type(outcome.summary, Summary)
+    assert_type(outcome.nodes, dict[str, NodeHistory])
+    model = mirrormesh.run_model(file, outcome.summary)
+    assert_type(model, Model)
+    assert_type(mirrormesh.write_model(folder / "model", model), tuple[Path, Path])
+    assert_type(mirrormesh.read_model(folder / "model.json"), Model)
+    found = mirrormesh.predict(folder / "model.json", "new.csv", vector="newest", mesh=(file, "a"))
+    assert_type(found, mirrormesh.Predictions)
+    assert_type(found.records, list[tuple[int, float | None]])
+
+
+def asks(file: MeshFile, state: Path) -> None:
+    """Ask what is promised and spent."""
+    assert_type(mirrormesh.promise(file, "a").sentence("a"), str)
+    account = mirrormesh.budget(file, "a", state)
+    assert_type(account, mirrormesh.Account)
+    assert_type(account.charged, int)
+    assert_type(mirrormesh.example_mesh("tracking.yaml"), Path)
+    assert_type(mirrormesh.examples(), dict[str, Path])
+
+
+def steps(engine: mirrormesh.Engine, slots: list[mirrormesh.Observations]) -> list[int]:
+    """Run the engine."""
+    return [step.round for step in engine.steps(slots)]
