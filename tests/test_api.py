@@ -37,7 +37,9 @@ def test_a_run_gives_a_model_that_is_written_and_read_again(tmp_path):
 
 def test_a_budget_is_read_from_a_journal(tmp_path):
     with pytest.raises(SystemExit) as ended:
-        main(["run", str(mirrormesh.example_mesh("tracking.yaml")), "--rounds", "5", "--state", str(tmp_path)])
+        main(
+            ["run", str(mirrormesh.example_mesh("tracking.yaml")), "--rounds", "5", "--state", str(tmp_path)]
+        )
     assert not ended.value.code
     name = next(iter(FILE.mesh.nodes))
     account = mirrormesh.budget(FILE, name, tmp_path)
