@@ -1,4 +1,8 @@
-"""What the mesh agrees on, round by round: plans, their members' places, and heartbeats."""
+"""What the mesh agrees on, round by round: plans, their members' places, and heartbeats.
+
+A plan is valid on its own terms (`Plan.__post_init__`) and in its place: it follows the last valid plan
+(`Plan.may_follow`). The plan of a round is the first record of the topology that is both.
+"""
 
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,4 +1,7 @@
-"""When a silent source is given up: not before its edge was read to the end after the deadline."""
+"""When a silent source is given up: not before its edge was read to the end after the deadline.
+
+The deadline starts when the own release is acknowledged, and stands still while fetches fail.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,4 +1,7 @@
-"""A user's own loss or source: found by `package.module:attribute`, or by the name of an entry point."""
+"""A user's own loss or source: found by `package.module:attribute`, or by the name of an entry point.
+
+Loading runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
+"""
 
 import importlib
 import logging

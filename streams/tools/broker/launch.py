@@ -1,4 +1,8 @@
-"""Starts the broker's process: looks at the ports, formats the folder once, leaves Java running by itself."""
+"""Starts the broker's process: looks at the ports, formats the folder once, leaves Java running by itself.
+
+The starter takes the broker's lock, the broker inherits it, and its end, whatever the cause, frees it. So a
+broker runs if and only if its lock is held, and no process id is ever mistaken for a dead broker's.
+"""
 
 import base64
 import fcntl

@@ -1,4 +1,7 @@
-"""The records of a feed, numbered, and what is wrong with each."""
+"""The records of a feed, numbered, what is wrong with each, and the dead letters of those that cannot be fed.
+
+A dead letter is for the owner's eyes: {"line": 17, "reason": ..., "value": base64}
+"""
 
 import base64
 import hashlib
