@@ -5,18 +5,15 @@ Loading runs the user's code, with the rights of this process. It must be instal
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import entry_points
 from typing import Any, Protocol
-
-import numpy as np
 
 from nodes.contained import type_name
 from nodes.losses.own_loss import OwnLoss
 from nodes.values import FloatArray
 from streams.mesh.user_code import UserCode
-from streams.records.record import TotalDecoder
 
 LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
 """The groups of entry points."""
@@ -92,9 +89,6 @@ def _say(said: set[str], who: str, then: str, kind: str) -> None:
         _LOG.warning("%s: %s; such a record %s (said once)", who, kind, then)
 
 
-_END = object()
-
-
 class OwnSource(Protocol):
     """What the name of an own source stands for, or makes when it is called with the node's name."""
 
@@ -125,43 +119,3 @@ def own_source(name: str, node: str) -> tuple[OwnSource, int]:
         said = dimension if dimension is None or type(dimension) is int else f"a {type_name(type(dimension))}"
         raise ValueError(f"its dimension is {said}: must be the number of features")
     return source, dimension
-
-
-class OwnDecoder(TotalDecoder[FloatArray]):
-    """Decodes with a user's own source. Total: whatever that does, it returns an observation or None.
-
-    What goes wrong is logged once, by the exception's type alone.
-    """
-
-    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
-        self._source, dimension = own_source(name, node)
-        super().__init__(dimension, longest, learnt)
-        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
-
-    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
-        """Yield the records. What the source raises may hold data: its type alone is in the refusal."""
-        raised: list[str] = []
-        with UserCode(raised.append):
-            found = iter(self._source.records())
-        while not raised:
-            record: object = None
-            with UserCode(raised.append):
-                record = next(found, _END)
-            if record is _END:
-                return
-            if isinstance(record, bytes):
-                yield record
-            elif not raised:
-                raised = ["TypeError"]
-        raise refusal(f"reading its records raised {raised[0]}")
-
-    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
-        with UserCode(self._tell):
-            decoded = self._source.decode(value)
-            if decoded is None:
-                return None
-            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
-            if features.shape == (self.dimension,):
-                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
-            self._tell("features of another shape")
-        return None  # whatever it was, the record is none

@@ -9,7 +9,6 @@ import numpy as np
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.file import MeshFile
-from streams.mesh.plugins import OwnDecoder
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -25,6 +24,7 @@ from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.libsvm import LibsvmDecoder, rows_of
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
+from streams.records.own_decoder import OwnDecoder
 from streams.records.record import Decoder, RawRecord, in_order_of_time
 from streams.records.schema_files import file_decoder, guarded, opened_file
 
