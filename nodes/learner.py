@@ -36,13 +36,18 @@ class Lesson(NamedTuple):
     secret: Secret | None = None
 
 
+def release_bound(algorithm: Algorithm, mechanism: Mechanism) -> float:
+    """Return the public bound on a release's L2 norm; a projection in floats may be an ulp outside."""
+    return (algorithm.reach + mechanism.release_slack) * (1 + 1e-9)
+
+
 @dataclass(frozen=True, slots=True)
 class Learner:
     """The pure settings of one node's learning; all public.
 
     `charged_before`: charged rounds of runs that nobody here knows of, as the operator says (`--spent`).
     `from_end`: a new journal reads its data from the topic's end as it then stands, not from the beginning.
-    `release_bound`: the public bound on a release's L2 norm; a projection in floats may end an ulp outside.
+    `release_bound`: the public bound on a release's L2 norm.
     Raises ValueError for charges of which nobody knows the price.
     """
 
@@ -62,8 +67,7 @@ class Learner:
                 f"charged_before is {self.charged_before}: must be 0 where epsilon grows: "
                 f"rounds of other runs have no one price there"
             )
-        reach = self.algorithm.reach + self.mechanism.release_slack
-        object.__setattr__(self, "release_bound", reach * (1 + 1e-9))
+        object.__setattr__(self, "release_bound", release_bound(self.algorithm, self.mechanism))
 
     @property
     def leave_from(self) -> int | None:

@@ -4,6 +4,7 @@ A plan is valid on its own terms (`Plan.__post_init__`) and in its place: it fol
 (`Plan.may_follow`). The plan of a round is the first record of the topology that is both.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -167,3 +168,13 @@ class Plan:
         """Return the targets of the edges out of `name`, in bytes order."""
         place = self._places.get(name)
         return place.targets if place else ()
+
+
+def valid(plans: Iterable[Plan]) -> dict[int, Plan]:
+    """Return the valid plans of a log by round, in order: each follows the one before it."""
+    found: dict[int, Plan] = {}
+    last: int | None = None
+    for plan in plans:
+        if plan.may_follow(last):
+            found[plan.round], last = plan, plan.round
+    return found

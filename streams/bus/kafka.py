@@ -92,7 +92,7 @@ class KafkaBus:
         """Return each topic's records, with their offsets, from the one given to the end."""
         for topic in offsets:
             self._check(topic)
-        return self._logs.read(offsets)
+        return self._logs.stored(offsets)
 
     def subscribe(
         self,

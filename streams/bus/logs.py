@@ -75,7 +75,7 @@ class Logs:
         except KafkaException as error:
             raise Unreachable(f"{topic}: {error.args[0].str()}") from None
 
-    def read(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
+    def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records from its offset to the end that its log has now.
 
         Several topics together take no longer than one. Raises UnknownTopic, Denied, OffsetOutOfRange.

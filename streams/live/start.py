@@ -2,16 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from nodes.machine.journal import JournalRecord, is_outdated
 from nodes.machine.membership import Identity
-from nodes.machine.messages import ReleaseMessage
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Stored
-from streams.codec import Refused, decode_plan, decode_release, encode_heartbeat, encode_release
+from streams.bus.mesh_log import MeshLog, messages
+from streams.codec import encode_heartbeat, encode_release
 from streams.live.node_shell import NodeJournal
 from streams.mesh.mesh import Surroundings
 from topology.plans import Heartbeat, Plan
@@ -34,9 +33,7 @@ class MeshStart:
 
 def is_named(node: str, surroundings: Surroundings, bus: KafkaBus) -> bool:
     """Return whether a plan of this run names the node, or says that one did. Raises BusError."""
-    topology = surroundings.topics.topology
-    stored = bus.stored({topology: bus.span(topology)[0]})[topology]
-    plans = _plans(stored, surroundings)
+    plans = messages(MeshLog(surroundings.topics, surroundings.digest, bus).plans())
     return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
 
 
@@ -71,7 +68,7 @@ def mesh_start(
     that it is. Raises Unreachable, OffsetOutOfRange where a log was cut meanwhile, BusError.
     """
     topics = surroundings.topics
-    found = published(node, journal, surroundings, bus)
+    found = published(journal, surroundings, bus)
     if found.outdated:
         journal.renew(new_id())
         log.warning("the journal is older than what it has published: joining as a new instance")
@@ -84,10 +81,10 @@ def mesh_start(
     topology = _inside(log, bus, topics.topology, records[-1].topology_position if records else None)
     oldest = records[0].topology_position if records else topology
     first = max(bus.span(topics.topology)[0], min(topology, oldest))
-    stored = bus.stored({topics.topology: first})[topics.topology]
+    planned = MeshLog(topics, surroundings.digest, bus).plans(first)
     again = tuple(
         (topics.edge(node, target), encode_release(message, surroundings.digest))
-        for target, record in unsent(node, records, _plans(stored, surroundings), found.rounds)
+        for target, record in unsent(node, records, messages(planned), found.rounds)
         for message in [record.message(topics.run, node, journal.instance, simulated=simulated)]
     )
     if records:
@@ -95,16 +92,10 @@ def mesh_start(
         last = records[-1]._replace(topology_position=topology, edge_positions=moved)
         records = (*records[:-1], last)
     offsets = {topics.edge(source, node): offset for source, offset in edges.items()}
-    offsets[topics.topology] = stored[-1].offset + 1 if stored else topology
+    offsets[topics.topology] = planned[-1].record.offset + 1 if planned else topology
     offsets[topics.progress(node)] = progress
-    plans = tuple(record for record in stored if record.offset >= topology)
+    plans = tuple(entry.record for entry in planned if entry.record.offset >= topology)
     return MeshStart(records, plans, offsets, again)
-
-
-def _plans(stored: Iterable[Stored], surroundings: Surroundings) -> Iterable[Plan]:
-    for record in stored:
-        with suppress(Refused):
-            yield decode_plan(record.value, surroundings.topics.run, surroundings.digest)
 
 
 def _inside(log: logging.Logger, bus: KafkaBus, topic: str, position: int | None) -> int:
@@ -127,15 +118,14 @@ class Published(NamedTuple):
     rounds: dict[str, frozenset[int]]
 
 
-def published(node: str, journal: NodeJournal, surroundings: Surroundings, bus: KafkaBus) -> Published:
+def published(journal: NodeJournal, surroundings: Surroundings, bus: KafkaBus) -> Published:
     """Read the own edges to their ends, one after the other. Raises Unreachable, BusError."""
+    log = MeshLog(surroundings.topics, surroundings.digest, bus)
     records, outdated, rounds = journal.records(), False, {}
     for target in surroundings.targets:
-        edge = surroundings.topics.edge(node, target)
-        values = bus.read(edge, bus.span(edge)[0])
-        messages = list(_decoded(values, surroundings))
-        outdated = outdated or is_outdated(records, journal.instance, messages)
-        rounds[target] = frozenset(m.round for m in messages if m.instance == journal.instance)
+        sent = [release for _, _, release in log.releases(surroundings.own, [target])]
+        outdated = outdated or is_outdated(records, journal.instance, sent)
+        rounds[target] = frozenset(one.round for one in sent if one.instance == journal.instance)
     return Published(outdated, rounds)
 
 
@@ -158,9 +148,3 @@ def unsent(
             for target in planned[record.round].outgoing(node):
                 if target in rounds and record.round not in rounds[target]:
                     yield target, record
-
-
-def _decoded(values: Iterable[bytes], surroundings: Surroundings) -> Iterator[ReleaseMessage]:
-    for value in values:
-        with suppress(Refused):
-            yield decode_release(value, surroundings.own)

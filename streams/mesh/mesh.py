@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from nodes.accounting.guarantee import Guarantee
+from nodes.learner import release_bound
 from streams.codec import Expected
 from streams.codec.topics import MeshTopics
 from streams.mesh import building as build
@@ -27,15 +28,17 @@ def surroundings(file: MeshFile, node: str) -> Surroundings:
     """Return the topics, the neighbours of a node, and what it accepts of them."""
     mesh = file.mesh
     sources, targets = build.schedule(mesh, mesh.seed).graph.neighbours(node)
-    topics, digest = MeshTopics(mesh.name, mesh.run), file.digest()
-
-    def expected(name: str) -> Expected:
-        made = build.learner(mesh, name, build.sampler(mesh, name, mesh.seed))
-        return Expected(mesh.run, name, digest, mesh.dimension, made.release_bound)
-
-    heard = {source: expected(source) for source in sources}
+    topics, heard = MeshTopics(mesh.name, mesh.run), {source: expected(file, source) for source in sources}
     waits = mesh.round_timeout, mesh.silence
-    return Surroundings(topics, digest, mesh.horizon, *waits, expected(node), heard, targets)
+    return Surroundings(topics, file.digest(), mesh.horizon, *waits, expected(file, node), heard, targets)
+
+
+def expected(file: MeshFile, node: str) -> Expected:
+    """Return what is accepted as a release of that node."""
+    mesh = file.mesh
+    mechanism = build.mechanism(mesh, node, build.sampler(mesh, node, mesh.seed))
+    bound = release_bound(build.algorithm(mesh), mechanism)
+    return Expected(mesh.run, node, file.digest(), mesh.dimension, bound)
 
 
 def promise(file: MeshFile, node: str) -> Guarantee:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from topology.plans import Plan
+from topology.plans import Plan, valid
 
 
 class Kind(Enum):
@@ -95,12 +95,7 @@ class _Planned:
     """The valid plans that are kept. Where the first are gone, H of them may be a loser's: not judged by."""
 
     def __init__(self, plans: Iterable[Plan], horizon: int) -> None:
-        self.plans: dict[int, Plan] = {}
-        last: int | None = None
-        for plan in plans:
-            if plan.may_follow(last):
-                self.plans[plan.round] = plan
-                last = plan.round
+        self.plans = valid(plans)
         rounds = list(self.plans)
         whole = bool(rounds) and self.plans[rounds[0]].follows == 0
         self._unjudged = 0 if whole or not rounds else rounds[min(horizon, len(rounds)) - 1]

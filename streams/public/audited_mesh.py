@@ -1,21 +1,17 @@
-"""Reads what an audit looks at from the mesh broker: every edge first, then every plan and heartbeat."""
+"""Reads what an audit looks at from the mesh broker: every edge first, then every heartbeat and plan."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from streams.bus.logs import Logs, reached
-from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
-from streams.codec.topics import MeshTopics
+from streams.bus.logs import reached
+from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh import building as build
 from streams.mesh.file import MeshFile
+from streams.mesh.mesh import expected
 from streams.public.audit_releases import Source, Told
-from topology.plans import Heartbeat, Plan
-
-T = TypeVar("T")
+from topology.plans import Plan
 
 
 class Read(NamedTuple):
@@ -29,48 +25,17 @@ class Read(NamedTuple):
 
 def read_mesh(file: MeshFile) -> Read:
     """Read a mesh's topics to their ends. Raises BusError, MeshFileError."""
-    mesh, digest = file.mesh, file.digest()
-    topics, graph = MeshTopics(mesh.name, mesh.run), build.schedule(mesh, mesh.seed).graph
+    mesh, graph = file.mesh, build.schedule(file.mesh, file.mesh.seed).graph
     sources: dict[str, Source] = {}
     told: list[Told] = []
     with closing(reached(file.mesh_broker)) as logs:
-        reader = _Reader(logs)
+        log = MeshLog.of(file, logs)
         for name in graph.nodes:
-            made = build.learner(mesh, name, build.sampler(mesh, name, mesh.seed))
-            sources[name] = Source(made.mechanism.epsilon is not None, made.ledger.last_learning_round)
-            expected = Expected(mesh.run, name, digest, mesh.dimension, made.release_bound)
-            edges = {topics.edge(name, target): target for target in graph.neighbours(name)[1]}
-            told += reader.decoded(edges, partial(_told, edges, expected))
+            ledger = build.ledger(mesh, name)
+            sources[name] = Source(ledger.epsilon is not None, ledger.last_learning_round)
+            for target, value, one in log.releases(expected(file, name), graph.neighbours(name)[1]):
+                same = hashlib.sha256(value).digest()
+                told.append(Told(name, target, one.round, one.instance, one.exact, one.simulated, same))
         for name in graph.nodes:
-            reader.decoded([topics.progress(name)], partial(_beat, mesh.run, name, digest))
-        plans = reader.decoded([topics.topology], lambda _, value: decode_plan(value, mesh.run, digest))
-    return Read(plans, told, sources, reader.undecodable)
-
-
-def _told(edges: dict[str, str], expected: Expected, topic: str, value: bytes) -> Told:
-    message, same = decode_release(value, expected), hashlib.sha256(value).digest()
-    flags = message.exact, message.simulated
-    return Told(message.source, edges[topic], message.round, message.instance, *flags, same)
-
-
-def _beat(run: str, node: str, digest: bytes, _: str, value: bytes) -> Heartbeat:
-    return decode_heartbeat(value, run, node, digest)
-
-
-class _Reader:
-    """Reads topics from their beginnings, and counts what is not what it should be."""
-
-    def __init__(self, logs: Logs) -> None:
-        self.undecodable: Counter[tuple[str, str]] = Counter()
-        self._logs = logs
-
-    def decoded(self, topics: Iterable[str], decode: Callable[[str, bytes], T]) -> list[T]:
-        """Return what `decode` makes of (topic, value), in the order of each topic."""
-        found = []
-        for topic, records in self._logs.read({topic: self._logs.span(topic)[0] for topic in topics}).items():
-            for record in records:
-                try:
-                    found.append(decode(topic, record.value))
-                except Refused as refused:
-                    self.undecodable[topic, refused.reason.value] += 1
-        return found
+            log.heartbeats(name)
+        return Read(messages(log.plans()), told, sources, log.refused)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +11,14 @@ from nodes.algorithms import Algorithm
 from nodes.averages import Average, averaged
 from nodes.values import Consensus, Decision, FloatArray
 from streams.bus.bus import BusError
-from streams.bus.logs import Logs, reached
-from streams.codec import Expected, Refused, decode_plan, decode_release
-from streams.codec.topics import MeshTopics
+from streams.bus.logs import reached
+from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh import building as build
 from streams.mesh.file import MeshFile
+from streams.mesh.mesh import expected
 from streams.mesh.model_file import Model
 from streams.tools.model.writing import model_of, promised_on_broker
-from topology.plans import Plan
+from topology.plans import Plan, valid
 
 
 class _Sum(NamedTuple):
@@ -41,10 +41,11 @@ def public_model(file: MeshFile) -> Model:
     nothing = _Sum(0, np.zeros(mesh.dimension))
     newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
     with closing(reached(file.mesh_broker)) as logs:
-        plans = _plans(file, logs)
+        log = MeshLog.of(file, logs)
+        plans = valid(messages(log.plans()))
         members = next((plan.members for plan in reversed(plans.values()) if plan.members), ())
         for name in sorted(mesh.nodes):
-            found = _released(file, logs, name, plans)
+            found = _released(file, log, name, plans)
             for round, release in found.items():
                 rounds[round] = rounds[round].plus(release)
             if found and any(member.name == name for member in members):
@@ -77,39 +78,21 @@ def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
     return average
 
 
-def _plans(file: MeshFile, logs: Logs) -> dict[int, Plan]:
-    """Return the valid plans that are kept, by round, in order."""
-    topic = MeshTopics(file.mesh.name, file.mesh.run).topology
-    digest, plans, last = file.digest(), dict[int, Plan](), None
-    for stored in logs.read({topic: logs.span(topic)[0]})[topic]:
-        with suppress(Refused):
-            plan = decode_plan(stored.value, file.mesh.run, digest)
-            if plan.may_follow(last):
-                plans[plan.round], last = plan, plan.round
-    return plans
-
-
-def _released(file: MeshFile, logs: Logs, node: str, plans: Mapping[int, Plan]) -> dict[int, FloatArray]:
+def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]) -> dict[int, FloatArray]:
     """Return what a node has released, by round, as the instance that the plan names.
 
     Of a round for which it has sent two values nothing: nobody knows which one counts.
     """
-    mesh = file.mesh
-    topics, graph = MeshTopics(mesh.name, mesh.run), build.schedule(mesh, mesh.seed).graph
-    bound = build.learner(mesh, node, build.sampler(mesh, node, mesh.seed)).release_bound
-    expected = Expected(mesh.run, node, file.digest(), mesh.dimension, bound)
-    found: dict[int, FloatArray] = {}
+    released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()
-    for target in graph.neighbours(node)[1]:
-        edge = topics.edge(node, target)
-        for stored in logs.read({edge: logs.span(edge)[0]})[edge]:
-            with suppress(Refused):
-                message = decode_release(stored.value, expected)
-                plan = plans.get(message.round)
-                member = None if plan is None else plan.member(node)
-                if member is None or not member.full or member.instance != message.instance:
-                    continue
-                first = found.setdefault(message.round, message.release)
-                if first.tobytes() != message.release.tobytes():
-                    contradicted.add(message.round)
-    return {round: release for round, release in found.items() if round not in contradicted}
+    accepted = expected(file, node)
+    for target in build.schedule(file.mesh, file.mesh.seed).graph.neighbours(node)[1]:
+        for _, _, message in log.releases(accepted, [target]):
+            plan = plans.get(message.round)
+            member = None if plan is None else plan.member(node)
+            if member is None or not member.full or member.instance != message.instance:
+                continue
+            first = released.setdefault(message.round, message.release)
+            if first.tobytes() != message.release.tobytes():
+                contradicted.add(message.round)
+    return {round: release for round, release in released.items() if round not in contradicted}

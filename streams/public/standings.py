@@ -1,13 +1,12 @@
 """Where nodes stand: by a journal in a state folder, or by what is public on the mesh broker."""
 
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from streams.bus.bus import BusError
-from streams.bus.logs import Logs, reached
-from streams.codec import Refused, decode_heartbeat, decode_plan
-from streams.codec.topics import MeshTopics
+from streams.bus.logs import reached
+from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.public.account import Standing
@@ -54,14 +53,10 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
 
     Raises BusError, MeshFileError.
     """
-    mesh, digest = file.mesh, file.digest()
-    topics = MeshTopics(mesh.name, mesh.run)
     with closing(reached(file.mesh_broker)) as logs:
-        plans = []
-        for stored in logs.read({topics.topology: logs.span(topics.topology)[0]})[topics.topology]:
-            with suppress(Refused):
-                plans.append(decode_plan(stored.value, mesh.run, digest))
-        stepped = {node: _stepped(logs, topics, node, mesh.run, digest) for node in nodes}
+        log = MeshLog.of(file, logs)
+        plans = messages(log.plans())
+        stepped = {node: _stepped(log, node) for node in nodes}
     return {node: standing_by(plans, node, last) for node, last in stepped.items()}
 
 
@@ -80,12 +75,11 @@ def standing_by(plans: list[Plan], node: str, stepped: int | None) -> Standing:
     return Standing(last.round if stepped is None else stepped, named, exactly=False)
 
 
-def _stepped(logs: Logs, topics: MeshTopics, node: str, run: str, digest: bytes) -> int | None:
+def _stepped(log: MeshLog, node: str) -> int | None:
     """Return the last round that the node says it has stepped; None where that may not be read."""
-    topic = topics.progress(node)
     try:
-        first, end = logs.span(topic)
-        stored = logs.read({topic: max(first, end - 1)})[topic]
-        return decode_heartbeat(stored[-1].value, run, node, digest).stepped if stored else 0
-    except (BusError, Refused):
+        beats = log.heartbeats(node, last=1)
+    except BusError:
         return None
+    said = messages(beats)
+    return said[-1].stepped if said else (None if beats else 0)

@@ -99,7 +99,7 @@ def written(broker: BrokerSettings, node: str) -> tuple[Written, ...]:
     """Return the last line of each key. Raises BusError, as `SpendsTopic.read`."""
     name = DataTopics(node).spends
     with closing(Logs(broker)) as logs:
-        return _lines(name, logs.read({name: logs.span(name)[0]})[name])
+        return _lines(name, logs.stored({name: logs.span(name)[0]})[name])
 
 
 def _lines(name: str, stored: Iterable[Stored]) -> tuple[Written, ...]:

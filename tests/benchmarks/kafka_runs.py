@@ -121,7 +121,7 @@ def lengths_of(mesh: LiveMesh) -> Lengths:
     topics, logs = MeshTopics(settings.name, settings.run), Logs(mesh.file.mesh_broker)
     try:
         asked = (first_edge(mesh), topics.topology, topics.progress(name), DataTopics(name).decisions)
-        found = logs.read({topic: logs.span(topic)[1] - 1 for topic in asked})
+        found = logs.stored({topic: logs.span(topic)[1] - 1 for topic in asked})
     finally:
         logs.close()
     return Lengths(*(len(found[topic][0].value) for topic in asked))

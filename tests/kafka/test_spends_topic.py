@@ -92,7 +92,7 @@ def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
             time.sleep(0.2)  # older than a segment gets: the next write begins another
             topic.write(Written("f", ONE._replace(run="run-3")))
             with closing(Logs(at)) as logs:
-                held = logs.read({DataTopics(node).spends: 0})[DataTopics(node).spends]
+                held = logs.stored({DataTopics(node).spends: 0})[DataTopics(node).spends]
             return sum(stored.key.startswith(b"m/run-1/") for stored in held)
 
         until(lambda: lines() == 1, 60)

@@ -93,7 +93,7 @@ def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, byt
 def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
     logs = Logs(broker)
     try:
-        return frozenset(digest(letter.value) for letter in logs.read({topic: logs.span(topic)[0]})[topic])
+        return frozenset(digest(letter.value) for letter in logs.stored({topic: logs.span(topic)[0]})[topic])
     finally:
         logs.close()
 

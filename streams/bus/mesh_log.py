@@ -1,0 +1,112 @@
+"""Reads what a mesh's topics hold, and decodes it: for a node's start, and for whoever reads from outside."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from nodes.machine.messages import ReleaseMessage
+from streams.bus.logs import Stored
+from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
+from streams.codec.topics import MeshTopics
+from streams.mesh.file import MeshFile
+from topology.plans import Heartbeat, Plan
+
+T = TypeVar("T")
+
+
+class Stores(Protocol):
+    """What a mesh's log needs of a bus, or of a broker's logs. Both raise BusError."""
+
+    def span(self, topic: str) -> tuple[int, int]:
+        """Return the log's first offset, and the one that its next record will have."""
+
+    def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
+        """Return each topic's records from its offset to its end."""
+
+
+class Entry(NamedTuple, Generic[T]):
+    """A record of a topic, and the message in it; None where it was refused."""
+
+    topic: str
+    record: Stored
+    message: T | None
+
+
+def messages(entries: Iterable[Entry[T]]) -> list[T]:
+    """Return what was not refused, in order."""
+    return [entry.message for entry in entries if entry.message is not None]
+
+
+class MeshLog:
+    """Reads the plans, heartbeats and releases of one run, each topic to the end that it has now.
+
+    A topic is read from where its log begins unless an offset is given, and its records come in their order.
+    Who judges releases by plans reads the edges first: a plan is in its log before the releases of its round.
+    Plans of schedulers that lost are there too; `topology.plans.valid` leaves them out.
+
+    Refused is what the codec refuses: broken bytes, another run, source or node, other settings, a release
+    outside its public bound. `refused` counts these records by (topic, reason), each time one is read.
+
+    Methods raise BusError as `stores` does, OffsetOutOfRange where a log was cut meanwhile.
+    """
+
+    def __init__(self, topics: MeshTopics, digest: bytes, stores: Stores) -> None:
+        self.topics, self._digest, self._stores = topics, digest, stores
+        self.refused = Counter[tuple[str, str]]()
+
+    @classmethod
+    def of(cls, file: MeshFile, stores: Stores) -> "MeshLog":
+        """Return the log of the mesh that a file describes."""
+        return cls(MeshTopics(file.mesh.name, file.mesh.run), file.digest(), stores)
+
+    def tail(self, topic: str, count: int) -> int:
+        """Return the offset from which a topic holds `count` records, or fewer where its log begins."""
+        first, end = self._stores.span(topic)
+        return max(first, end - count)
+
+    def plans(self, first: int | None = None) -> list[Entry[Plan]]:
+        """Return the plans from the offset `first` on."""
+        topic = self.topics.topology
+        return list(self._read({topic: self._plan}, None if first is None else {topic: first}))
+
+    def heartbeats(self, node: str, last: int | None = None) -> list[Entry[Heartbeat]]:
+        """Return the `last` heartbeats of a node; None: all."""
+        topic = self.topics.progress(node)
+        first = None if last is None else {topic: self.tail(topic, last)}
+        return list(self._read({topic: self._heartbeat(node)}, first))
+
+    def news(self, nodes: Iterable[str], offsets: Mapping[str, int]) -> Iterator[Entry[Plan | Heartbeat]]:
+        """Yield the plans, and the heartbeats of these nodes, from `offsets` by topic on; read together."""
+        decoders: dict[str, Callable[[bytes], Plan | Heartbeat]] = {
+            self.topics.progress(node): self._heartbeat(node) for node in nodes
+        }
+        return self._read(decoders | {self.topics.topology: self._plan}, offsets)
+
+    def releases(
+        self, expected: Expected, targets: Iterable[str]
+    ) -> Iterator[tuple[str, bytes, ReleaseMessage]]:
+        """Yield (target, bytes, release) of a source's edges to these targets; read together."""
+        edges = {self.topics.edge(expected.source, target): target for target in targets}
+        decode = dict.fromkeys(edges, lambda value: decode_release(value, expected))
+        for topic, record, message in self._read(decode):
+            if message is not None:
+                yield edges[topic], record.value, message
+
+    def _plan(self, value: bytes) -> Plan:
+        return decode_plan(value, self.topics.run, self._digest)
+
+    def _heartbeat(self, node: str) -> Callable[[bytes], Heartbeat]:
+        return lambda value: decode_heartbeat(value, self.topics.run, node, self._digest)
+
+    def _read(
+        self, decoders: Mapping[str, Callable[[bytes], T]], offsets: Mapping[str, int] | None = None
+    ) -> Iterator[Entry[T]]:
+        if offsets is None:
+            offsets = {topic: self._stores.span(topic)[0] for topic in decoders}
+        for topic, records in self._stores.stored(offsets).items():
+            for record in records:
+                try:
+                    yield Entry(topic, record, decoders[topic](record.value))
+                except Refused as refused:
+                    self.refused[topic, refused.reason.value] += 1
+                    yield Entry(topic, record, None)
