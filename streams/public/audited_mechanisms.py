@@ -1,10 +1,10 @@
-"""Which mechanisms of a mesh there are to audit, and how many draws one affords."""
+"""Audits the mechanisms of a mesh: which there are, how many draws one affords, and what they refute."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from nodes.audit.band import audit_rounds
-from nodes.audit.mechanism import Audited
+from nodes.audit.mechanism import Audit, Audited, audit, lattice_holds
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace_parameters import LaplaceParameters
@@ -31,6 +31,31 @@ class Subject(NamedTuple):
     round: int | None = None
 
 
+class PlannedAudit(NamedTuple):
+    """How a mechanism is audited: `draws` on each of two slots, and `pairs` of slots for the lattice test.
+
+    `lowered`: whether there are fewer draws than there would be at a lower dimension.
+    """
+
+    mechanism: Audited
+    draws: int
+    pairs: int
+    lowered: bool
+
+
+class MechanismAudit(NamedTuple):
+    """What an audit of one mechanism has found."""
+
+    planned: PlannedAudit
+    lattice: bool
+    audit: Audit
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was refuted."""
+        return self.lattice and not self.audit.refuted
+
+
 def subjects(mesh: MeshSettings, nodes: Iterable[str]) -> list[Subject]:
     """Return the distinct mechanisms of these nodes, in order."""
     alike: dict[str, list[str]] = {}
@@ -44,6 +69,18 @@ def affordable(mechanism: Audited) -> tuple[int, int]:
     cost = _cost(mechanism)
     draws = max(_LEAST_DRAWS, min(DRAWS, _WORK // cost))
     return draws, max(_LEAST_PAIRS, min(PAIRS, _WORK // (10 * cost)))
+
+
+def planned_audit(mechanism: Audited, draws: int | None = None) -> PlannedAudit:
+    """Return the plan of an audit; `draws` None: as many as are cheap."""
+    most, pairs = affordable(mechanism)
+    return PlannedAudit(mechanism, draws or most, pairs, draws is None and most < DRAWS)
+
+
+def audited(planned: PlannedAudit, confidence: float, drawn: Callable[[int], None]) -> MechanismAudit:
+    """Audit a mechanism; `drawn` takes how many more draws are done."""
+    lattice = lattice_holds(planned.mechanism, planned.pairs)
+    return MechanismAudit(planned, lattice, audit(planned.mechanism, planned.draws, confidence, drawn=drawn))
 
 
 def _subject(mesh: MeshSettings, nodes: tuple[str, ...]) -> Subject:

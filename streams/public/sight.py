@@ -9,7 +9,7 @@ from nodes.accounting.ledger import Ledger
 from streams.mesh import building as build
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.account import charged_by
-from streams.public.journal_standings import Course
+from streams.public.progress import Course
 from streams.public.standings import standing_by
 from topology.plans import Heartbeat, Plan
 from topology.roster import Roster

@@ -1,16 +1,17 @@
-"""What audits found, in words, and the progress of one."""
+"""Says what audits found, and shows how far one is."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nodes.audit.mechanism import Audit, audit, lattice_holds
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.audit_releases import Findings
-from streams.public.audited_mechanisms import DRAWS, Subject, affordable
+from streams.public.audited_mechanisms import DRAWS, MechanismAudit, PlannedAudit, Subject
 from streams.public.audited_mesh import Read
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted, described, listed
@@ -18,62 +19,39 @@ from streams.terminal.wording import counted, described, listed
 _SHOWN = 50
 
 
-class Done(NamedTuple):
-    """An audit of one mechanism. `pairs`: of slots that the lattice test compared.
-
-    `lowered`: whether there were fewer draws than there would be at a lower dimension.
-    """
-
-    lattice: bool
-    pairs: int
-    lowered: bool
-    audit: Audit
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing was refuted."""
-        return self.lattice and not self.audit.refuted
-
-
-def audited(subject: Subject, draws: int | None, confidence: float) -> Done:
-    """Audit a mechanism that protects; `draws` None: as many as are cheap. A bar on a terminal."""
-    if subject.mechanism is None:
-        raise ValueError("this mechanism claims nothing")
-    most, pairs = affordable(subject.mechanism)
-    lowered = draws is None and most < DRAWS
-    draws = draws or most
-    console = Console(stderr=True)
+@contextmanager
+def audit_bar(planned: PlannedAudit) -> Iterator[Callable[[int], None]]:
+    """Show how much of an audit is done, on a terminal; yields what takes how many draws more there are."""
+    console, total = Console(stderr=True), 2 * planned.draws
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{subject.mechanism.name}, {counted(2 * draws, 'draw')}", total=2 * draws)
-        lattice = lattice_holds(subject.mechanism, pairs)
-        found = audit(subject.mechanism, draws, confidence, drawn=lambda count: progress.advance(task, count))
-    return Done(lattice, pairs, lowered, found)
+        task = progress.add_task(f"{planned.mechanism.name}, {counted(total, 'draw')}", total=total)
+        yield partial(progress.advance, task)
 
 
 def mechanism_facts(
-    mesh: MeshSettings, subject: Subject, done: Done, confidence: float, together: int
+    mesh: MeshSettings, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` is that of `together` audits together."""
-    made, found = subject.mechanism, done.audit
+    made, found = done.planned.mechanism, done.audit
     yield "mechanism", described(mesh, subject.nodes[0], None)
     if subject.round is not None:
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)
-    pairs = counted(done.pairs, "pair")
+    pairs = counted(done.planned.pairs, "pair")
     yield (
         "lattice",
         f"holds: the same draws gave {pairs} of slots the same release, bit for bit"
         if done.lattice
         else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
     )
-    at = at_delta(made.delta if made else 0.0)
+    at = at_delta(made.delta)
     every = f", all {together} together" if together > 1 else ""
     bound = f"epsilon is at least {found.lower_bound:.4g}{at} of one record"
     yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
     verdict = "REFUTED" if found.refuted else "not refuted (which proves nothing)"
     yield "claim", f"{found.claimed:.6g}: {verdict}"
-    lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.lowered else ""
+    lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.planned.lowered else ""
     yield "draws", f"{found.draws:,} on each of two slots that differ in one record{lowered}"
 
 

@@ -15,7 +15,7 @@ import yaml
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs, reach
 from streams.codec.topics import DataTopics
-from streams.public.journal_standings import standing
+from streams.public.progress import progress
 from streams.state.journal import JournalReader
 from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
@@ -76,7 +76,7 @@ class Upped:
 
     def stepped(self):
         """The round that every node has stepped."""
-        found = [standing(self.state, name) for name in self.names]
+        found = [progress(self.state, name) for name in self.names]
         return min(0 if one is None else one.round for one in found)
 
     def children(self):

@@ -3,7 +3,7 @@
 import time
 
 from streams.mesh.file import MeshFile
-from streams.public.journal_standings import Course, Standing, standing
+from streams.public.progress import Course, Progress, progress
 from streams.terminal.spending import spent
 from streams.terminal.up_view import Row, Sight
 from streams.tools.up import programs
@@ -25,7 +25,7 @@ class UpMesh:
         found, fed = programs.nodes(file, options, served), programs.feeders(file, options)
         self._nodes = {name: Child(program, logs, say) for name, program in found}
         self._feeders = {name: Child(program, logs, say) for name, program in fed}
-        self._standings = {name: standing(self._state, name) or Standing(0, 0.0) for name in self._nodes}
+        self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
         self.course = Course()
 
     @property
@@ -50,15 +50,15 @@ class UpMesh:
         self._stand()
 
     def _stand(self) -> None:
-        for name, before in self._standings.items():
-            self._standings[name] = standing(self._state, name) or before
-        self.course.take((found.round for found in self._standings.values()), time.monotonic())
+        for name, before in self._progress.items():
+            self._progress[name] = progress(self._state, name) or before
+        self.course.take((one.round for one in self._progress.values()), time.monotonic())
 
     def _row(self, name: str) -> Row:
         if name not in self._nodes:
             return Row(name, "elsewhere", None, "", "", "")
-        child, found = self._nodes[name], self._standings[name]
+        child, reached = self._nodes[name], self._progress[name]
         feeder = self._feeders.get(name)
         warnings = [one.log.warning for one in (child, feeder) if one is not None and one.log.warning]
         feed = "" if feeder is None else feeder.state
-        return Row(name, child.state, found.round, spent(found.spent), feed, max(warnings, default=""))
+        return Row(name, child.state, reached.round, spent(reached.spent), feed, max(warnings, default=""))

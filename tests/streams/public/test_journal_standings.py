@@ -5,7 +5,7 @@ import pytest
 
 from nodes.machine.journal import JournalRecord
 from nodes.values import Release
-from streams.public.journal_standings import WINDOW, Course, Standing, standing
+from streams.public.progress import WINDOW, Course, Progress, progress
 from streams.state.journal import Journal
 from streams.terminal.spending import spent
 
@@ -27,18 +27,18 @@ def record(round):
 
 
 def test_a_journal_tells_where_its_node_stands_while_it_is_written(tmp_path):
-    assert standing(tmp_path, "a") is None
+    assert progress(tmp_path, "a") is None
     identity = {"run": "run-1", "node": "a", "digest": bytes(16), "instance": "0" * 32, "horizon": 4}
     with Journal(tmp_path / "a.journal", **identity) as journal:
-        assert standing(tmp_path, "a") is None
+        assert progress(tmp_path, "a") is None
         for round in (2, 3):
             journal.append(record(round))
-            assert standing(tmp_path, "a") == Standing(round - 1, 2.5 * (round - 1))
+            assert progress(tmp_path, "a") == Progress(round - 1, 2.5 * (round - 1))
 
 
 def test_a_file_that_is_no_journal_tells_nothing(tmp_path):
     (tmp_path / "a.journal").write_text("nothing")
-    assert standing(tmp_path, "a") is None
+    assert progress(tmp_path, "a") is None
 
 
 def test_the_course_counts_from_the_last_look_before_the_first_step():

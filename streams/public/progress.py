@@ -1,4 +1,4 @@
-"""Where the nodes of a mesh stand, from their journals: all of it public."""
+"""How far the nodes of a mesh are: by their journals, and over time."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,21 +11,21 @@ WINDOW = 5.0
 """Seconds over which the speed is measured."""
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """The last round that a node has stepped, and the stream-level epsilon that it has spent."""
 
     round: int
     spent: float
 
 
-def standing(state: Path, node: str) -> Standing | None:
-    """Return where a node stands; None where it has no journal that can be read, or no record in it."""
+def progress(state: Path, node: str) -> Progress | None:
+    """Return how far a node is; None where it has no journal that can be read, or no record in it."""
     try:
         with JournalReader(state / f"{node}.journal") as journal:
             records = journal.records(1)
     except JournalError:  # not made yet, or the node will say what is wrong with it
         return None
-    return Standing(records[-1].stepped, records[-1].epsilon_spent) if records else None
+    return Progress(records[-1].stepped, records[-1].epsilon_spent) if records else None
 
 
 class Course:
