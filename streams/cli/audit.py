@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nodes.audit.mechanism import Audited
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import MeshFile, load
 from streams.public.audit_releases import audit_releases
-from streams.public.audited_mechanisms import PlannedAudit, Subject, audited, planned_audit, subjects
+from streams.public.audited_mechanisms import Subject, audited, subjects
 from streams.public.audited_mesh import read_mesh
 from streams.terminal.audits import audit_bar, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
@@ -67,11 +68,11 @@ def mechanism(
     file = load(mesh)
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence {confidence}: must be above 0 and below 1")
-    found = _protecting(file, node, draws)
+    found = _protecting(file, node)
     sound, each = True, 1 - (1 - confidence) / len(found)  # so that all hold together
-    for subject, planned in found:
-        with audit_bar(planned) as drawn:
-            done = audited(planned, each, drawn)
+    for subject, mechanism in found:
+        with audit_bar(mechanism, draws) as drawn:
+            done = audited(mechanism, draws, each, drawn)
         say_facts(Console(highlight=False), mechanism_facts(file.mesh, subject, done, confidence, len(found)))
         sound = sound and done.sound
     if not sound:
@@ -118,10 +119,10 @@ def releases(
         raise typer.Exit(1)
 
 
-def _protecting(file: MeshFile, node: str | None, draws: int | None) -> list[tuple[Subject, PlannedAudit]]:
+def _protecting(file: MeshFile, node: str | None) -> list[tuple[Subject, Audited]]:
     """Return what there is to audit. Raises UsageError, MeshFileError where that is nothing."""
     found = subjects(file.mesh, chosen(file.mesh.nodes, node))
-    protecting = [(one, planned_audit(one.mechanism, draws)) for one in found if one.mechanism is not None]
+    protecting = [(one, one.mechanism) for one in found if one.mechanism is not None]
     if not protecting:
         raise UsageError("mechanism none claims no epsilon: there is nothing to audit")
     if file.mesh.privacy.noise != "exact":

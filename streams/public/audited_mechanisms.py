@@ -31,23 +31,15 @@ class Subject(NamedTuple):
     round: int | None = None
 
 
-class PlannedAudit(NamedTuple):
-    """How a mechanism is audited: `draws` on each of two slots, and `pairs` of slots for the lattice test.
+class MechanismAudit(NamedTuple):
+    """An audit of one mechanism. `pairs`: of slots that the lattice test compared.
 
-    `lowered`: whether there are fewer draws than there would be at a lower dimension.
+    `lowered`: whether there were fewer draws than there would be at a lower dimension.
     """
 
-    mechanism: Audited
-    draws: int
+    lattice: bool
     pairs: int
     lowered: bool
-
-
-class MechanismAudit(NamedTuple):
-    """What an audit of one mechanism has found."""
-
-    planned: PlannedAudit
-    lattice: bool
     audit: Audit
 
     @property
@@ -71,16 +63,14 @@ def affordable(mechanism: Audited) -> tuple[int, int]:
     return draws, max(_LEAST_PAIRS, min(PAIRS, _WORK // (10 * cost)))
 
 
-def planned_audit(mechanism: Audited, draws: int | None = None) -> PlannedAudit:
-    """Return the plan of an audit; `draws` None: as many as are cheap."""
+def audited(
+    mechanism: Audited, draws: int | None, confidence: float, drawn: Callable[[int], None]
+) -> MechanismAudit:
+    """Audit a mechanism; `draws` None: as many as are cheap. `drawn` takes how many more are done."""
     most, pairs = affordable(mechanism)
-    return PlannedAudit(mechanism, draws or most, pairs, draws is None and most < DRAWS)
-
-
-def audited(planned: PlannedAudit, confidence: float, drawn: Callable[[int], None]) -> MechanismAudit:
-    """Audit a mechanism; `drawn` takes how many more draws are done."""
-    lattice = lattice_holds(planned.mechanism, planned.pairs)
-    return MechanismAudit(planned, lattice, audit(planned.mechanism, planned.draws, confidence, drawn=drawn))
+    lattice = lattice_holds(mechanism, pairs)
+    found = audit(mechanism, draws or most, confidence, drawn=drawn)
+    return MechanismAudit(lattice, pairs, draws is None and most < DRAWS, found)
 
 
 def _subject(mesh: MeshSettings, nodes: tuple[str, ...]) -> Subject:

@@ -9,9 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from nodes.audit.mechanism import Audited
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.audit_releases import Findings
-from streams.public.audited_mechanisms import DRAWS, MechanismAudit, PlannedAudit, Subject
+from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
 from streams.public.audited_mesh import Read
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted, described, listed
@@ -20,12 +21,12 @@ _SHOWN = 50
 
 
 @contextmanager
-def audit_bar(planned: PlannedAudit) -> Iterator[Callable[[int], None]]:
+def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int], None]]:
     """Show how much of an audit is done, on a terminal; yields what takes how many draws more there are."""
-    console, total = Console(stderr=True), 2 * planned.draws
+    console, total = Console(stderr=True), 2 * (draws or affordable(mechanism)[0])
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{planned.mechanism.name}, {counted(total, 'draw')}", total=total)
+        task = progress.add_task(f"{mechanism.name}, {counted(total, 'draw')}", total=total)
         yield partial(progress.advance, task)
 
 
@@ -33,25 +34,25 @@ def mechanism_facts(
     mesh: MeshSettings, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` is that of `together` audits together."""
-    made, found = done.planned.mechanism, done.audit
+    made, found = subject.mechanism, done.audit
     yield "mechanism", described(mesh, subject.nodes[0], None)
     if subject.round is not None:
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)
-    pairs = counted(done.planned.pairs, "pair")
+    pairs = counted(done.pairs, "pair")
     yield (
         "lattice",
         f"holds: the same draws gave {pairs} of slots the same release, bit for bit"
         if done.lattice
         else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
     )
-    at = at_delta(made.delta)
+    at = at_delta(made.delta if made else 0.0)
     every = f", all {together} together" if together > 1 else ""
     bound = f"epsilon is at least {found.lower_bound:.4g}{at} of one record"
     yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
     verdict = "REFUTED" if found.refuted else "not refuted (which proves nothing)"
     yield "claim", f"{found.claimed:.6g}: {verdict}"
-    lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.planned.lowered else ""
+    lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.lowered else ""
     yield "draws", f"{found.draws:,} on each of two slots that differ in one record{lowered}"
 
 
