@@ -11,10 +11,10 @@ from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen, writable_folder
 from streams.mesh.file import load
 from streams.mesh.model_file import Model
-from streams.public.model import public_model
 from streams.terminal.report import say, say_facts
 from streams.terminal.wording import counted
 from streams.tools.model.owned import journal_model
+from streams.tools.model.public import public_model
 from streams.tools.model.writing import model_paths, write_model
 
 

@@ -66,8 +66,7 @@ def public_model(file: MeshFile) -> Model:
 
 
 def _decided(algorithm: Algorithm, round: int, found: _Sum) -> Decision:
-    mean = algorithm.contain(found.total / found.members)
-    return algorithm.decide(round, Consensus(mean))
+    return algorithm.decide(round, Consensus(algorithm.contain(found.total / found.members)))
 
 
 def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
