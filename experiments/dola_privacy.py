@@ -30,7 +30,7 @@ from experiments.harness.dola_figures import (
 from experiments.harness.dola_printed import PrintedGaussian
 from experiments.harness.figures import table
 from experiments.harness.study import Study
-from nodes.privacy.calibration import gaussian_epsilon
+from nodes.accounting.calibration import gaussian_epsilon
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Inverse
 

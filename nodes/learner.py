@@ -12,10 +12,8 @@ from nodes.accounting.releases import GrowingSum
 from nodes.algorithms import Algorithm
 from nodes.losses.gradients import mean_gradient, slot_gradients
 from nodes.losses.losses import Loss
-from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.mechanism import Mechanism, Privatised, Secret, Update
+from nodes.privacy.mechanism import Mechanism, Privatised, Secret
 from nodes.privacy.private import Private
-from nodes.sparse import Rows
 from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
 
@@ -99,7 +97,7 @@ class Learner:
         mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
         update = partial(self.algorithm.update, round, consensus)
         if self.ledger.may_learn(round, charged):
-            made = self._privatised(round, gradients, update, secret)
+            made = self.mechanism.privatise(round, gradients, update, secret)
             exact = self.mechanism.epsilon is None
             charged += 1
         else:
@@ -108,13 +106,6 @@ class Learner:
             exact = True
         release = self.clamped(made.release)
         return Lesson(release, exact, charged, mean, made.clipped, made.broken, made.secret)
-
-    def _privatised(
-        self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None
-    ) -> Privatised:
-        if isinstance(self.mechanism, GaussianBisr):
-            return self.mechanism.privatise(round, gradients, update, secret)
-        return self.mechanism.privatise(round, gradients, update)
 
     def clamped(self, release: Release) -> Release:
         """Return the release (..., d), scaled into the public bound where it is outside (post-processing)."""

@@ -20,8 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from nodes.accounting.releases import DeltaBudget
 from nodes.losses.gradients import mean_gradient
-from nodes.privacy.mechanism import Privatised, Update
+from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.simulated import SimulatedSampler
@@ -45,14 +46,25 @@ class PrintedLaplace:
     name: str = field(default="laplace as printed", init=False)
     delta: float = field(default=0.0, init=False)
     simulated: bool = field(default=True, init=False)
+    band: None = field(default=None, init=False)
+    audited: None = field(default=None, init=False)
     release_slack: float = field(default=math.inf, init=False)
+
+    def composition(self, budget: DeltaBudget | None) -> None:
+        """Return None."""
 
     def noise_scale(self, round: int) -> float:
         """Return the scale of one coordinate's noise on the parameters that the step of `round` makes."""
         sensitivity = 2.0 * self.step_size(round) * math.sqrt(self.dimension) * self.theta / self.batch_size
         return sensitivity / float(self.epsilon)
 
-    def privatise(self, round: int, gradients: Private[Rows], update: Update) -> Privatised:
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[Rows],
+        update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
+    ) -> Privatised:
         """Return update(mean gradient) + noise, gradients (..., n, d), n <= h."""
         stepped = update(mean_gradient(opened(gradients), self.batch_size))
         zeros = np.zeros(stepped.shape, dtype=np.int64)
@@ -73,7 +85,12 @@ class PrintedGaussian:
     sampler: SimulatedSampler
     name: str = field(default="gaussian as printed", init=False)
     simulated: bool = field(default=True, init=False)
+    band: None = field(default=None, init=False)
+    audited: None = field(default=None, init=False)
     release_slack: float = field(default=0.0, init=False)
+
+    def composition(self, budget: DeltaBudget | None) -> None:
+        """Return None."""
 
     def noise_scale(self, round: int) -> float:
         """Return J_t, the standard deviation of one coordinate's noise on the gradient of `round`."""
@@ -85,7 +102,13 @@ class PrintedGaussian:
         """Return 2L/J_t: one release of `round` is mu-Gaussian private, so one record of that round is."""
         return 2.0 * self.theta / self.noise_scale(round)
 
-    def privatise(self, round: int, gradients: Private[Rows], update: Update) -> Privatised:
+    def privatise(
+        self,
+        round: int,
+        gradients: Private[Rows],
+        update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
+    ) -> Privatised:
         """Return update(gradient + noise), gradients (..., n, d), n <= 1."""
         mean = mean_gradient(opened(gradients), 1)
         drawn = self.sampler.gaussian(round, np.zeros(mean.shape, dtype=np.int64), _FINE) / _FINE

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.privacy.calibration import discrete_delta, says_nothing
+from nodes.accounting.calibration import discrete_delta, says_nothing
 from nodes.values import FloatArray
 
 _POINTS = 2000  # privacy.md 5: a grid of epsilon sqrt(T)/2000
@@ -89,8 +89,8 @@ def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, de
     """Return the epsilon of `releases` discrete Gaussian mechanisms, by bisection.
 
     `sensitivity` in L2 and `scale` are in integer steps. All releases together are one of sqrt(T) times the
-    sensitivity on T times the coordinates, and the proof in `nodes.privacy.calibration` holds as it stands:
-    its sums run over rounds too, and the pair at mu sqrt(T) bounds what depends on the rounds before.
+    sensitivity on T times the coordinates, and the proof in `nodes.accounting.calibration` holds as it
+    stands: its sums run over rounds too, and the pair at mu sqrt(T) bounds what depends on the rounds before.
     """
     if not releases:
         return 0.0

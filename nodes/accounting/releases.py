@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from nodes.accounting.calibration import delta_in_range
 from nodes.accounting.composition import gaussian
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.decimals import quotient_up, rounded_up
-from nodes.privacy.ranges import delta_in_range
-from nodes.privacy.schedule import GrowingEpsilon
 
 _FOR_EVER = 1 << 40
 
@@ -23,6 +23,13 @@ _FOR_EVER = 1 << 40
 def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
     """Return the largest n, up to 2^40, with spent(n) <= budget; `spent` never falls."""
     return bisect_right(range(1, _FOR_EVER), -rounded_up(-budget), key=spent)
+
+
+class DeltaBudget(NamedTuple):
+    """What a whole stream may spend, in an account with a delta."""
+
+    epsilon: Fraction
+    delta: float
 
 
 class Composition(Protocol):

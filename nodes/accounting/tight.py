@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Literal
 
 from nodes.accounting.composition import checked_delta, laplace, pure
-from nodes.accounting.releases import Sum
+from nodes.accounting.releases import Composition, DeltaBudget, Sum
 from nodes.decimals import rounded_up
 
 TightKind = Literal["laplace", "pure"]
@@ -62,6 +62,11 @@ class Tight:
         """Return the largest n that is known to stay within a budget, which is at most the table's."""
         tabled = self._points[bisect_right(self._spent, budget) - 1]
         return max(tabled, Sum(self.cost).affordable(budget))
+
+
+def pure_composition(kind: TightKind, cost: Fraction, budget: DeltaBudget | None) -> Composition:
+    """Return how releases of a pure `cost` each add up: tightly at the budget's delta, else in sum."""
+    return Sum(cost) if budget is None else Tight(kind, cost, budget.delta, budget.epsilon)
 
 
 @lru_cache(maxsize=16)

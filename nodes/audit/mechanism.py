@@ -5,33 +5,30 @@ looks at the first coordinate. The lattice test looks for what a statistic canno
 reaches and its neighbour does not: it plays the sampler's answers for one slot back to another, and the
 releases must be the same bits. So a release is made of integers and coins that the sampler answered for both,
 of directions that are no data, and of public things, and noise in floats is found (Mironov 2012).
+
+The releases of `gaussian-bisr` are only looked at rightly together: what later ones tell of one. The
+statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as the
+clip lets it: nothing tells more of which it was. In it the draws stand alone, so that it is normal with
+mu = ||C(G - G')||/sigma. Its lattice is that of `nodes.audit.band`.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nodes.audit.band import band_lattice_holds, band_mu_bound
+from nodes.accounting.calibration import gaussian_epsilon
+from nodes.audit.band import band_lattice_holds
 from nodes.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.calibration import gaussian_epsilon
-from nodes.privacy.gaussian import GaussianGradient
-from nodes.privacy.l2_sphere import L2Sphere
-from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.laplace_parameters import LaplaceParameters
-from nodes.privacy.mechanism import Sampler
+from nodes.privacy.mechanism import Audited, Sampler, Secret
 from nodes.privacy.private import Private
 from nodes.values import BoolArray, FloatArray, IntArray
 
-_OneRelease = LaplaceGradient | LaplaceParameters | GaussianGradient | L2Sphere
-Audited = _OneRelease | GaussianBisr
-
 _CHUNK = 1 << 16
 _STEEP = 2.0**20
+_MOST_ROUNDS = 16
 
 
 class Audit(NamedTuple):
@@ -61,28 +58,25 @@ def audit(
 ) -> Audit:
     """Return what draws of `round` prove of the mechanism's epsilon; its sampler must be exact.
 
-    Costs 2 `draws` releases, or with `gaussian-bisr` runs of `audit_rounds` releases; `drawn` is told how
+    Costs 2 `draws` runs of `audit_rounds` releases; `drawn` is told how
     many more there are, from time to time. ValueError for simulated noise, which protects nothing.
     """
     if mechanism.simulated:
         raise ValueError("the noise is simulated: there is nothing to audit")
-    if isinstance(mechanism, GaussianBisr):
-        mu = band_mu_bound(mechanism, draws, confidence, round, drawn)
-        return _of_gaussian(mechanism, mu, confidence, draws)
-    row = np.zeros((1, _dimension(mechanism)))
+    row = np.zeros((1, mechanism.dimension))
     row[0, 0] = mechanism.theta
-    first, second = (_first_coordinates(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
-    if isinstance(mechanism, GaussianGradient):
-        return _of_gaussian(mechanism, mu_lower_bound(first, second, confidence), confidence, draws)
-    bound = epsilon_lower_bound(first, second, confidence)
-    return Audit(bound, float(mechanism.epsilon), confidence, draws)
-
-
-def _of_gaussian(
-    mechanism: GaussianGradient | GaussianBisr, mu: float, confidence: float, draws: int
-) -> Audit:
+    first, second = (_statistics(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
+    if mechanism.mu is None:
+        bound = epsilon_lower_bound(first, second, confidence)
+        return Audit(bound, float(mechanism.epsilon), confidence, draws)
+    mu = mu_lower_bound(first, second, confidence)
     bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
     return Audit(bound, gaussian_epsilon(mechanism.mu, mechanism.delta), confidence, draws)
+
+
+def audit_rounds(mechanism: Audited) -> int:
+    """Return how many rounds are looked at together: most of C's first column, 16 at most, or 1."""
+    return 1 if mechanism.band is None else min(_MOST_ROUNDS, len(mechanism.band.matrix.column))
 
 
 def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
@@ -90,52 +84,60 @@ def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
 
     Draws from the mechanism's own sampler, once a pair; the gradients come from `seed`.
     """
-    if isinstance(mechanism, GaussianBisr):
-        return band_lattice_holds(mechanism, pairs, seed)
+    if mechanism.band is not None:
+        return band_lattice_holds(mechanism, mechanism.band, pairs, seed)
     random = np.random.Generator(np.random.Philox(seed))
     return all(_alike(mechanism, random, round) for round in range(1, pairs + 1))
 
 
-def _alike(mechanism: _OneRelease, random: np.random.Generator, round: int) -> bool:
+def _alike(mechanism: Audited, random: np.random.Generator, round: int) -> bool:
     recorder = _Recorder(mechanism.sampler)
+    taped = mechanism.with_sampler(recorder)
     slots = _slot(mechanism, random), _slot(mechanism, random)
-    one, other = (
-        replace(mechanism, sampler=recorder).privatise(round, Private(slot), _steep).release for slot in slots
-    )
+    one, other = (taped.privatise(round, Private(slot), _steep).release for slot in slots)
     return recorder.whole and one.tobytes() == other.tobytes()
 
 
-def _slot(mechanism: _OneRelease, random: np.random.Generator) -> FloatArray:
-    batch = 1 if isinstance(mechanism, LaplaceParameters) else mechanism.batch_size
-    shape = (int(random.integers(0, min(batch, 8) + 1)), _dimension(mechanism))
+def _slot(mechanism: Audited, random: np.random.Generator) -> FloatArray:
+    shape = (int(random.integers(0, min(mechanism.batch_size, 8) + 1)), mechanism.dimension)
     rows = random.standard_normal(shape) * mechanism.theta * 10 ** random.uniform(-3, 3, (shape[0], 1))
     rows[random.random(shape[0]) < 0.1] = math.nan
     return rows
 
 
-def _first_coordinates(
-    mechanism: _OneRelease, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
+def _statistics(
+    mechanism: Audited, row: FloatArray, draws: int, round: int, drawn: Callable[[int], None] | None
 ) -> FloatArray:
-    directions = mechanism.batch_size if isinstance(mechanism, L2Sphere) else 1  # a draw's arrays hold all
-    rows = max(1, _CHUNK // (row.size * directions))
+    rows = max(1, _CHUNK // max(row.size, mechanism.draw_cost))
     parts = []
     for start in range(0, draws, rows):
         slots = np.broadcast_to(row, (min(rows, draws - start), *row.shape))
-        parts.append(mechanism.privatise(round, Private(slots), _steep).release[:, 0])
+        parts.append(_statistic(mechanism, slots, round))
         if drawn is not None:
             drawn(len(slots))
     return np.concatenate(parts)
 
 
+def _statistic(mechanism: Audited, slots: FloatArray, round: int) -> FloatArray:
+    """Return the first coordinate of the releases of `slots` (n, 1, d), or <C y, C(G - G')> over rounds."""
+    releases: list[FloatArray] = []
+    secret: Secret | None = None
+    for t in range(audit_rounds(mechanism)):
+        given = slots if t == 0 else np.zeros_like(slots)
+        private = mechanism.privatise(round + t, Private(given), _steep, secret)
+        releases.append(private.release[:, 0])
+        secret = private.secret
+    if mechanism.band is None:
+        return releases[0]
+    column = mechanism.band.matrix.column[: len(releases)]
+    y = np.stack(releases)
+    statistic: FloatArray = column @ np.stack([column[: t + 1][::-1] @ y[: t + 1] for t in range(len(y))])
+    return statistic
+
+
 def _steep(gradient: FloatArray) -> FloatArray:
     """Return an update that is exact in floats and, on parameters, moves as far as the clip lets it."""
     return gradient * -_STEEP
-
-
-def _dimension(mechanism: _OneRelease) -> int:
-    if isinstance(mechanism, LaplaceParameters):
-        return mechanism.constraint.dimension
-    return mechanism.dimension
 
 
 class _Recorder:

@@ -39,23 +39,22 @@ The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import partial
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from nodes.checks import at_least_one, positive
+from nodes.accounting.bisr_composition import BandComposition
+from nodes.accounting.calibration import analytic_scale, delta_in_range
+from nodes.accounting.releases import Composition, DeltaBudget
 from nodes.privacy.bisr_coefficients import BandMatrix, band_matrix
-from nodes.privacy.calibration import analytic_scale
 from nodes.privacy.clipping import Grid
-from nodes.privacy.l2_grid import l2_grid, to_l2_grid
-from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
+from nodes.privacy.l2_grid import l2_grid
+from nodes.privacy.mechanism import Band, Secret
 from nodes.privacy.private import Private
-from nodes.privacy.ranges import TAIL, delta_in_range, fits_memory, in_range, room_for_noise
+from nodes.privacy.ranges import TAIL, fits_memory, in_range, room_for_noise
 from nodes.privacy.reveal import opened
-from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.sparse import Rows
-from nodes.values import IntArray, Release
+from nodes.privacy.sampled import GridMechanism
+from nodes.values import IntArray
 
 FINER = 24
 """Draws are in steps of 2^-24 of the gradients' grid."""
@@ -65,59 +64,17 @@ _MOST_STEPS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianBisr:
+class GaussianBisr(GridMechanism):
     """Correlated Gaussian noise on the sums of the slots' gradients, each clipped in L2 to `theta`.
 
-    Attributes
-    ----------
-    theta : float
-        The L2 bound that the clip enforces.
-    epsilon : Fraction
-        Of the whole stream at event level, at `delta`.
-    delta : float
-        Of the whole stream at event level, in (0, 1).
-    batch_size : int
-        h: what sums are divided by, fixed and public.
-    dimension : int
-        d.
-    sampler : Sampler
-        Where the draws come from.
-    bands : int
-        w: how many steps a draw takes part in.
-
-    Raises ValueError for settings out of range, naming which and what is allowed.
+    `epsilon` and `delta`, in (0, 1), are of the whole stream at event level. `bands`: w, how many steps a
+    draw takes part in. `privatise` begins a new band where there is no secret, or one of other settings.
     """
 
-    theta: float
-    epsilon: Fraction
-    delta: float
-    batch_size: int
-    dimension: int
-    sampler: Sampler
+    name: ClassVar[str] = "gaussian-bisr"
+    norm: ClassVar[Literal["l1", "l2"]] = "l2"
     bands: int = 16
-    name: str = field(default="gaussian-bisr", init=False)
-    release_slack: float = field(default=0.0, init=False)
-    grid: Grid = field(init=False)
     matrix: BandMatrix = field(init=False)
-    scale: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        positive("theta", self.theta)
-        at_least_one("batch_size", self.batch_size)
-        in_range(self.epsilon)
-        delta_in_range(self.delta)
-        object.__setattr__(self, "matrix", band_matrix(self.bands))
-        object.__setattr__(self, "grid", l2_grid(self.theta, self.dimension, _BITS))
-        fits_memory("bands", self.bands, self.dimension)
-        room = room_for_noise(self.grid.radius << FINER, self.batch_size)
-        steps = self.dimension * _MOST_STEPS
-        scale = analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / TAIL)
-        object.__setattr__(self, "scale", scale)
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise is seeded, and so protects nothing."""
-        return self.sampler.simulated
 
     @property
     def basis(self) -> str:
@@ -135,33 +92,42 @@ class GaussianBisr:
         """The sensitivity over the draws' scale, rounded up."""
         return math.nextafter(self.sensitivity / self.scale, math.inf)
 
+    @property
+    def band(self) -> Band:
+        """The matrix, and the step of the grid that a release is rounded to."""
+        return Band(self.matrix, self.grid.step / self.batch_size)
+
+    def composition(self, budget: DeltaBudget | None) -> Composition:
+        """Return how releases add up where all h records of every slot may change."""
+        delta = self.delta if budget is None else budget.delta
+        moved = 2 * self.grid.radius * self.batch_size << FINER
+        return BandComposition(self.matrix, moved, self.scale, self.dimension, delta)
+
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
         """Return the standard deviation of one coordinate's noise on a mean gradient, with a full band."""
         return math.ldexp(self.scale, -FINER) * self.matrix.row_norm * self.grid.step / self.batch_size
 
-    def privatise(
-        self,
-        round: int,
-        gradients: Private[Rows],
-        update: Update,
-        secret: Secret | None = None,
-    ) -> Privatised:
-        """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h.
+    def _clip_grid(self) -> Grid:
+        in_range(self.epsilon)
+        delta_in_range(self.delta)
+        object.__setattr__(self, "matrix", band_matrix(self.bands))
+        return l2_grid(self.theta, self.dimension, _BITS)
 
-        `secret`: what the step before gave; a new band begins where there is none, or of other settings.
-        """
-        total, clipped, broken = self._bounded_sum(
-            checked(opened(gradients), self.batch_size, self.dimension)
-        )
+    def _noise(self) -> float:
+        fits_memory("bands", self.bands, self.dimension)
+        room = room_for_noise(self.grid.radius << FINER, self.batch_size)
+        steps = self.dimension * _MOST_STEPS
+        return analytic_scale(self.epsilon, self.delta, self.sensitivity, steps, room / TAIL)
+
+    def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, Secret | None]:
         points = total << FINER
         noisy = self.sampler.gaussian(round, points, self.scale)
         draw = noisy - points
         band = self._checked_band(secret, draw)
-        estimate = self._rounded(noisy, band) * self.grid.step / self.batch_size
         kept = np.concatenate([draw[None], band])[: self.bands - 1]
         kept.setflags(write=False)
         after = Secret(self.basis, Private(kept)) if self.bands > 1 else None
-        return Privatised(Release(update(estimate)), Private(clipped), Private(broken), after)
+        return self._rounded(noisy, band), after
 
     def _rounded(self, noisy: IntArray, band: IntArray) -> IntArray:
         """Return y/2^24, rounded: integers of the gradients' grid."""
@@ -177,6 +143,3 @@ class GaussianBisr:
                 f"the secret state must be {self.bands - 1} draws or fewer, (..., {self.dimension})"
             )
         return band
-
-    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
-        return bounded_sum(gradients, self.theta, "l2", partial(to_l2_grid, grid=self.grid))

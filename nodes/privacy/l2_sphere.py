@@ -32,15 +32,18 @@ h > 8 d^2/(epsilon B)^2 `laplace` with the same L2 bound has less noise (`laplac
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from nodes.checks import at_least_one, positive
+from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.accounting.tight import pure_composition
 from nodes.privacy.clipping import Grid, clip
-from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import fits_memory, in_range
 from nodes.privacy.reveal import opened
+from nodes.privacy.sampled import OnGradients
 from nodes.privacy.slot_sum import dense
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Release
@@ -64,47 +67,27 @@ def sphere_radius(epsilon: Fraction, dimension: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class L2Sphere:
+class L2Sphere(OnGradients):
     """Random directions in place of a slot's gradients, each clipped in L2 to `theta`.
 
-    Attributes
-    ----------
-    theta : float
-        The L2 bound that the clip enforces.
-    epsilon : Fraction
-        Of one draw and of one release.
-    batch_size : int
-        h: how many draws a slot makes, and what their sum is divided by; fixed and public.
-    dimension : int
-        d.
-    sampler : Sampler
-        Where directions and coins come from.
-
-    Raises ValueError for settings out of range, naming which and what is allowed.
+    `epsilon` is of one draw and of one release; a slot makes h draws.
     """
 
-    theta: float
-    epsilon: Fraction
-    batch_size: int
-    dimension: int
-    sampler: Sampler
-    name: str = field(default="l2-sphere", init=False)
+    name: ClassVar[str] = "l2-sphere"
     delta: float = field(default=0.0, init=False)
-    release_slack: float = field(default=0.0, init=False)
     length: float = field(init=False)
 
     def __post_init__(self) -> None:
-        positive("theta", self.theta)
-        at_least_one("batch_size", self.batch_size)
+        OnGradients.__post_init__(self)
         Grid.of(self.theta, self.dimension)  # for its ranges
         in_range(self.epsilon)
         fits_memory("batch_size", self.batch_size, self.dimension)
         object.__setattr__(self, "length", self.theta * sphere_radius(self.epsilon, self.dimension))
 
     @property
-    def simulated(self) -> bool:
-        """Whether the coins are seeded, and so protect nothing."""
-        return self.sampler.simulated
+    def draw_cost(self) -> int:
+        """What one release takes, in noisy integers: one coin a direction."""
+        return self.batch_size * (4 + self.dimension // 64)
 
     @property
     def laplace_is_better_above(self) -> float:
@@ -115,11 +98,16 @@ class L2Sphere:
         """Return the root mean square of one coordinate of what zero gradients become."""
         return self.length / math.sqrt(self.dimension * self.batch_size)
 
+    def composition(self, budget: DeltaBudget | None) -> Composition:
+        """Return how releases add up where all h records of a slot may change."""
+        return pure_composition("pure", self.batch_size * self.epsilon, budget)
+
     def privatise(
         self,
         round: int,
         gradients: Private[Rows],
         update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
         """Return update(mean of h directions), gradients (..., n, d), n <= h; sparse ones made dense."""
         rows = dense(opened(gradients), self.batch_size, self.dimension)

@@ -24,18 +24,17 @@ The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from typing import ClassVar, Literal
 
-from nodes.checks import OutOfRange, at_least_one, positive
+from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.accounting.tight import pure_composition
+from nodes.checks import OutOfRange
 from nodes.decimals import rounded_up
-from nodes.privacy.clipping import Grid, to_grid
-from nodes.privacy.mechanism import Privatised, Sampler, Update
-from nodes.privacy.private import Private
+from nodes.privacy.clipping import Grid
+from nodes.privacy.mechanism import Secret
 from nodes.privacy.ranges import TAIL, room_for_noise
-from nodes.privacy.reveal import opened
-from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.sparse import Rows
-from nodes.values import IntArray, Release
+from nodes.privacy.sampled import GridMechanism
+from nodes.values import IntArray
 
 
 def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
@@ -52,65 +51,22 @@ def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LaplaceGradient:
-    """Laplace noise on the sum of a slot's gradients, each clipped in L1 to `theta`.
+class LaplaceGradient(GridMechanism):
+    """Laplace noise on the sum of a slot's gradients, each clipped in L1 to `theta`."""
 
-    Attributes
-    ----------
-    theta : float
-        The L1 bound that the clip enforces.
-    epsilon : Fraction
-        Of one release, exactly.
-    batch_size : int
-        h: what sums are divided by, fixed and public.
-    dimension : int
-        d.
-    sampler : Sampler
-        Where the noise comes from.
-
-    Raises ValueError for settings out of range, naming which and what is allowed.
-    """
-
-    theta: float
-    epsilon: Fraction
-    batch_size: int
-    dimension: int
-    sampler: Sampler
-    name: str = field(default="laplace", init=False)
+    name: ClassVar[str] = "laplace"
+    norm: ClassVar[Literal["l1", "l2"]] = "l1"
     delta: float = field(default=0.0, init=False)
-    release_slack: float = field(default=0.0, init=False)
-    grid: Grid = field(init=False)
-    scale: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        positive("theta", self.theta)
-        at_least_one("batch_size", self.batch_size)
-        grid = Grid.of(self.theta, self.dimension)
-        object.__setattr__(self, "grid", grid)
-        object.__setattr__(self, "scale", laplace_scale(grid.radius, self.epsilon, self.batch_size))
+    def composition(self, budget: DeltaBudget | None) -> Composition:
+        """Return how releases add up where all h records of a slot may change."""
+        return pure_composition("laplace", self.batch_size * self.epsilon, budget)
 
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise is seeded, and so protects nothing."""
-        return self.sampler.simulated
+    def _clip_grid(self) -> Grid:
+        return Grid.of(self.theta, self.dimension)
 
-    def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
-        """Return the scale of one coordinate's noise on the slot's mean gradient."""
-        return self.scale * self.grid.step / self.batch_size
+    def _noise(self) -> float:
+        return laplace_scale(self.grid.radius, self.epsilon, self.batch_size)
 
-    def privatise(
-        self,
-        round: int,
-        gradients: Private[Rows],
-        update: Update,
-    ) -> Privatised:
-        """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
-        total, clipped, broken = self._bounded_sum(
-            checked(opened(gradients), self.batch_size, self.dimension)
-        )
-        noisy = self.sampler.laplace(round, total, self.scale)
-        estimate = noisy * self.grid.step / self.batch_size
-        return Privatised(Release(update(estimate)), Private(clipped), Private(broken))
-
-    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
-        return bounded_sum(gradients, self.theta, "l1", partial(to_grid, grid=self.grid))
+    def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, None]:  # noqa: ARG002
+        return self.sampler.laplace(round, total, self.scale), None

@@ -31,17 +31,20 @@ Noise carries the release out of the set, so it is biased for what the set would
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
+from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.accounting.tight import pure_composition
 from nodes.checks import positive
 from nodes.geometry.constraints import Box, Constraint, LinfBall
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.privacy.clipping import Grid, Norm, clip, to_grid
 from nodes.privacy.laplace import laplace_scale
-from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import dense
@@ -107,6 +110,9 @@ class LaplaceParameters:
     sampler: Sampler
     name: str = field(default="laplace on parameters", init=False)
     delta: float = field(default=0.0, init=False)
+    batch_size: int = field(default=1, init=False)
+    band: None = field(default=None, init=False)
+    mu: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         positive("theta", self.theta)
@@ -119,9 +125,32 @@ class LaplaceParameters:
         return self.sampler.simulated
 
     @property
+    def dimension(self) -> int:
+        """The length of a gradient and of a release."""
+        return self.constraint.dimension
+
+    @property
+    def draw_cost(self) -> int:
+        """The noisy integers that one release takes."""
+        return self.dimension
+
+    @property
+    def audited(self) -> Self:
+        """The mechanism itself: steps move with the noise that is made for them."""
+        return self
+
+    def with_sampler(self, sampler: Sampler) -> Self:
+        """Return the same mechanism with another sampler."""
+        return replace(self, sampler=sampler)
+
+    def composition(self, budget: DeltaBudget | None) -> Composition:
+        """Return how releases add up; a slot holds one record."""
+        return pure_composition("laplace", self.epsilon, budget)
+
+    @property
     def release_slack(self) -> float:
         """64 scales of the largest noise (round 1) in every coordinate, in L2."""
-        return _SLACK * math.sqrt(self.constraint.dimension) * self.noise_scale(1)
+        return _SLACK * math.sqrt(self.dimension) * self.noise_scale(1)
 
     def noise_scale(self, round: int) -> float:
         """Return the scale of one coordinate's noise on the parameters that the step of `round` makes."""
@@ -133,12 +162,13 @@ class LaplaceParameters:
         round: int,
         gradients: Private[Rows],
         update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
         """Return update(clipped gradient) + noise, gradients of shape (..., n, d), n <= 1.
 
         `update` uses the step size of the same `round`. Sparse gradients are made dense.
         """
-        rows = dense(opened(gradients), 1, self.constraint.dimension)
+        rows = dense(opened(gradients), 1, self.dimension)
         held, clipped, broken = clip(rows, self.theta, self.norm)
         gradient = np.add.reduce(held, -2)
         zero_step = update(np.zeros_like(gradient))
@@ -149,7 +179,7 @@ class LaplaceParameters:
 
     def _calibrated(self, round: int) -> tuple[float, Grid, float]:
         radius = step_radius(self.mirror_map, self.constraint, self.norm, self.step_size(round), self.theta)
-        grid = Grid.of(radius, self.constraint.dimension)
+        grid = Grid.of(radius, self.dimension)
         return radius, grid, laplace_scale(grid.radius, self.epsilon)
 
 

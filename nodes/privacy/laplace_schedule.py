@@ -16,10 +16,11 @@ the schedule's total, h times (`nodes.accounting.releases.GrowingSum`).
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from nodes.accounting.releases import Composition, DeltaBudget, GrowingSum
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.mechanism import Privatised, Sampler, Update
+from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
-from nodes.privacy.schedule import GrowingEpsilon
 from nodes.sparse import Rows
 
 
@@ -38,6 +39,7 @@ class LaplaceSchedule:
     name: str = field(default="laplace", init=False)
     delta: float = field(default=0.0, init=False)
     release_slack: float = field(default=0.0, init=False)
+    band: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.of_round(1)
@@ -53,6 +55,15 @@ class LaplaceSchedule:
         """Whether the noise is seeded, and so protects nothing."""
         return self.sampler.simulated
 
+    @property
+    def audited(self) -> LaplaceGradient:
+        """The mechanism of the last round, which has the least noise."""
+        return self.of_round(self.schedule.rounds)
+
+    def composition(self, budget: DeltaBudget | None) -> Composition:  # noqa: ARG002 # settings refuse one
+        """Return the sum of the schedule."""
+        return GrowingSum(self.schedule)
+
     def of_round(self, round: int) -> LaplaceGradient:
         """Return the mechanism of one round."""
         epsilon, size = self.schedule.epsilon_at(round), self.schedule.batch_size
@@ -67,6 +78,7 @@ class LaplaceSchedule:
         round: int,
         gradients: Private[Rows],
         update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
         return self.of_round(round).privatise(round, gradients, update)

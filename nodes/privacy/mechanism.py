@@ -4,6 +4,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
+from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.private import Private
 from nodes.sparse import Rows
 from nodes.values import BoolArray, FloatArray, IntArray, Release
@@ -72,6 +74,13 @@ class Privatised(NamedTuple):
     secret: Secret | None = None
 
 
+class Band(NamedTuple):
+    """How noise is correlated over rounds: by the matrix C^-1. `step`: of the grid that estimates are on."""
+
+    matrix: BandMatrix
+    step: float
+
+
 class Mechanism(Protocol):
     """Turns the gradients of a slot into a release."""
 
@@ -95,18 +104,64 @@ class Mechanism(Protocol):
     def release_slack(self) -> float:
         """How far, in L2, noise may carry a release out of the set that the algorithm keeps it in."""
 
+    @property
+    def band(self) -> Band | None:
+        """How the noise is correlated over rounds; None: each round's is independent."""
+
+    @property
+    def audited(self) -> "Audited | None":
+        """What an audit draws from, the mechanism of the round with the least noise; None: no claim."""
+
+    def composition(self, budget: DeltaBudget | None) -> Composition | None:
+        """Return how releases add up at stream level, for an account with a delta or (None) without.
+
+        None where nothing is protected. Raises ValueError for a delta that the account cannot have.
+        """
+
     def noise_scale(self, round: int) -> float:
         """Return the scale of one coordinate's noise drawn in `round`, in units of what is noised."""
 
     def privatise(
-        self,
-        round: int,
-        gradients: Private[Rows],
-        update: Update,
+        self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None = None
     ) -> Privatised:
         """Return the release that the step of `round` makes of gradients (..., n, d), n <= batch size.
 
-        Sparse rows (n, d) give what the same rows give when dense.
+        Sparse rows (n, d) give what the same rows give when dense. `secret`: what the step before gave.
 
         Total: any floats give a release. To be called once a round: each call is a draw, and draws add up.
         """
+
+
+class Audited(Mechanism, Protocol):
+    """What an audit needs to know of a mechanism that claims something."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Of one release, exactly as claimed."""
+
+    @property
+    def theta(self) -> float:
+        """The bound of a gradient's clip."""
+
+    @property
+    def batch_size(self) -> int:
+        """The most gradients that one release takes."""
+
+    @property
+    def dimension(self) -> int:
+        """The length d of a gradient."""
+
+    @property
+    def sampler(self) -> Sampler:
+        """Where the noise comes from."""
+
+    @property
+    def mu(self) -> float | None:
+        """What Gaussian noise claims: the sensitivity over its scale, rounded up; None: other noise."""
+
+    @property
+    def draw_cost(self) -> int:
+        """What one release takes, in noisy integers."""
+
+    def with_sampler(self, sampler: Sampler) -> "Audited":
+        """Return the same mechanism with another sampler."""

@@ -10,7 +10,6 @@ RANGE = 1 << 62
 """Values that are noised, and their noise, stay below it: OpenDP's draws saturate at 64 bits."""
 TAIL = 64
 """Scales of noise that must fit: an exact draw is beyond them once in e^64."""
-LEAST_DELTA = 1e-300
 _MOST_NUMBERS = 1 << 26
 
 
@@ -19,12 +18,6 @@ def in_range(epsilon: Fraction) -> None:
     if not _LEAST < epsilon <= _LARGEST:
         allowed = f"above {float(_LEAST):g} and at most {as_text(_LARGEST)}"
         raise OutOfRange("epsilon", epsilon, f"must be {allowed}")
-
-
-def delta_in_range(delta: float) -> None:
-    """Raise OutOfRange unless 1e-300 <= delta < 1: floats lose digits below."""
-    if not LEAST_DELTA <= delta < 1.0:
-        raise OutOfRange("delta", delta, f"must be at least {LEAST_DELTA:g} and below 1")
 
 
 def room_for_noise(radius: int, batch_size: int) -> int:

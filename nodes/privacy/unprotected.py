@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nodes.accounting.releases import DeltaBudget
 from nodes.checks import at_least_one, positive
 from nodes.privacy.clipping import Norm, clip
-from nodes.privacy.mechanism import Privatised, Update
+from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
 from nodes.privacy.slot_sum import checked
@@ -40,11 +41,16 @@ class Unprotected:
     delta: float = field(default=0.0, init=False)
     simulated: bool = field(default=False, init=False)
     release_slack: float = field(default=0.0, init=False)
+    band: None = field(default=None, init=False)
+    audited: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         positive("theta", self.theta)
         at_least_one("batch_size", self.batch_size)
         at_least_one("dimension", self.dimension)
+
+    def composition(self, budget: DeltaBudget | None) -> None:
+        """Return None."""
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # none in any round
         """Return 0."""
@@ -55,6 +61,7 @@ class Unprotected:
         round: int,  # noqa: ARG002 # the field's word; no draw
         gradients: Private[Rows],
         update: Update,
+        secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
         """Return update(sum of clipped gradients/h): the un-noised truth."""
         rows = checked(opened(gradients), self.batch_size, self.dimension)

@@ -2,10 +2,8 @@
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.accounting.ledger import Ledger
-from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum, Sum
-from nodes.accounting.tight import Tight, TightKind
-from nodes.privacy.bisr import FINER, GaussianBisr
-from nodes.privacy.bisr_composition import BandComposition
+from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
@@ -68,7 +66,7 @@ def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) ->
         mesh.slots.size,
         made.simulated,
         trusted_broker,
-        correlated=isinstance(made, GaussianBisr),
+        correlated=made.band is not None,
     )
 
 
@@ -83,21 +81,10 @@ def ledger(mesh: MeshSettings, node: str) -> Ledger:
 
 
 def composition(mesh: MeshSettings, node: str) -> Composition:
-    """Return how the releases of a node with a mechanism add up at stream level: h * epsilon each."""
-    privacy, size = mesh.privacy_of(node), mesh.slots.size
-    if privacy.epsilon is None:
+    """Return how the releases of a node with a mechanism add up at stream level."""
+    budget = mesh.privacy_of(node).budget
+    account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
+    found = mechanism(mesh, node, SimulatedSampler(mesh.seed, node)).composition(account)
+    if found is None:
         raise ValueError("epsilon is missing: what is spent cannot be known")
-    budget, epsilon = privacy.budget, release_epsilon(privacy.epsilon, size)
-    made = mechanism(mesh, node, SimulatedSampler(mesh.seed, node))
-    delta = budget.delta if isinstance(budget, BudgetSettings) else made.delta
-    if isinstance(made, GaussianBisr):
-        moved = 2 * made.grid.radius * size << FINER
-        return BandComposition(made.matrix, moved, made.scale, made.dimension, delta)
-    if isinstance(made, GaussianGradient):
-        return GaussianComposition(2 * made.grid.radius * size, made.scale, made.dimension, delta)
-    if isinstance(made, LaplaceSchedule):
-        return GrowingSum(made.schedule)
-    if not isinstance(budget, BudgetSettings):
-        return Sum(size * epsilon)
-    kind: TightKind = "pure" if privacy.mechanism == "l2-sphere" else "laplace"
-    return Tight(kind, size * epsilon, budget.delta, budget.epsilon)
+    return found

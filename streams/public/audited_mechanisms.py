@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from nodes.audit.band import audit_rounds
-from nodes.audit.mechanism import Audit, Audited, audit, lattice_holds
-from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.l2_sphere import L2Sphere
-from nodes.privacy.laplace_parameters import LaplaceParameters
-from nodes.privacy.laplace_schedule import LaplaceSchedule
+from nodes.audit.mechanism import Audit, audit, audit_rounds, lattice_holds
+from nodes.privacy.mechanism import Audited
 from streams.mesh import building as build
+from streams.mesh.settings.budget import growing_epsilon
 from streams.mesh.settings.mesh import MeshSettings
 
 DRAWS = 40_000
@@ -58,7 +55,7 @@ def subjects(mesh: MeshSettings, nodes: Iterable[str]) -> list[Subject]:
 
 def affordable(mechanism: Audited) -> tuple[int, int]:
     """Return how many draws on each slot, and pairs of slots, are done in about a minute."""
-    cost = _cost(mechanism)
+    cost = mechanism.draw_cost * audit_rounds(mechanism)
     draws = max(_LEAST_DRAWS, min(DRAWS, _WORK // cost))
     return draws, max(_LEAST_PAIRS, min(PAIRS, _WORK // (10 * cost)))
 
@@ -74,17 +71,6 @@ def audited(
 
 
 def _subject(mesh: MeshSettings, nodes: tuple[str, ...]) -> Subject:
-    made = build.mechanism(mesh, nodes[0], build.sampler(mesh, nodes[0], mesh.seed))
-    if isinstance(made, LaplaceSchedule):
-        return Subject(nodes, made.of_round(made.schedule.rounds), made.schedule.rounds)
-    return Subject(nodes, made if isinstance(made, Audited) else None)
-
-
-def _cost(mechanism: Audited) -> int:
-    """Return what a draw costs, in noisy integers."""
-    if isinstance(mechanism, L2Sphere):
-        return mechanism.batch_size * (4 + mechanism.dimension // 64)  # one coin a direction
-    if isinstance(mechanism, LaplaceParameters):
-        return mechanism.constraint.dimension
-    rounds = audit_rounds(mechanism) if isinstance(mechanism, GaussianBisr) else 1
-    return mechanism.dimension * rounds
+    mechanism = build.mechanism(mesh, nodes[0], build.sampler(mesh, nodes[0], mesh.seed))
+    growing = growing_epsilon(mesh.privacy_of(nodes[0]).epsilon, mesh.slots.size)
+    return Subject(nodes, mechanism.audited, growing.rounds if growing else None)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nodes.audit.mechanism import Audited
+from nodes.privacy.mechanism import Audited
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.audit_releases import Findings
 from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable

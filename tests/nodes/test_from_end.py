@@ -7,8 +7,8 @@ import pytest
 
 from nodes.accounting.ledger import Ledger
 from nodes.accounting.releases import GrowingSum
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.machine.events import Journal, OpenSlot, Started
-from nodes.privacy.schedule import GrowingEpsilon
 from tests.support.machines import feed, learner, machine, of, plans, started
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from nodes.accounting.ledger import Ledger
 from nodes.accounting.releases import Composition, GaussianComposition, GrowingSum
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.accounting.tight import Tight
 from nodes.decimals import decimal
-from nodes.privacy.schedule import GrowingEpsilon
 
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
 

@@ -212,7 +212,7 @@ class Logging(Squared):
 class Leaky(LaplaceGradient):
     """The fault: once no noise."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         made = super().privatise(round, gradients, update)
         rows = np.nan_to_num(opened(gradients)).sum(-2)
         return Privatised(Release(rows), made.clipped, made.broken) if round == ROUNDS - 2 else made

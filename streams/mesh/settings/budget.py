@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from nodes.privacy.schedule import GrowingEpsilon, uniform_epsilon
+from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
 from streams.mesh.settings.base import Count, Exact, Settings, refusal
 
 

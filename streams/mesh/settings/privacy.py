@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from nodes.accounting.calibration import LEAST_DELTA
 from nodes.privacy.bisr_coefficients import MOST_BANDS
-from nodes.privacy.ranges import LEAST_DELTA
 from streams.mesh.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
 from streams.mesh.settings.budget import Budget, Epsilon, check_spending
 

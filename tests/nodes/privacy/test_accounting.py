@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.accounting.bisr_composition import BandComposition
 from nodes.accounting.composition import laplace
 from nodes.accounting.ledger import Ledger
 from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.accounting.tight import Tight
 from nodes.decimals import rounded_up
 from nodes.privacy.bisr import FINER, GaussianBisr
-from nodes.privacy.bisr_composition import BandComposition
 from nodes.privacy.gaussian import GaussianGradient
-from nodes.privacy.schedule import GrowingEpsilon
 from nodes.privacy.simulated import SimulatedSampler
 
 TENTH = Fraction(1, 10)

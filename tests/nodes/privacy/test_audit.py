@@ -206,7 +206,7 @@ class Floats(ExactSampler):
 class Afterwards(LaplaceGradient):
     """The fault: a little of the gradients is added to what was noised."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         made = super().privatise(round, gradients, update)
         leak = np.nan_to_num(opened(gradients)).sum(-2) * 1e-9
         return Privatised(Release(made.release + leak), made.clipped, made.broken)
@@ -215,7 +215,7 @@ class Afterwards(LaplaceGradient):
 class ByCount(GaussianGradient):
     """The fault: the mean over the records that are there."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         made = super().privatise(round, gradients, update)
         return Privatised(Release(made.release / max(1, len(opened(gradients)))), made.clipped, made.broken)
 
@@ -223,7 +223,7 @@ class ByCount(GaussianGradient):
 class Length(L2Sphere):
     """The fault: a short gradient becomes a short vector."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         size = 1 + np.nan_to_num(opened(gradients)).sum()
         return super().privatise(round, gradients, lambda estimate: update(estimate * size))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from nodes.privacy.calibration import (
+from nodes.accounting.calibration import (
     analytic_scale,
     classic_scale,
     discrete_delta,

@@ -5,8 +5,8 @@ from math import comb
 
 import pytest
 
+from nodes.accounting.calibration import gaussian_epsilon
 from nodes.accounting.composition import checked_delta, gaussian, laplace, pure
-from nodes.privacy.calibration import gaussian_epsilon
 
 DELTA = 1e-6
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.dola_printed import PrintedGaussian, PrintedLaplace
-from nodes.privacy.calibration import gaussian_delta
+from nodes.accounting.calibration import gaussian_delta
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Inverse

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from nodes.accounting.schedule import GrowingEpsilon
 from nodes.geometry.constraints import L2Ball
 from nodes.geometry.mirror_maps import Euclidean
 from nodes.privacy.bisr import GaussianBisr
@@ -17,7 +18,6 @@ from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.laplace_schedule import LaplaceSchedule
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.schedule import GrowingEpsilon
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Constant
 

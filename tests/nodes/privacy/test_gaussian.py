@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.privacy.calibration import discrete_delta
+from nodes.accounting.calibration import discrete_delta
 from nodes.privacy.clipping import clip
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.gaussian import GaussianGradient
@@ -152,7 +152,7 @@ class FloatClip(GaussianGradient):
 class DividesByCount(GaussianGradient):
     """The fault: the mean over the records that are there, noise and all."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         private = super().privatise(round, gradients, update)
         count = max(1, len(opened(gradients)))
         return Privatised(Release(private.release * self.batch_size / count), Private(0), Private(0))

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from nodes.accounting.calibration import gaussian_delta
 from nodes.accounting.guarantee import Guarantee
 from nodes.privacy.bisr import FINER, GaussianBisr
-from nodes.privacy.calibration import gaussian_delta
 from nodes.privacy.simulated import SimulatedSampler
 
 

@@ -169,7 +169,7 @@ class OneWay(ExactSampler):
 class Leaky(L2Sphere):
     """The fault: the length is the gradient's own, as in a mechanism that only turns it."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         size = math.sqrt(float((opened(gradients) ** 2).sum(-1).flat[0]))
         return super().privatise(round, gradients, lambda estimate: update(estimate * (1 + size)))
 
@@ -231,7 +231,7 @@ def test_places_show_nothing_the_sum_has_no_order(seed: int, batch: int) -> None
 class FewDraws(L2Sphere):
     """The fault: a draw a record, none for an empty place."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         count = opened(gradients).shape[-2]
         object.__setattr__(self, "batch_size", max(1, count))
         return super().privatise(round, gradients, update)

@@ -146,7 +146,7 @@ class FloatClip(LaplaceGradient):
 class DividesByCount(LaplaceGradient):
     """The fault: the mean over the records that are there, noise and all."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         made = super().privatise(round, gradients, update)
         count = max(1, len(opened(gradients)))
         return Privatised(Release(made.release * self.batch_size / count), made.clipped, made.broken)
@@ -246,7 +246,7 @@ def test_on_parameters_the_tight_rows_are_tight(combination, consensus, directio
 class NoClipAtAll(LaplaceParameters):
     """The fault: noise on whatever the step gave."""
 
-    def privatise(self, round, gradients, update):
+    def privatise(self, round, gradients, update, secret=None):
         _, grid, scale = self._calibrated(round)
         rows = np.nan_to_num(opened(gradients), posinf=0.0, neginf=0.0)
         moved = update(rows.sum(-2)) - update(np.zeros(rows.shape[-1]))

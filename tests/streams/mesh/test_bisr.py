@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
+from nodes.accounting.bisr_composition import BandComposition
 from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.bisr_composition import BandComposition
 from nodes.privacy.simulated import SimulatedSampler
 from streams.mesh import building as build
 from streams.mesh.file import MeshFileError

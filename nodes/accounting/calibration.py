@@ -26,8 +26,16 @@ from fractions import Fraction
 from nodes.checks import OutOfRange
 from nodes.decimals import rounded_up
 
+LEAST_DELTA = 1e-300
+
 _MARGIN = 2.0**-38
 _FAR = 5.0
+
+
+def delta_in_range(delta: float) -> None:
+    """Raise OutOfRange unless 1e-300 <= delta < 1: floats lose digits below."""
+    if not LEAST_DELTA <= delta < 1.0:
+        raise OutOfRange("delta", delta, f"must be at least {LEAST_DELTA:g} and below 1")
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

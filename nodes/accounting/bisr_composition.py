@@ -8,11 +8,22 @@ node that begins a new band spends less than one that goes on: the sums grow wit
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
+from nodes.accounting.calibration import delta_in_range
 from nodes.accounting.composition import gaussian_pair
 from nodes.accounting.releases import most_within
-from nodes.privacy.bisr_coefficients import BandMatrix
-from nodes.privacy.ranges import delta_in_range
+
+
+class BandNorms(Protocol):
+    """What C does to what moves (`nodes.privacy.bisr_coefficients`)."""
+
+    @property
+    def gain(self) -> float:
+        """The sum of C's first column; rounded up."""
+
+    def stream_norm(self, releases: int) -> float:
+        """Return C times ones, for T releases, in L2; rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +34,7 @@ class BandComposition:
     `coordinates`.
     """
 
-    matrix: BandMatrix
+    matrix: BandNorms
     sensitivity: int
     scale: float
     coordinates: int
