@@ -123,7 +123,7 @@ def test_libraries_say_neither_bytes_nor_what_an_exception_says(said):
     assert not any("hidden" in line or "4.25" in line for line in lines)
     assert lines[0].endswith("ERROR aiokafka.conn: crashed: 'ValueError'")
     assert lines[1].endswith("record 'bytes' of data.east")
-    assert "[ValueError at test_logs.py:" in lines[-1]
+    assert "[ValueError at test_log.py:" in lines[-1]
 
 
 def test_libraries_keep_their_harmless_words(said):
