@@ -99,7 +99,7 @@ def test_an_exception_is_told_by_kind_and_place_alone(said):
     except ValueError:
         NODE.exception("this is a bug")
     (line,) = said()
-    assert re.search(r"ERROR node east: this is a bug \[ValueError at test_logs\.py:\d+\]$", line)
+    assert re.search(r"ERROR node east: this is a bug \[ValueError at test_log\.py:\d+\]$", line)
 
 
 def test_libraries_say_neither_bytes_nor_what_an_exception_says(said):
