@@ -28,6 +28,7 @@ FILES = (
     StateFile("<node>.journal-shm", "node, run", "SQLite's index of that log."),
     StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
     StateFile("<node>.<run>.journal", "node, run", "An earlier run's journal, put aside, without secrets."),
+    StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
     StateFile(spends_file(Path(), "<node>").name, "node, run", "What each life has spent: a line of JSON."),
     StateFile(FOLDER, "node, run", "The folder's id: a copy of the folder has another."),
     StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),

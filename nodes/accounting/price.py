@@ -13,6 +13,11 @@ class Changed(NamedTuple):
     was: str
     now: str
 
+    @property
+    def words(self) -> str:
+        """What is wrong with that in a run that has charged."""
+        return f"{self.key} is {self.was}, not {self.now}: a node's own privacy settings need a new run"
+
 
 class Price(NamedTuple):
     """The price of a node's releases in one run; it cannot change while the run goes on.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from nodes.accounting.price import Price
 from nodes.decimals import as_text, rounded_up, up_to_digits
 
 TIME = "time"
@@ -40,7 +41,7 @@ class Spend(NamedTuple):
     `mesh`, `run`, `folder` and `life` say whose it is: `folder` is the id of the state folder, `life` the
     journal's instance, random both. Lives that are not the same add up; `charged` counts a life's own
     releases, not those of lives before it. A `life` of "" is that of a line from before they were told
-    apart: one for each run.
+    apart: one for each run. `settings` make the price (`Price`); none: nobody wrote them down.
     """
 
     run: str
@@ -57,6 +58,12 @@ class Spend(NamedTuple):
     mesh: str = ""
     folder: str = ""
     life: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def price(self) -> Price:
+        """What a release of it costs."""
+        return Price(self.epsilon, self.delta, self.stream_delta, self.settings)
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -117,6 +124,7 @@ def merged(known: Spend, found: Spend) -> Spend:
         by_plans=known.by_plans or found.by_plans,
         mesh=known.mesh or found.mesh,
         folder=known.folder or found.folder,
+        settings=found.settings or known.settings,
     )
 
 
@@ -213,6 +221,7 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     names = list(dict.fromkeys(names))
     runs = f"{'Run' if len(names) == 1 else 'Runs'} {', '.join(names)}"
     over_all = total([*known, own])
+    idle = not (own.charged or own.open)
     if over_all.epsilon is None:
         return (
             f"{runs} may have read the same records, and one of them protects nothing that is known here: "
@@ -221,6 +230,8 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
     epsilon = as_text(over_all.epsilon)
     promise = f"over all runs each record is protected with epsilon = {epsilon} ({delta}), by {by}"
+    if idle:
+        return f"{runs} learnt from the data, and this life from nothing: {promise}."
     if over_all.epsilon == max(spend.epsilon or 0 for spend in [*known, own]):
         return f"{runs} learnt from other records: {promise}."
     return f"{runs} learnt from some of the same records: {promise}."

@@ -9,17 +9,15 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.spends import Reuse
-from nodes.machine.journal import JournalRecord
 from streams.cli.arguments import MeshArgument, RoundsOption, SeedOption
 from streams.live.stopping import INTERRUPTED
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
-from streams.mesh.errors import UsageError, writable_folder
+from streams.mesh.errors import writable_folder
 from streams.mesh.file import MeshFile, load
 from streams.records.sources import held_out
-from streams.state.data_order import keep_order
 from streams.terminal.interrupts import OrderlyEnd
 from streams.terminal.progress import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
@@ -75,14 +73,8 @@ def run(
     test_records = None if file.held_out is None else held_out(file)
     if output is not None:
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
-    if state is not None:
-        writable_folder(state)
-        keep_order(state, file, file.mesh.seed if seed is None else seed)
-    spends = None if state is None else LocalSpends(file, state)
-    local = LocalRun(parts, state=state)
-    if state is not None and spends is not None:
-        refuse_torn(local, state)
-        spends.begin(local.mesh)
+    spends = None if state is None else LocalSpends(file, state, seed)
+    local = LocalRun(parts, spends=spends)
     console = Console(highlight=False, quiet=quiet)
     said = {name: reuse.sentence() for name, reuse in reuses(spends, file).items()}
     say_promises(console, file, file.mesh.nodes, said)
@@ -118,28 +110,6 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     except KeyboardInterrupt:  # the second one: what every node has stepped is whole
         return True
     return end.asked
-
-
-def refuse_torn(local: LocalRun, state: Path) -> None:
-    """Raise UsageError where the journals stand at different rounds: what would level them is lost.
-
-    Without a broker the plans and releases under way end with the process.
-    """
-    at = {
-        name: max(map(_round, node.journal.records()), default=0) for name, node in local.mesh.nodes.items()
-    }
-    first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
-    if at[first] != at[last]:
-        local.mesh.close()
-        where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
-        raise UsageError(
-            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
-            "the mesh needs a new run name (the new run counts what was spent)"
-        )
-
-
-def _round(record: JournalRecord) -> int:
-    return record.round
 
 
 def why_nothing(local: LocalRun) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
@@ -10,6 +9,7 @@ from streams.codec.topics import MeshTopics
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.node import NodeParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
+from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
 from streams.mesh import building as build
 from streams.mesh.file import MeshFile
@@ -62,13 +62,17 @@ def _check_times(file: MeshFile, rounds: int | None) -> None:
 
 
 class LocalRun:
-    """One run of a mesh in this process. `recorder` has what happened so far."""
+    """One run of a mesh in this process. `recorder` has what happened so far.
+
+    With `spends` its journals stand in their state folder, and what the folder knows was spent counts. Raises
+    UsageError where it cannot go on from there, JournalError.
+    """
 
     def __init__(
         self,
         parts: MeshParts,
         *,
-        state: Path | None = None,
+        spends: LocalSpends | None = None,
         faults: Faults | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
@@ -77,7 +81,10 @@ class LocalRun:
             {name: LocalRegret(node.learner.algorithm.constraint) for name, node in parts.nodes.items()}
         )
         ids = {} if new_id is None else {"new_id": new_id}
+        state = None if spends is None else spends.state
         self.mesh = MemoryMesh(parts, self.recorder, state=state, faults=faults, **ids)
+        if spends is not None:
+            spends.begin(self.mesh)
 
     def to_round(self, round: int) -> bool:
         """Go on until every node has stepped `round` rounds. Return False where the run ended before."""

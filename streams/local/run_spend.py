@@ -6,44 +6,88 @@ from nodes.accounting.spends import Reuse, Spend
 from nodes.machine.journal import JournalRecord
 from streams.local.mesh import MemoryMesh
 from streams.local.recorder import Recorder
+from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import MeshFile
-from streams.state.data_order import runs_in_order
+from streams.state.data_order import keep_order, runs_in_order
 from streams.state.run_spends import begin_spend, end_spend, reuse
 from streams.state.spends import all_spends, forget_places, put_aside
 
 
 class LocalSpends:
-    """The spends of all nodes: as `node` keeps them, by the same code. To be made before journals are opened,
-    and after the order of the data is kept.
+    """The spends of all nodes: as `node` keeps them, by the same code. To be made before journals are opened.
 
     Journals of another run are put aside. What a run has spent that read the records in another order, or of
-    which nobody knows in which, may be of any record. Raises JournalError.
+    which nobody knows in which, may be of any record. `seed` stands in for the file's. Raises MeshFileError
+    or UsageError where the run cannot go on in this folder, JournalError.
     """
 
-    def __init__(self, file: MeshFile, state: Path) -> None:
-        self._file, self._state = file, state
+    def __init__(self, file: MeshFile, state: Path, seed: int | None = None) -> None:
+        writable_folder(state)
+        keep_order(state, file, file.mesh.seed if seed is None else seed)
+        self._file, self.state = file, state
         self._own: dict[str, Spend] = {}
         self._last: dict[str, JournalRecord | None] = {}
         for name in file.mesh.nodes:
             put_aside(state, name, file.mesh.run)
             forget_places(state, name, runs_in_order(state, file, name))
+            if file.mesh.privacy.budget is not None:
+                refuse_unknown(state, name, file.mesh.run)
 
     def begin(self, mesh: MemoryMesh) -> None:
-        """Write down that the run goes on, before its first record is learnt from. Raises JournalError."""
+        """Write down that the run goes on, before its first record is learnt from.
+
+        Raises JournalError, and UsageError where the nodes stand at different rounds.
+        """
+        refuse_torn(mesh, self.state)
         for name, node in mesh.nodes.items():
             records = node.journal.records()
             self._last[name] = records[-1] if records else None
-            self._own[name] = begin_spend(self._state, self._file.mesh, name, self._last[name], ())
+            self._own[name] = begin_spend(self.state, self._file.mesh, name, self._last[name], ())
 
     def end(self, recorder: Recorder) -> None:
         """Write down how far the run has come. Raises JournalError."""
         for name, last in self._last.items():
             stepped = recorder.nodes[name].records
-            end_spend(self._state, self._file.mesh, name, stepped[-1] if stepped else last)
+            end_spend(self.state, self._file.mesh, name, stepped[-1] if stepped else last)
             own = self._own[name].identity
-            known = (spend for spend in all_spends(self._state, name) if spend.identity == own)
+            known = (spend for spend in all_spends(self.state, name) if spend.identity == own)
             self._own[name] = next(known, self._own[name])
 
     def reuse(self, node: str) -> Reuse:
         """Return what other lives over its data, those before this run's, do to a node's guarantee."""
-        return reuse(self._state, self._file.mesh, node, self._own[node])
+        return reuse(self.state, self._file.mesh, node, self._own[node])
+
+
+NEW_RUN = "the mesh needs a new run name (the new run counts what was spent)"
+
+
+def refuse_unknown(state: Path, node: str, run: str) -> None:
+    """Raise UsageError where a life of the run may have charged more than anybody knows: no budget holds so.
+
+    Its process was killed, and its journal is gone. Raises JournalError.
+    """
+    if any(spend.run == run and spend.open for spend in all_spends(state, node)):
+        raise UsageError(
+            f"{state}: run {run} was not ended in order, and a journal of {node} is gone: nobody knows what "
+            f"it has spent of its budget, so {NEW_RUN}"
+        )
+
+
+def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
+    """Raise UsageError where the journals stand at different rounds: what would level them is lost.
+
+    Without a broker the plans and releases under way end with the process.
+    """
+    at = {name: max(map(_round, node.journal.records()), default=0) for name, node in mesh.nodes.items()}
+    first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
+    if at[first] != at[last]:
+        mesh.close()
+        where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
+        raise UsageError(
+            f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
+            f"{NEW_RUN}"
+        )
+
+
+def _round(record: JournalRecord) -> int:
+    return record.round

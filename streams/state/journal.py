@@ -5,17 +5,13 @@ kept, and beside them the newest running average, and what the mechanism must re
 beside it turns a second process away; read-only readers get in at any time.
 """
 
-import math
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from nodes.accounting.price import Price
-from nodes.accounting.spends import Span, Spend, added, together
+from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.state.journal_file import (
@@ -25,21 +21,20 @@ from streams.state.journal_file import (
     JournalLocked,
     Life,
     keep_life,
-    open_to_read,
     open_to_write,
     place_of,
-    read_life,
     transaction,
 )
-from streams.state.price_text import from_text, to_text
-from streams.state.rows import KEPT, SELECT, Row, from_row, to_row
+from streams.state.journal_reader import JournalReader, adopted, explained
+from streams.state.lives import next_life
+from streams.state.price_text import to_text
+from streams.state.rows import KEPT, SELECT, Row, to_row
 from streams.state.secret import SecretTable
-from streams.state.spend_file import from_line, read_spends, spends_file, to_line, write_spends
+from streams.state.spend_file import read_spends, spends_file, to_line, write_spends
 
 __all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
-_LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 _ONE = f"{SELECT} WHERE round = ?"
 _FORGET = """
     DELETE FROM records WHERE round < (
@@ -47,115 +42,12 @@ _FORGET = """
 """
 
 
-class JournalReader:
-    """The records of the journal at `path`, beside the process that writes it or without one.
-
-    Raises JournalError where there is none, or it is of another version, or broken.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._start(path, lambda closing: open_to_read(path, closing))
-
-    @property
-    def life(self) -> Life:
-        """Whose journal it is."""
-        return self._life
-
-    @property
-    def instance(self) -> str:
-        """The journal's own id: it names the node in plans and releases."""
-        return self._life.instance
-
-    @property
-    def charged(self) -> int:
-        """The charged rounds so far, those of the lives before included."""
-        last = self.records(1)
-        return last[0].charged if last else self.carried
-
-    @property
-    def carried(self) -> int:
-        """The charged rounds of the lives before this one."""
-        return self._life.carried
-
-    @property
-    def price(self) -> Price | None:
-        """What a release of this life costs; None: nobody knows. Raises JournalError."""
-        with _explained(self._path):
-            return from_text(self._life.price)
-
-    @property
-    def spend(self) -> Spend:
-        """What this life has spent, as far as the journal tells: without a price, nothing that is known.
-
-        Where its records begin is not told. Raises JournalError.
-        """
-        life, price, last = self._life, self.price, self.records(1)
-        position = (last[0].data_position if last else None) or ()
-        spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
-        charged = last[0].charged - life.carried if last else 0
-        return Spend(
-            life.run,
-            charged,
-            price and price.epsilon,
-            price.delta if price else 0.0,
-            added(life.carried_epsilon, last[0].epsilon_spent) if last else 0.0,
-            price.stream_delta if price else 0.0,
-            spans,
-            mesh=life.mesh,
-            life=life.instance,
-        )
-
-    @property
-    def ended(self) -> tuple[Spend, ...]:
-        """What the lives before this one have spent, oldest first. Raises JournalError."""
-        with _explained(self._path):
-            try:
-                return tuple(from_line(line) for line in self._life.ended.splitlines())
-            except (TypeError, KeyError) as error:
-                raise ValueError("it is broken: what it has spent cannot be read") from error
-
-    def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
-        """Return the last `limit` records (None: H), oldest first; the newest has its average.
-
-        Raises JournalError.
-        """
-        with _explained(self._path):
-            rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
-            return tuple(from_row(row) for row in reversed(rows))
-
-    @property
-    def size(self) -> int:
-        """Bytes on the disk, those of the write-ahead log included. From any thread."""
-        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
-
-    def close(self) -> None:
-        """Close the file and let go of its lock. Twice is harmless."""
-        self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
-        self._path = path
-        with _explained(path), ExitStack() as closing:
-            self._connection = opener(closing)
-            self._life = read_life(self._connection)
-            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
-            self._last, self._kept = totals.fetchone()
-            self._closing = closing.pop_all()
-
-
 class Journal(JournalReader):
     """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
 
     `copied`: the file is a copy of the one that was opened last, or was put back over a newer one, so it
-    has begun a new life, with `instance`, and with the charges of the one before. `price` is what a release
+    has begun a new life, with `instance`, and with the charges of the one before. So does one that is made
+    where the folder knows of lives of this run: with the charges of all. `price` is what a release
     costs by the settings at hand (None: the caller does not say); with the first charge it is settled. Raises
     JournalLocked if another process has it open, and JournalError if it is another run's, node's, mesh's,
     digest's, price's, horizon's or version's, or broken.
@@ -175,10 +67,11 @@ class Journal(JournalReader):
     ) -> None:
         life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
         self._asked = price
-        self._start(path, lambda closing: open_to_write(path, life, closing))
+        made = partial(next_life, path.parent, life, price)
+        self._start(path, lambda closing: open_to_write(path, life, made, closing))
         with ExitStack() as refused:
             refused.callback(self.close)
-            with _explained(path):
+            with explained(path):
                 self._secret = SecretTable(self._connection, horizon)
                 self._adopt()
                 self._settle_price()
@@ -203,10 +96,7 @@ class Journal(JournalReader):
             if kept is None:
                 return
         if self.charged and kept is not None and (changed := kept.changed(asked)):
-            raise ValueError(
-                f"its {changed.key} is {changed.was}, not {changed.now}: "
-                "a node's own privacy settings need a new run"
-            )
+            raise ValueError(f"its {changed.words}")
         self._keep(replace(self._life, price=to_text(asked)))
 
     def _told(self) -> Spend | None:
@@ -225,7 +115,7 @@ class Journal(JournalReader):
 
     def secret(self) -> Secret | None:
         """Return the secret that the last record was appended with. Raises JournalError."""
-        with _explained(self._path):
+        with explained(self._path):
             return self._secret.read(self.charged)
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
@@ -237,7 +127,7 @@ class Journal(JournalReader):
         and not kept any more, or if it could not be written.
         """
         row = to_row(record)
-        with _explained(self._path):
+        with explained(self._path):
             if record.round <= self._last:
                 self._check_known(row)
                 return
@@ -269,7 +159,7 @@ class Journal(JournalReader):
                 charged = life.carried + told.charged
                 cost = max(cost, together(life.carried_epsilon, told.stream_epsilon))
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
-        with _explained(self._path):
+        with explained(self._path):
             price = to_text(self._asked) or life.price
             life = replace(life, instance=instance, place=place_of(self._path), price=price, began=SCHEMA)
             with transaction(self._connection):
@@ -279,12 +169,12 @@ class Journal(JournalReader):
                 keep_life(self._connection, life)
         self._life = life
         self._last, self._kept = 0, 0
-        with _explained(self._path):
+        with explained(self._path):
             self._secret.cut_log()
 
     def forget_secret(self) -> None:
         """Overwrite the secret: the run is over, and no step will need it. Raises JournalError."""
-        with _explained(self._path):
+        with explained(self._path):
             with transaction(self._connection):
                 self._secret.write(self.charged, None)
             self._secret.cut_log()
@@ -305,22 +195,4 @@ def told_price(state: Path, life: Life) -> Price | None:
     """
     found = adopted(read_spends(spends_file(state, life.node)), life)
     said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
-    return said and Price(said.epsilon, said.delta, said.stream_delta)
-
-
-def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
-    """Return the spends, of which one from before lives were told apart is that of a life of format 5."""
-    if life.began != OLDEST:
-        return spends
-    return tuple(
-        spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
-        for spend in spends
-    )
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (sqlite3.Error, OSError, ValueError) as error:
-        raise JournalError(f"the journal {path} cannot be used: {error}") from error
+    return said and said.price

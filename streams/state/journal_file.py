@@ -3,7 +3,7 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
@@ -61,8 +61,8 @@ _OLD = 6
 """The columns of format 5."""
 
 
-def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connection:
-    """Open the journal at `path`, or make it. `closing` closes it and frees its lock.
+def open_to_write(path: Path, life: Life, made: Callable[[], Life], closing: ExitStack) -> sqlite3.Connection:
+    """Open the journal of `life` at `path`, or make it, with what `made` says. `closing` frees its lock.
 
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
@@ -76,7 +76,7 @@ def open_to_write(path: Path, life: Life, closing: ExitStack) -> sqlite3.Connect
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
-        _create(connection, replace(life, place=place_of(path)))
+        _create(connection, replace(made(), place=place_of(path)))
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life)

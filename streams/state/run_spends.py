@@ -83,6 +83,7 @@ def _spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | N
         stream_delta=price.stream_delta,
         mesh=mesh.name,
         folder=folder_id(state),
+        settings=price.settings,
     )
 
 

@@ -38,6 +38,7 @@ def from_line(line: str) -> Spend:
         Span(where, -math.inf if first is None else first, math.inf if end is None else end)
         for where, first, end in row["spans"]
     )
+    row["settings"] = tuple((key, value) for key, value in row.get("settings", ()))
     spend = Spend(**row)
     _check(spend)
     return spend
@@ -46,6 +47,7 @@ def from_line(line: str) -> Spend:
 def _check(spend: Spend) -> None:
     """Raise ValueError where a line says what no life can have spent: it would lower what all have."""
     texts = (spend.run, spend.mesh, spend.folder, spend.life, *(span.where for span in spend.spans))
+    texts += tuple(text for setting in spend.settings for text in setting)
     if not all(type(text) is str for text in texts):
         raise ValueError("a name is no text")
     if not all(type(count) is int and count >= 0 for count in (spend.charged, spend.before)):

@@ -9,11 +9,12 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 from nodes.accounting.spends import Spend, merged
-from streams.state.journal import JournalReader, adopted
 from streams.state.journal_file import JournalEmpty, JournalError, locked
+from streams.state.journal_reader import JournalReader, adopted
 from streams.state.secret import wipe
 from streams.state.spend_file import read_spends, spends_file, write_spends
 
@@ -45,6 +46,7 @@ def keep_spend(path: Path, spend: Spend) -> Spend:
 def put_aside(state: Path, node: str, run: str) -> Path | None:
     """Write down what another run's journal says was spent, and rename it to `<node>.<its run>.journal`.
 
+    Where that is there already it is `<node>.<its run>.2.journal`, and so on: no name of a run has a dot.
     Its secret draws are overwritten: that run is over. Returns where it is now; None where no other run's
     journal is there. To be called before the journal of `run` is opened. Raises JournalLocked where another
     process has it open, JournalError where it cannot be read: what was spent would be forgotten.
@@ -66,9 +68,8 @@ def _put_aside(path: Path, node: str, run: str) -> Path | None:
     if life.run == run or life.node != node:
         return None  # the right one, or no concern of this: opening it will say so
     write_spends(spends, found.values())
-    aside = path.with_name(f"{node}.{life.run}.journal")
-    if aside.exists():
-        raise JournalError(f"{path} is of run {life.run}, and {aside} is there already: move one away")
+    names = (f"{node}.{life.run}{number}.journal" for number in chain([""], map(".{}".format, count(2))))
+    aside = next(place for name in names if not (place := path.with_name(name)).exists())
     try:
         wipe(path)
     except (sqlite3.Error, ValueError) as error:
@@ -154,7 +155,9 @@ def _told_of(known: Spend | None, journal: Spend, *, priced: bool) -> Spend:
     if known is None:
         return journal if priced else journal._replace(epsilon=None, stream_epsilon=math.inf)
     if not priced:  # what was written down knows
-        journal = journal._replace(epsilon=known.epsilon, delta=known.delta, stream_delta=known.stream_delta)
+        journal = journal._replace(
+            epsilon=known.epsilon, delta=known.delta, stream_delta=known.stream_delta, settings=known.settings
+        )
     ends = {span.where: span.end for span in journal.spans} if known.open else {}
     spans = tuple(span._replace(end=ends.get(span.where, span.end)) for span in known.spans)
     told = merged(known, journal._replace(spans=()))

@@ -75,6 +75,10 @@ def test_a_sentence_says_what_earlier_runs_do():
     apart = Reuse((spend("r0", Span("0", 0, 9)), spend("r1", Span("0", 9, 50), epsilon=2)), own).sentence()
     assert apart.startswith("Runs r0, r1 learnt from other records")
     assert "epsilon = 2 (pure)" in apart
+    idle = Reuse((spend("r2", Span("0", 0, 9)),), spend("r2", Span("0", 9, 9), charged=0)).sentence()
+    assert idle.startswith(
+        "Run r2 (an earlier life) learnt from the data, and this life from nothing: over all"
+    )
     assert (
         "over all runs nothing is known to be protected"
         in Reuse((spend("r1", epsilon=None),), own).sentence()

@@ -304,3 +304,74 @@ def test_a_journal_that_is_put_back_starts_at_what_was_charged(call, begun, tree
     out, a = ran(call, begun, tree, "--state", "state", rounds=3)
     assert "Run run-1 (an earlier life) learnt from some of the same records" in out.splitlines()[0]
     assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 12.0)
+
+
+def without_journals(folder):
+    """Delete the journals, and leave what is written down of their lives."""
+    for file in (folder / "state").glob("*.journal*"):
+        file.unlink()
+
+
+def test_a_budget_does_not_begin_afresh_where_the_journal_is_deleted(call, tmp_path, tree):
+    tree["mesh"]["privacy"]["budget"] = 5
+    ran(call, tmp_path, tree, "--state", "state", rounds=3)
+    without_journals(tmp_path)
+    out, a = ran(call, tmp_path, tree, "--state", "state", rounds=9)
+    assert "over all runs each record is protected with epsilon = 2 (pure)" in out.splitlines()[0]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 5.0)
+    _, found = budgeted(call, tmp_path, tree, "state")
+    assert (found["charged"], found["left"], found["all_runs"]["stream_epsilon"]) == (5, 0.0, 5.0)
+    without_journals(tmp_path)
+    out, a = ran(call, tmp_path, tree, "--state", "state", rounds=4)
+    assert a["epsilon_of_the_stream"] == 5.0  # nothing was left to learn with
+    assert "and this life from nothing: over all runs each record is protected" in a["guarantee"]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "words"),
+    [
+        ({"epsilon": 3}, {"epsilon": 1}, "its epsilon is 3, not 1: a node's own privacy settings need a new"),
+        ({}, {"mechanism": "l2-sphere"}, "its mechanism is laplace, not l2-sphere: a node's own privacy"),
+        ({"mechanism": "none"}, {}, "its mechanism is none, not laplace"),
+    ],
+)
+def test_the_price_does_not_change_where_the_journal_is_deleted(call, tmp_path, tree, was, now, words):
+    ran(call, tmp_path, tree, "--state", "state", rounds=3, nodes={"a": was, "b": {}})
+    without_journals(tmp_path)
+    outcome = going_on(call, tmp_path, tree, nodes={"a": now, "b": {}})
+    assert (outcome.code != 0, outcome.out) == (True, "")
+    assert f"run-1 has charged in this folder, and {words}" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    ran(call, tmp_path, tree, "--state", "state", rounds=3, nodes={"a": now, "b": {}}, run="run-2")
+    without_journals(tmp_path)
+    ran(call, tmp_path, tree, "--state", "state", nodes={"a": was, "b": {}}, run="run-1")
+
+
+def test_no_budget_is_kept_where_nobody_knows_what_was_spent(call, tmp_path, tree):
+    tree["mesh"]["privacy"]["budget"] = 5
+    ran(call, tmp_path, tree, "--state", "state", rounds=3)
+    without_journals(tmp_path)
+    path = spends_file(tmp_path / "state", "a")
+    (spend,) = read_spends(path)
+    path.write_text(
+        f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n"
+    )  # as a kill does
+    outcome = going_on(call, tmp_path, tree)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        "state: run run-1 was not ended in order, and a journal of a is gone: nobody knows what it has spent "
+        "of its budget, so the mesh needs a new run name (the new run counts what was spent)\n"
+    )
+    ran(call, tmp_path, tree, "--state", "state", run="run-2")
+
+
+def test_runs_may_take_turns_in_one_folder(call, tmp_path, tree):
+    tree["mesh"]["privacy"]["budget"] = 5
+    for run in ("run-1", "run-2", "run-1", "run-3"):
+        _, a = ran(call, tmp_path, tree, "--state", "state", run=run, rounds=3)
+    assert sorted(path.name for path in (tmp_path / "state").glob("a.*.journal")) == [
+        "a.run-1.2.journal",
+        "a.run-1.journal",
+        "a.run-2.journal",
+    ]
+    assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (4.0, 11.0)  # run-1's budget: 5 in all

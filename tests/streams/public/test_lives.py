@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from nodes.accounting.spends import reuse_of, total
 from nodes.machine.journal import JournalRecord
 from streams.mesh import building as build
-from streams.state.journal import Journal
+from streams.state.journal import Journal, JournalError
 from streams.state.run_spends import begin_spend, end_spend
+from streams.state.spend_file import read_spends, spends_file, write_spends
 from streams.state.spends import all_spends, forget_places, put_aside
 from tests.support.accounts import mesh_file
 
@@ -235,3 +236,37 @@ def test_a_lost_log_is_a_second_life_from_which_charges_go_on(folder):
     folder.learn(5)
     folder.end()
     assert (folder.check().epsilon, folder.check().stream_epsilon) == (2, 65)
+
+
+def test_a_life_whose_journal_is_lost_leaves_its_charges_to_the_next(folder):
+    """60 rounds, the journal deleted, twice: as in a node's process, with or without what plans count."""
+    for rounds in (60, 5):
+        folder.learn(rounds)
+        folder.end()
+        folder.lose()
+    folder.begin()
+    assert (folder.journal.charged, folder.journal.carried) == (65, 65)
+    assert (folder.check().epsilon, folder.check().stream_epsilon) == (2, 65)
+
+
+def test_a_lost_life_of_another_price_is_refused_and_leaves_no_journal(folder):
+    folder.learn(3)
+    folder.lose()  # not ended: it may have charged more than is written down
+    folder.price = 1
+    with pytest.raises(JournalError, match="run-1 has charged in this folder, and its epsilon is 1, not 2"):
+        folder.begin()
+    assert [spend.run for spend in all_spends(folder.state, "a")] == ["run-1"]
+    folder.price = 0
+    folder.learn(1)
+    assert folder.check().stream_epsilon is None
+
+
+def test_lines_that_do_not_say_the_mechanism_add_up_in_full(folder):
+    folder.learn(3)
+    folder.end()
+    path = spends_file(folder.state, "a")
+    write_spends(path, [spend._replace(settings=()) for spend in read_spends(path)])
+    folder.lose()
+    folder.learn(1)
+    folder.end()
+    assert (folder.journal, folder.check().epsilon, folder.check().stream_epsilon) == (None, 2, 7)

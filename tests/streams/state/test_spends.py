@@ -14,10 +14,10 @@ from streams.state.spends import all_spends, earlier_spends, keep_spend, put_asi
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
 
 
-def journal(folder, run, charged, *, node="east", end=40, name=None):
-    """The journal of a run that has stepped `charged` rounds."""
+def journal(folder, run, charged, *, node="east", end=40, name=None, life="aa" * 16):
+    """The journal of a life that has stepped `charged` rounds."""
     path = folder / (name or f"{node}.journal")
-    made = Journal(path, run=run, node=node, digest=bytes(16), instance="aa" * 16, horizon=4)
+    made = Journal(path, run=run, node=node, digest=bytes(16), instance=life, horizon=4)
     with made:
         made.append(
             JournalRecord(
@@ -25,7 +25,7 @@ def journal(folder, run, charged, *, node="east", end=40, name=None):
                 stepped=charged,
                 release=np.zeros(2),
                 exact=False,
-                charged=charged,
+                charged=made.carried + charged,
                 epsilon_spent=float(charged),
                 data_position=((0, end),),
                 topology_position=0,
@@ -158,7 +158,14 @@ def test_nothing_is_forgotten_silently(tmp_path):
     with pytest.raises(JournalError):
         put_aside(tmp_path, "east", "r2")
     (tmp_path / "east.journal").unlink()
-    journal(tmp_path, "r1", 1, name="east.r1.journal")
-    journal(tmp_path, "r1", 2)
-    with pytest.raises(JournalError, match="is there already: move one away"):
-        put_aside(tmp_path, "east", "r2")
+
+
+def test_of_one_run_any_number_of_journals_is_put_aside(tmp_path):
+    for charged, name in ((1, "east.r1.journal"), (2, "east.r1.2.journal"), (4, "east.r1.3.journal")):
+        journal(tmp_path, "r1", charged, life=f"{charged:032x}")
+        assert put_aside(tmp_path, "east", "r2") == tmp_path / name
+    assert not (tmp_path / "east.journal").exists()
+    journal(tmp_path, "r2", 8)
+    assert sorted(spend.charged for spend in earlier_spends(tmp_path, "east", "r2")) == [1, 2, 4]
+    spends_file(tmp_path, "east").unlink()
+    assert sorted(spend.charged for spend in all_spends(tmp_path, "east")) == [1, 2, 4, 8]

@@ -1,0 +1,143 @@
+"""A node's journal, read beside the process that writes it, or without one."""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from nodes.accounting.price import Price
+from nodes.accounting.spends import Span, Spend, added
+from nodes.machine.journal import JournalRecord
+from streams.state.journal_file import OLDEST, JournalError, Life, open_to_read, read_life
+from streams.state.price_text import from_text
+from streams.state.rows import SELECT, from_row
+from streams.state.spend_file import from_line
+
+_LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
+
+
+class JournalReader:
+    """The records of the journal at `path`, beside the process that writes it or without one.
+
+    Raises JournalError where there is none, or it is of another version, or broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._start(path, lambda closing: open_to_read(path, closing))
+
+    @property
+    def life(self) -> Life:
+        """Whose journal it is."""
+        return self._life
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id: it names the node in plans and releases."""
+        return self._life.instance
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far, those of the lives before included."""
+        last = self.records(1)
+        return last[0].charged if last else self.carried
+
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the lives before this one."""
+        return self._life.carried
+
+    @property
+    def price(self) -> Price | None:
+        """What a release of this life costs; None: nobody knows. Raises JournalError."""
+        with explained(self._path):
+            return from_text(self._life.price)
+
+    @property
+    def spend(self) -> Spend:
+        """What this life has spent, as far as the journal tells: without a price, nothing that is known.
+
+        Where its records begin is not told. Raises JournalError.
+        """
+        life, price, last = self._life, self.price, self.records(1)
+        position = (last[0].data_position if last else None) or ()
+        spans = tuple(Span(str(partition), -math.inf, end) for partition, end in position)
+        charged = last[0].charged - life.carried if last else 0
+        return Spend(
+            life.run,
+            charged,
+            price and price.epsilon,
+            price.delta if price else 0.0,
+            added(life.carried_epsilon, last[0].epsilon_spent) if last else 0.0,
+            price.stream_delta if price else 0.0,
+            spans,
+            mesh=life.mesh,
+            life=life.instance,
+            settings=price.settings if price else (),
+        )
+
+    @property
+    def ended(self) -> tuple[Spend, ...]:
+        """What the lives before this one have spent, oldest first. Raises JournalError."""
+        with explained(self._path):
+            try:
+                return tuple(from_line(line) for line in self._life.ended.splitlines())
+            except (TypeError, KeyError) as error:
+                raise ValueError("it is broken: what it has spent cannot be read") from error
+
+    def records(self, limit: int | None = None) -> tuple[JournalRecord, ...]:
+        """Return the last `limit` records (None: H), oldest first; the newest has its average.
+
+        Raises JournalError.
+        """
+        with explained(self._path):
+            rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
+            return tuple(from_row(row) for row in reversed(rows))
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk, those of the write-ahead log included. From any thread."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file and let go of its lock. Twice is harmless."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
+        self._path = path
+        with explained(path), ExitStack() as closing:
+            self._connection = opener(closing)
+            self._life = read_life(self._connection)
+            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+            self._last, self._kept = totals.fetchone()
+            self._closing = closing.pop_all()
+
+
+def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
+    """Return the spends, of which one from before lives were told apart is that of a life of format 5."""
+    if life.began != OLDEST:
+        return spends
+    return tuple(
+        spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
+        for spend in spends
+    )
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise JournalError, with the file's name, for what went wrong with it."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise JournalError(f"the journal {path} cannot be used: {error}") from error
