@@ -15,7 +15,9 @@ from streams.bus.bus import BusError, UnknownTopic
 from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import Unreachable, bus_error
 from streams.bus.logs import Logs
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.errors import MeshFileError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import BrokerSettings, BrokersSettings
 
 
 class PreflightFailed(BusError):
@@ -34,6 +36,24 @@ class Outside(NamedTuple):
     position: int
     first: int
     end: int
+
+
+def check_clusters(
+    file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
+) -> None:
+    """Refuse what the addresses in the mesh file do not show. Raises MeshFileError."""
+    lines: list[str] = []
+    shared = file.mesh_broker
+    for name, own in brokers.items():
+        path = ("nodes", name, "brokers")
+        if clusters[own.mesh] != clusters[shared]:
+            words = f"another cluster than {shared.servers}: must be the same for all"
+            lines += file.refuse((*path, "mesh"), words).lines
+        if clusters[own.mesh] == clusters[own.data] and not own.trust_broker:
+            words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
+            lines += file.refuse((*path, "trust_broker"), words).lines
+    if lines:
+        raise MeshFileError(lines)
 
 
 def preflight(

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from streams.bus.admin import Admin, Topic, differences
+from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.node import BrokerSettings, BrokersSettings
@@ -88,24 +89,6 @@ def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
     if lines:
         raise MeshFileError(lines)
     return found
-
-
-def check_clusters(
-    file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
-) -> None:
-    """Refuse what the addresses in the mesh file do not show. Raises MeshFileError."""
-    lines: list[str] = []
-    shared = file.mesh_broker
-    for name, own in brokers.items():
-        path = ("nodes", name, "brokers")
-        if clusters[own.mesh] != clusters[shared]:
-            words = f"another cluster than {shared.servers}: must be the same for all"
-            lines += file.refuse((*path, "mesh"), words).lines
-        if clusters[own.mesh] == clusters[own.data] and not own.trust_broker:
-            words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
-            lines += file.refuse((*path, "trust_broker"), words).lines
-    if lines:
-        raise MeshFileError(lines)
 
 
 def _sides(

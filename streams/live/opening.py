@@ -7,7 +7,7 @@ from nodes.accounting.price import Price
 from nodes.losses.losses import Loss
 from streams.bus.access import node_on_mesh
 from streams.bus.kafka import KafkaBus
-from streams.bus.provision import check_clusters
+from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions
