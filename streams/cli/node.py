@@ -16,6 +16,7 @@ from streams.cli.process_command import (
     address,
     live,
 )
+from streams.live.node_process import NodeProcess
 from streams.live.options import NodeOptions
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
@@ -74,8 +75,6 @@ def node(
       mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
       mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    from streams.live.node_process import NodeProcess  # noqa: PLC0415 # Faust takes half a second
-
     if begin is not None and data_reused:
         raise UsageError("--from end reads nothing again: must not be given with --data-reused")
     options = NodeOptions(

@@ -61,16 +61,20 @@ class Deadlines:
         loop: Loop,
         clock: FetchClock,
         bus: KafkaBus,
-        reader: Reader,
         edges: Sequence[str],
         timeout: float | None,
         passed: Callable[[int], None],
     ) -> None:
-        self._loop, self._clock, self._bus, self._reader = loop, clock, bus, reader
+        self._loop, self._clock, self._bus = loop, clock, bus
         self._edges, self._timeout, self._passed = edges, timeout, passed
         self._releases = InFlight()
         self._began = 0.0  # by the clock: the last release was acknowledged, or the deadline asked for
         self._current: StartDeadline | None = None
+        self._reader: Reader | None = None
+
+    def watch(self, reader: Reader) -> None:
+        """Take the reader of the edges: none counts as read to its end before."""
+        self._reader = reader
 
     def sent(self) -> None:
         """Count a release that was sent."""
@@ -109,6 +113,8 @@ class Deadlines:
         return self._began + self._timeout - self._clock.now()
 
     def _read_to_the_ends(self, started: StartDeadline) -> bool:
+        if self._reader is None:
+            return False
         try:
             ends = self._bus.ends(self._edges)
         except Unreachable:

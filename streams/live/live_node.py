@@ -1,6 +1,5 @@
 """One node on a broker: its machine, and everything that it hears of the mesh."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -56,7 +55,10 @@ class Watcher(Protocol):
 
 
 class LiveNode:
-    """Runs a node's machine on one bus. `open_slot` asks for a slot, which comes back by `slot_closed`."""
+    """Runs a node's machine on one bus. `open_slot` asks for a slot, which comes back by `slot_closed`.
+
+    `clock` is kept going by the own heartbeats, as they are read back.
+    """
 
     def __init__(
         self,
@@ -64,16 +66,16 @@ class LiveNode:
         journal: Appended,
         surroundings: Surroundings,
         bus: KafkaBus,
+        clock: FetchClock,
         open_slot: Callable[[OpenSlot], None],
         watcher: Watcher,
     ) -> None:
         self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
         self._name, self._topics = machine.identity.name, surroundings.topics
-        self._loop, self._clock = Loop(watcher.began), FetchClock(time.monotonic, surroundings.silence)
+        self._loop, self._clock = Loop(watcher.began), clock
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
-        self._deadlines: Deadlines | None = None
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._said_hello = False
         self._beats = InFlight()
@@ -83,6 +85,14 @@ class LiveNode:
         )
         self._shell = NodeShell(
             machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
+        )
+        self._deadlines = Deadlines(
+            self._loop,
+            clock,
+            bus,
+            tuple(self._sources),
+            surroundings.round_timeout,
+            self._shell.deadline_passed,
         )
 
     def slot_closed(self, slot: SlotClosed) -> None:
@@ -97,15 +107,7 @@ class LiveNode:
         """Work until `stop`. Raises Ended when the run is over, Failed, JournalError, BusError."""
         reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
-            self._deadlines = Deadlines(
-                self._loop,
-                self._clock,
-                self._bus,
-                reader,
-                tuple(self._sources),
-                self._mesh.round_timeout,
-                self._shell.deadline_passed,
-            )
+            self._deadlines.watch(reader)
             self._loop.every(heartbeat_period(self._mesh.silence), self._beat)
             self._loop.every(CATCH_UP, self._watcher.catch_up)
             for topic, value in start.unsent:
@@ -116,11 +118,6 @@ class LiveNode:
         finally:
             self._loop.stop()  # the reader may wait for it to begin
             reader.close()
-
-    @property
-    def connected(self) -> bool:
-        """Whether the mesh broker is there. From any thread."""
-        return self._clock.going
 
     # ------------------------------------------------------------------------- in the reader's thread
 
@@ -177,21 +174,18 @@ class LiveNode:
             self._beats.sent()
             self._bus.send(topic, value, self._beats.acknowledged)
             return
-        if self._deadlines is not None:
-            self._deadlines.sent()
+        self._deadlines.sent()
         self._bus.send(topic, value, self._acknowledged)
 
     def _acknowledged(self) -> None:
-        if self._deadlines is not None:
-            self._deadlines.acknowledged()
+        self._deadlines.acknowledged()
         self._watcher.sent()
 
     def _start_deadline(self, started: StartDeadline) -> None:
-        if self._deadlines is not None:
-            self._deadlines.start(started)
+        self._deadlines.start(started)
 
     def _report(self, report: Report) -> None:
-        if self._deadlines is not None and isinstance(report, Decided):
+        if isinstance(report, Decided):
             self._deadlines.cancel()
         self._watcher.report(report)
 

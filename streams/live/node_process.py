@@ -3,17 +3,18 @@
 import asyncio
 import logging
 import secrets
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from nodes.machine.events import SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.machine import NodeMachine
 from nodes.machine.membership import Identity
 from streams.bus.kafka import KafkaBus
 from streams.live.data.stream import DataStream
 from streams.live.data_start import check_data
+from streams.live.deadlines import FetchClock
 from streams.live.endpoints import Endpoints, warn_of_open
 from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
@@ -132,7 +133,7 @@ class NodeProcess:
         predictions: Predictions | None,
         endpoints: Endpoints,
     ) -> tuple[LiveNode, DataStream]:
-        """Return the node and its data stream, put together; each needs the other."""
+        """Return the node and its data stream, put together."""
         mesh = self._mesh
         machine = NodeMachine(
             Identity(self._name, mesh.topics.run, journal.instance, self._boot),
@@ -142,17 +143,13 @@ class NodeProcess:
             deadlines=mesh.round_timeout is not None,
         )
 
-        def closed(slot: SlotClosed) -> None:
-            live.slot_closed(slot)
-
-        slots = self._file.mesh.slots
+        clock, slots = FetchClock(time.monotonic, mesh.silence), self._file.mesh.slots
         data = DataStream(
             self._brokers.data,
             self._name,
             partial(build.slots, self._file.mesh),
             self._decoder,
             slots.timeout if slots.by == "count" else None,
-            closed,
             state=self._options.state,
             web=self._options.web,
         )
@@ -162,16 +159,16 @@ class NodeProcess:
             self._learner,
             mesh.expected,
             start.records[-1] if start.records else None,
-            connected=lambda: live.connected,
+            connected=lambda: clock.going,
             lag=lambda: data.lag,
             counts=lambda: data.counts,
             journal_bytes=lambda: journal.size,
             truth=has_truth(self._decoder),
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
-        live = LiveNode(machine, TimedJournal(journal, metrics.committed), mesh, bus, data.open_slot, watcher)
         endpoints.show(metrics)
-        return live, data
+        timed = TimedJournal(journal, metrics.committed)
+        return LiveNode(machine, timed, mesh, bus, clock, data.open_slot, watcher), data
 
     def _position(self, start: MeshStart) -> DataPosition | None:
         if start.records:

@@ -27,7 +27,7 @@ async def serve(
 
     stop.then(end)
     machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
-    stream = asyncio.ensure_future(data.serve(position, stopped))
+    stream = asyncio.ensure_future(data.serve(position, stopped, live.slot_closed))
     await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
     live.stop()
     stopped.set()

@@ -114,7 +114,7 @@ class Live:
             stopped = asyncio.Event()
             begun(asyncio.get_running_loop(), stopped)
             try:
-                await self.stream.serve(position, stopped)
+                await self.stream.serve(position, stopped, self.slots.put)
             except DataFailed as error:
                 self.failed = error
 
@@ -123,12 +123,9 @@ class Live:
 
 def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
     """A stream on that topic; its slots come to `.slots`."""
-    queue = SimpleQueue()
-    given = {"decoder": Numbers(), "timeout": None, "closed": queue.put, "state": tmp_path, "web": None}
+    given = {"decoder": Numbers(), "timeout": None, "state": tmp_path, "web": None}
     given |= {"broker": connection(topic.address), "node": topic.node, "slots": slots} | changes
-    live = Live(DataStream(**given))
-    live.slots = queue
-    return live
+    return Live(DataStream(**given))
 
 
 @contextmanager

@@ -1,25 +1,29 @@
-"""A node's own stream, live: the Faust app in the caller's loop, slots for the machine in any thread."""
+"""A node's own stream, live: the Faust app in the caller's loop, slots for the machine in any thread.
+
+Faust takes half a second of a start, so it is loaded last, in `serve`.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
 from nodes.machine.slots import Arrival, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
-from streams.live.data.app import PinnedApp, data_app
 from streams.live.data.collector import SlotCollector
-from streams.live.data.pinned import PinnedThread
 from streams.live.data.start import DataFailed, Start, failure, patience
 from streams.mesh.settings.node import BrokerSettings
 from streams.metrics.data_counts import DataCounts
 from streams.records.record import Decoder
+
+if TYPE_CHECKING:
+    from streams.live.data.app import PinnedApp
+    from streams.live.data.pinned import PinnedThread
 
 TICK = 0.02
 """Seconds between two looks at what only time can do: slots that end, and slots that wait for the broker."""
@@ -32,8 +36,8 @@ STOPPING = 1.5
 class DataStream:
     """The slots of one process's life of a node, from `data.<node>`.
 
-    `closed` gets each slot, in the thread that completes it. `timeout`: seconds after which an open slot by
-    count closes empty; None: never. `state` is a folder for Faust; `web`: (address, port) of its web pages.
+    `timeout`: seconds after which an open slot by count closes empty; None: never. `state` is a folder for
+    Faust; `web`: (address, port) of its web pages.
     """
 
     def __init__(
@@ -43,14 +47,14 @@ class DataStream:
         slots: Callable[[], Slots[bytes]],
         decoder: Decoder,
         timeout: float | None,
-        closed: Callable[[SlotClosed], None],
         *,
         state: Path,
         web: tuple[str, int] | None,
     ) -> None:
+        self._broker, self._node, self._state, self._web = broker, node, state, web
         self._topic = DataTopics(node).records
-        self._collector = SlotCollector(slots, decoder, timeout, closed, self._make_room)
-        self._app = partial(data_app, broker, node, state=state, web=web)
+        self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room)
+        self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
         self._lag: int | None = None
@@ -69,13 +73,19 @@ class DataStream:
         """Open a slot, in place of one that is still open. From any thread, also before `serve`."""
         self._collector.open(opened)
 
-    async def serve(self, position: DataPosition | None, stopped: asyncio.Event) -> None:
+    async def serve(
+        self, position: DataPosition | None, stopped: asyncio.Event, closed: Callable[[SlotClosed], None]
+    ) -> None:
         """Read from `position` on (None: the topic's end) until `stopped`. Once; the broker must be there.
 
-        Below a log's start it goes on from there. Raises DataFailed when it cannot go on.
+        `closed` gets each slot, in the thread that completes it. Below a log's start it goes on from there.
+        Raises DataFailed when it cannot go on.
         """
-        self._loop = asyncio.get_running_loop()
-        app = self._app(place=Start(self._topic, position, self._collector), take=self._take)
+        from streams.live.data.app import data_app  # noqa: PLC0415 # Faust: the machine is at work meanwhile
+
+        self._loop, self._closed = asyncio.get_running_loop(), closed
+        place = Start(self._topic, position, self._collector)
+        app = data_app(self._broker, self._node, place, self._take, state=self._state, web=self._web)
         starting = asyncio.create_task(app.start())
         parts = (_run(app, starting), self._expire(), self._complete(app), self._watch(app), stopped.wait())
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in parts]
@@ -101,6 +111,10 @@ class DataStream:
             await self._room.wait()
             self._room.clear()
 
+    def _hand_on(self, slot: SlotClosed) -> None:
+        if self._closed is not None:  # before `serve` there are no records to close one
+            self._closed(slot)
+
     def _make_room(self) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
@@ -111,7 +125,7 @@ class DataStream:
             await asyncio.sleep(self._collector.left)
             self._collector.expire()
 
-    async def _complete(self, app: PinnedApp) -> None:
+    async def _complete(self, app: "PinnedApp") -> None:
         """Close what needs to know how far the logs go."""
         while True:
             await asyncio.sleep(TICK)
@@ -128,7 +142,7 @@ class DataStream:
                         await asyncio.sleep(TICK)
                     self._collector.settle(now)
 
-    async def _watch(self, app: PinnedApp) -> None:
+    async def _watch(self, app: "PinnedApp") -> None:
         """Keep the lag, and commit it for those who look from outside."""
         while True:
             thread = _reader(app)
@@ -142,14 +156,14 @@ class DataStream:
             await asyncio.sleep(PERIOD)
 
 
-async def _run(app: PinnedApp, starting: asyncio.Task[None]) -> None:
+async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
     """Wait until the app stops by itself. Raises what it crashed of."""
     await asyncio.shield(starting)
     await app.wait_until_stopped()
     raise app.crash_reason or DataFailed("Faust has stopped")
 
 
-async def _stop(app: PinnedApp, starting: asyncio.Task[None]) -> None:
+async def _stop(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
     """Stop the app. It starts up first: half started, its threads would stay."""
     await asyncio.wait([starting], timeout=STOPPING)
     starting.cancel()
@@ -158,7 +172,7 @@ async def _stop(app: PinnedApp, starting: asyncio.Task[None]) -> None:
     await asyncio.gather(starting, return_exceptions=True)
 
 
-def _reader(app: PinnedApp) -> PinnedThread | None:
+def _reader(app: "PinnedApp") -> "PinnedThread | None":
     return app.reader if app.reader is not None and app.reader.pinned else None
 
 

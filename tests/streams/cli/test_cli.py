@@ -37,6 +37,15 @@ def test_help_loads_no_command():
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+def test_a_node_and_a_scheduler_begin_without_faust_and_the_clients_of_other_commands():
+    code = (
+        "import sys, streams.live.node_process, streams.live.live_scheduler\n"
+        "loaded = {'faust', 'kafka', 'rich', 'typer'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
 def test_version(call):
     assert call("--version") == (0, f"mirrormesh {version('mirrormesh')}\n", "")
 

@@ -44,11 +44,11 @@ class Case:
             self.loop,
             FetchClock(time.monotonic),
             self.broker,
-            self.broker,
             ["edge"],
             timeout,
             self.has_passed,
         )
+        self.deadlines.watch(self.broker)
 
     def has_passed(self, round):
         self.passed.append((round, time.monotonic() - self.began))
