@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.harness.meshes import settings
+from experiments.harness.meshes import seeded, settings
 from nodes.engine import Engine
 from nodes.losses.losses import scores
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
-from streams.mesh import building as build
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.mesh.settings.mesh import MeshSettings
@@ -79,8 +78,9 @@ def one_pass(
     Of the mean of the nodes' last decisions; `_averaged`: of the mean of their decisions over all rounds.
     """
     mesh = chosen.applied(mesh)
-    schedule = Copies(build.schedule(mesh, seed), runs)
-    learner = build.learner(mesh, min(mesh.nodes), SimulatedSampler(seed, schedule.graph.nodes))
+    made = seeded(mesh, seed)
+    schedule = Copies(made.schedule, runs)
+    learner = made.node(min(mesh.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
     total = np.zeros((runs, mesh.dimension))
     last, rounds = total, 0
     for step in Engine(learner, schedule).steps(_dealt(seed, runs, chosen.size, records)):

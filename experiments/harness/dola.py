@@ -25,7 +25,7 @@ from nodes.geometry.constraints import L2Ball
 from nodes.privacy.mechanism import Mechanism
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
-from streams.mesh import building as build
+from streams.mesh.algorithm import step_size
 from streams.mesh.settings.mesh import MeshSettings
 from topology.keyed import generator
 
@@ -162,7 +162,7 @@ def noisy_engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed
 
 def _printed(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Mechanism:
     """Return the paper's own mechanism; `noise` as in `learned`."""
-    sampler, alpha = SimulatedSampler(seed, tuple(sorted(mesh.nodes))), build.step_size(mesh)
+    sampler, alpha = SimulatedSampler(seed, tuple(sorted(mesh.nodes))), step_size(mesh)
     epsilon, dimension = Fraction(str(noise["epsilon"])), mesh.dimension
     if noise["as"] == "printed-laplace":
         return PrintedLaplace(1.0, epsilon, mesh.slots.size, dimension, alpha, sampler)

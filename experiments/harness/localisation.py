@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.harness.meshes import engine, settings, slots
+from experiments.harness.meshes import engine, seeded, settings, slots
 from experiments.harness.printed import Printed, PrintedStep
 from nodes.engine import Engine, Step
 from nodes.geometry.constraints import L1Ball
@@ -14,7 +14,7 @@ from nodes.losses.losses import RangeLoss
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.regret import network_regret
 from nodes.values import FloatArray, Observations
-from streams.mesh import building as build
+from streams.mesh.algorithm import constraint, mirror_map, step_size
 from streams.mesh.settings.mesh import MeshSettings
 from streams.records.localisation import NOISE, sensor, target_path
 from topology.keyed import generator
@@ -80,7 +80,7 @@ def printed_regret(
     """Return R_t^i/t of the algorithm as printed, shape (T, N): nothing clipped; `index`: of the noise."""
     features, labels = measured(seed, rounds)
     mesh = mesh_of(_OPEN, step, {"mirror_map": mirror_map})
-    printed = _printed(mesh, build.schedule(mesh, seed), epsilon, seed, index)
+    printed = _printed(mesh, seeded(mesh, seed).schedule, epsilon, seed, index)
     found = [step.decision for step in printed.steps(slots(features, labels))]
     return {"regret": averaged(np.stack(found), features, labels)}
 
@@ -108,15 +108,16 @@ def mesh_of(
 def regrets(seed: int, privacy: Mapping[str, Any], step: float, rounds: int, runs: int) -> FloatArray:
     """Return R_t^i/t of runs side by side, shape (R, T, N); targets of the seeds `seed`, `seed` + 1 ..."""
     mesh = mesh_of(privacy, step)
-    schedule = Copies(build.schedule(mesh, seed), runs)
-    learner = build.learner(mesh, min(mesh.nodes), SimulatedSampler(seed, schedule.graph.nodes))
+    made = seeded(mesh, seed)
+    schedule = Copies(made.schedule, runs)
+    learner = made.node(min(mesh.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
     return _side_by_side(Engine(learner, schedule).steps, seed, rounds, runs)
 
 
 def printed_regrets(seed: int, epsilon: float | None, rounds: int, runs: int) -> FloatArray:
     """Return the same of the algorithm as printed."""
     mesh = mesh_of(_OPEN, PRINTED_STEP)
-    printed = _printed(mesh, Copies(build.schedule(mesh, seed), runs), epsilon, seed, "printed")
+    printed = _printed(mesh, Copies(seeded(mesh, seed).schedule, runs), epsilon, seed, "printed")
     return _side_by_side(printed.steps, seed, rounds, runs)
 
 
@@ -127,8 +128,8 @@ def _printed(
     seed: int,
     index: Literal["printed", "made"],
 ) -> Printed:
-    step = mirror_step(build.mirror_map(mesh), build.constraint(mesh))
-    return Printed(step, build.step_size(mesh), RangeLoss(), schedule, PRINTED_BOUND, epsilon, seed, index)
+    step = mirror_step(mirror_map(mesh), constraint(mesh))
+    return Printed(step, step_size(mesh), RangeLoss(), schedule, PRINTED_BOUND, epsilon, seed, index)
 
 
 def _side_by_side(

@@ -8,7 +8,7 @@ import numpy as np
 from nodes.engine import Engine
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray, Observations
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 
 
@@ -23,8 +23,13 @@ def settings(nodes: int, dimension: int, **shared: Any) -> MeshSettings:
 def engine(mesh: MeshSettings, seed: int) -> Engine:
     """Return the engine of a mesh whose nodes are alike, under the noise and the schedule of `seed`."""
     names = tuple(sorted(mesh.nodes))
-    learner = build.learner(mesh, names[0], SimulatedSampler(seed, names))
-    return Engine(learner, build.schedule(mesh, seed))
+    made = seeded(mesh, seed)
+    return Engine(made.node(names[0]).learner_with(SimulatedSampler(seed, names)), made.schedule)
+
+
+def seeded(mesh: MeshSettings, seed: int) -> Mesh:
+    """Return the mesh with another seed."""
+    return Mesh(mesh.model_copy(update={"seed": seed}))
 
 
 def slots(features: FloatArray, labels: FloatArray) -> Iterator[Observations]:

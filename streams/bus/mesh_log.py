@@ -57,7 +57,7 @@ class MeshLog:
     @classmethod
     def of(cls, file: MeshFile, stores: Stores) -> "MeshLog":
         """Return the log of the mesh that a file describes."""
-        return cls(MeshTopics(file.mesh.name, file.mesh.run), file.digest(), stores)
+        return cls(file.resolved.topics, file.digest(), stores)
 
     def tail(self, topic: str, count: int) -> int:
         """Return the offset from which a topic holds `count` records, or fewer where its log begins."""

@@ -94,7 +94,7 @@ def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
 def _sides(
     file: MeshFile, brokers: Mapping[str, BrokersSettings], admins: Mapping[BrokerSettings, Admin]
 ) -> Iterable[_Side]:
-    wanted = [("mesh broker", file.mesh_broker, mesh_specs(file.mesh))]
+    wanted = [("mesh broker", file.mesh_broker, mesh_specs(file.resolved))]
     wanted += [
         (f"data broker of {name}", own.data, data_specs(file.mesh, name)) for name, own in brokers.items()
     ]

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streams.codec import heartbeat, plan, release
-from streams.codec.topics import DataTopics, MeshTopics
-from streams.mesh import building as build
+from streams.codec.topics import DataTopics
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.mesh import MeshSettings
 from topology.graph import Graph
@@ -78,25 +78,20 @@ class Sizes:
         return max(LEAST_LIMIT, max(self.release, self.plan, heartbeat.LONGEST) + OVERHEAD)
 
 
-def sizes(mesh: MeshSettings) -> Sizes:
+def sizes(mesh: Mesh) -> Sizes:
     """Return how long the messages of a mesh get."""
-    return _sizes(mesh, build.schedule(mesh, mesh.seed).graph)
-
-
-def _sizes(mesh: MeshSettings, graph: Graph) -> Sizes:
-    names, run = [len(name) for name in graph.nodes], len(mesh.run)
-    members, edges = len(names), graph.sources.size
+    names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
+    members, edges = len(names), mesh.graph.sources.size
     return Sizes(
-        release.HEADER.size + 2 + run + max(names) + 8 * mesh.dimension,
+        release.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
         plan.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
     )
 
 
-def mesh_specs(mesh: MeshSettings) -> tuple[TopicSpec, ...]:
+def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker: edges are those that the schedule may ever switch on."""
-    topics, graph = MeshTopics(mesh.name, mesh.run), build.schedule(mesh, mesh.seed).graph
-    size = _sizes(mesh, graph)
-    limit, kept = size.limit, 4 * mesh.horizon
+    topics, graph, size = mesh.topics, mesh.graph, sizes(mesh)
+    limit, kept = size.limit, 4 * mesh.settings.horizon
 
     def spec(name: str, kind: str, rounds: int, longest: int) -> TopicSpec:
         return TopicSpec(name, kind, max(rounds * (longest + OVERHEAD), MIB), limit)

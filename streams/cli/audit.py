@@ -73,7 +73,8 @@ def mechanism(
     for subject, mechanism in found:
         with audit_bar(mechanism, draws) as drawn:
             done = audited(mechanism, draws, each, drawn)
-        say_facts(Console(highlight=False), mechanism_facts(file.mesh, subject, done, confidence, len(found)))
+        facts = mechanism_facts(file.resolved, subject, done, confidence, len(found))
+        say_facts(Console(highlight=False), facts)
         sound = sound and done.sound
     if not sound:
         raise typer.Exit(1)
@@ -121,7 +122,7 @@ def releases(
 
 def _protecting(file: MeshFile, node: str | None) -> list[tuple[Subject, Audited]]:
     """Return what there is to audit. Raises UsageError, MeshFileError where that is nothing."""
-    found = subjects(file.mesh, chosen(file.mesh.nodes, node))
+    found = subjects(file.resolved, chosen(file.mesh.nodes, node))
     protecting = [(one, one.mechanism) for one in found if one.mechanism is not None]
     if not protecting:
         raise UsageError("mechanism none claims no epsilon: there is nothing to audit")

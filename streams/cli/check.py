@@ -8,7 +8,6 @@ import typer
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli.arguments import MeshArgument
-from streams.mesh import building as build
 from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.file import MeshFile, load
 from streams.mesh.plugins import raw_loss
@@ -92,7 +91,7 @@ def unreadable(file: MeshFile) -> list[str]:
 
 def proposed_rounds(file: MeshFile) -> list[str]:
     """Return a line that proposes `rounds` where slots go by time and `run` would ask for them."""
-    slots = build.slots(file.mesh)
+    slots = file.resolved.slots()
     if not isinstance(slots, TimeSlots) or file.mesh.rounds is not None:
         return []
     last = 0

@@ -33,7 +33,7 @@ def once(file: MeshFile, console: Console) -> None:
     """Print the mesh as it stands. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
     with closing(News(file)) as news:
-        watched = Watched(file.mesh)
+        watched = Watched(file.resolved)
         watched.take(news.ask())
     sight = watched.sight(time.monotonic())
     say(console, f"{_title(file)}: {line(sight)}")
@@ -62,7 +62,7 @@ class Asker(Thread):
 
     def __init__(self, file: MeshFile, news: News) -> None:
         super().__init__(name="watch")
-        self._file, self._news, self._watched = file, news, Watched(file.mesh)
+        self._file, self._news, self._watched = file, news, Watched(file.resolved)
         self._lock, self._ended = Lock(), Asked()
         self._answered: float | None = None
         self._away, self._failed = False, False

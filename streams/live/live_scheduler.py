@@ -20,7 +20,6 @@ from streams.live.loop import Loop
 from streams.live.process import FLUSH, opened, patiently, reached
 from streams.live.scheduler_shell import SchedulerShell, SchedulerWatcher
 from streams.live.stopping import Ended, Failed, Stop
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler import SchedulerMetrics
@@ -123,14 +122,13 @@ LOGGER = logging.getLogger("mirrormesh.scheduler")
 
 def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
     """Plan until asked to stop. Raises Ended when the run is over, Failed, Stopped, BusError, NotServed."""
-    mesh, broker = file.mesh, file.mesh_broker
-    topics = MeshTopics(mesh.name, mesh.run)
-    settings = build.scheduler(mesh, mesh.seed, silence=mesh.silence, rounds=mesh.rounds)
+    mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
+    settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
     with ExitStack() as closing:
         endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
         reached(broker, stop)
         access = scheduler_access(topics, mesh.nodes)
-        bus = patiently(stop, lambda: opened(broker, access, mesh_specs(mesh)))
+        bus = patiently(stop, lambda: opened(broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
         closing.callback(bus.flush, FLUSH)
         figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
@@ -146,7 +144,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
 
 def _clock(file: MeshFile) -> Callable[[], int | None]:
     """Return what gives the round that the clock is in, where slots go by time."""
-    slots = build.slots(file.mesh)
+    slots = file.resolved.slots()
     if not isinstance(slots, TimeSlots):
         return lambda: None
     return lambda: slots.round_of(time.time())

@@ -27,10 +27,8 @@ from streams.live.spend import RunSpend
 from streams.live.start import MeshStart, hello, is_named, mesh_start
 from streams.live.stopping import Ended, Stop
 from streams.live.timed_journal import TimedJournal
-from streams.mesh import building as build
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise, surroundings
 from streams.metrics.node import NodeMetrics
 from streams.records.slot_feed import has_truth
 from streams.records.sources import decoder
@@ -43,12 +41,12 @@ class NodeProcess:
     def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
         self._file, self._name, self._options = file, name, options
         self._brokers = file.brokers(name)
-        self._mesh = surroundings(file, name)
+        self._made = file.resolved.node(name)
+        self._mesh = self._made.surroundings
         self._decoder = decoder(file, name)
-        noise = build.sampler(file.mesh, name, file.mesh.seed)
-        from_end = options.word == "end"
+        spent, from_end = options.spent or 0, options.word == "end"
         try:
-            self._learner = build.learner(file.mesh, name, noise, options.spent or 0, from_end=from_end)
+            self._learner = replace(self._made.learner, charged_before=spent, from_end=from_end)
         except ValueError as error:
             raise UsageError(f"--spent: {error}") from None
         self._log = logging.getLogger(f"mirrormesh.node.{name}")
@@ -64,9 +62,8 @@ class NodeProcess:
             endpoints = Endpoints(self._options.metrics, private, self._log, closing)
             warn_of_open("Faust's pages", self._options.web, self._log)
             spend = RunSpend(self._file, self._name, self._options)
-            price = build.price(self._file.mesh, self._name)
             journal = closing.enter_context(
-                open_journal(self._options.state, self._name, self._mesh, _new_id(), price)
+                open_journal(self._options.state, self._name, self._mesh, _new_id(), self._made.price)
             )
             if journal.copied:
                 self._log.warning("the journal is a copy: joining as a new instance")
@@ -147,7 +144,7 @@ class NodeProcess:
         data = DataStream(
             self._brokers.data,
             self._name,
-            partial(build.slots, self._file.mesh),
+            self._made.mesh.slots,
             self._decoder,
             slots.timeout if slots.by == "count" else None,
             state=self._options.state,
@@ -177,7 +174,7 @@ class NodeProcess:
 
     def _say(self, journal: Journal, start: MeshStart, reused: str) -> None:
         """Log what is promised, and where the node goes on."""
-        promised = promise(self._file, self._name).sentence(self._name)
+        promised = self._made.guarantee.sentence(self._name)
         self._log.info("%s", f"{promised} {reused}".strip())
         at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
         self._log.info("instance %s goes on %s", journal.instance, at)

@@ -45,7 +45,7 @@ def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:
 def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack) -> KafkaBus:
     """Open the mesh broker's topics of the node, after the preflight. Raises PreflightFailed, BusError."""
     access = node_on_mesh(mesh.topics, node, mesh.expected, mesh.targets)
-    bus = opened(file.brokers(node).mesh, access, mesh_specs(file.mesh))
+    bus = opened(file.brokers(node).mesh, access, mesh_specs(file.resolved))
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH)
     return bus

@@ -74,11 +74,13 @@ class RunSpend:
 
         To be called before this process says hello, and again where its journal has begun a new life since.
         """
-        state, mesh = self.options.state, self.file.mesh
+        state = self.options.state
         record = next(iter(journal.records(1)), None)
         said = (0, None) if self.begun else (self.options.spent or 0, self.options.word)
         by_plans = record is None and self.named
-        own = begin_spend(state, mesh, self.node, record, self._position(), *said, by_plans=by_plans)
+        own = begin_spend(
+            state, self.file.resolved, self.node, record, self._position(), *said, by_plans=by_plans
+        )
         folder = folder_id(state)
         here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
         there = topic.read()
@@ -94,7 +96,7 @@ class RunSpend:
     def end(self, journal: Journal, topic: SpendsTopic) -> None:
         """Write down how far the run has come. Raises JournalError."""
         state, records = self.options.state, journal.records(1)
-        ended = end_spend(state, self.file.mesh, self.node, records[-1] if records else None)
+        ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
         if ended is not None:
             with suppress(BusError):  # where the broker is away: its line stays open until the next start
                 topic.write(Written(folder_id(state), ended), FLUSH / 2)

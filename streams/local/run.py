@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 
 from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
-from streams.codec.topics import MeshTopics
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.node import NodeParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
 from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.topology import TopologySettings
 from streams.records.sources import held_out, open_source
@@ -31,24 +29,19 @@ def mesh_parts(
     `seed` and `rounds` stand in for the file's. Nobody is silent in one process, so nodes wait for ever, and
     are live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, say otherwise.
     """
-    mesh = file.mesh
-    seed = mesh.seed if seed is None else seed
-    rounds = mesh.rounds if rounds is None else rounds
-    if mesh.slots.by == "time":
+    if seed is not None:
+        file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
+    settings, mesh = file.mesh, file.resolved
+    rounds = settings.rounds if rounds is None else rounds
+    if settings.slots.by == "time":
         _check_times(file, rounds)
     nodes = {}
-    for name in mesh.nodes:
-        source = open_source(file, name, seed)
-        nodes[name] = NodeParts(
-            build.learner(mesh, name, build.sampler(mesh, name, seed)),
-            lambda: build.slots(mesh),
-            source.decoder,
-            source.records,
-        )
-    scheduler = build.scheduler(mesh, seed, silence=silence, rounds=rounds)
-    topics = MeshTopics(mesh.name, mesh.run)
-    prices = {name: build.price(mesh, name) for name in mesh.nodes}
-    return MeshParts(topics, file.digest(), mesh.horizon, scheduler, nodes, round_timeout, prices)
+    for name in settings.nodes:
+        source = open_source(file, name, settings.seed)
+        nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
+    scheduler = mesh.scheduler(silence=silence, rounds=rounds)
+    prices = {name: mesh.node(name).price for name in settings.nodes}
+    return MeshParts(mesh.topics, mesh.digest, settings.horizon, scheduler, nodes, round_timeout, prices)
 
 
 def _check_times(file: MeshFile, rounds: int | None) -> None:

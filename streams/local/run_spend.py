@@ -42,20 +42,20 @@ class LocalSpends:
         for name, node in mesh.nodes.items():
             records = node.journal.records()
             self._last[name] = records[-1] if records else None
-            self._own[name] = begin_spend(self.state, self._file.mesh, name, self._last[name], ())
+            self._own[name] = begin_spend(self.state, self._file.resolved, name, self._last[name], ())
 
     def end(self, recorder: Recorder) -> None:
         """Write down how far the run has come. Raises JournalError."""
         for name, last in self._last.items():
             stepped = recorder.nodes[name].records
-            end_spend(self.state, self._file.mesh, name, stepped[-1] if stepped else last)
+            end_spend(self.state, self._file.resolved, name, stepped[-1] if stepped else last)
             own = self._own[name].identity
             known = (spend for spend in all_spends(self.state, name) if spend.identity == own)
             self._own[name] = next(known, self._own[name])
 
     def reuse(self, node: str) -> Reuse:
         """Return what other lives over its data, those before this run's, do to a node's guarantee."""
-        return reuse(self.state, self._file.mesh, node, self._own[node])
+        return reuse(self.state, node, self._own[node])
 
 
 NEW_RUN = "the mesh needs a new run name (the new run counts what was spent)"

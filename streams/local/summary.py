@@ -15,9 +15,7 @@ from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def summarise(
     decision = recorder.decisions()[-1].mean(0)
     average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds
-    loss = build.loss(mesh)
+    loss = file.resolved.loss
     return Summary(
         mesh.name,
         mesh.run,
@@ -158,7 +156,7 @@ def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | 
 
 
 def _node(file: MeshFile, name: str, history: NodeHistory, rounds: int, reuse: Reuse | None) -> NodeSummary:
-    guarantee = promise(file, name)
+    guarantee = file.resolved.node(name).guarantee
     if not rounds:
         return NodeSummary(name, 0.0, _stream(guarantee, 0.0, reuse), 0, guarantee, reuse=reuse)
     last = spent(history, rounds)[-1]

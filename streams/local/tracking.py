@@ -7,7 +7,6 @@ import numpy as np
 from nodes.regret import network_regret
 from nodes.values import FloatArray
 from streams.local.run import LocalRun
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 
 LAST = 100
@@ -43,10 +42,10 @@ def distances(decisions: FloatArray, target: FloatArray) -> FloatArray:
 
 def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> Tracked:
     """Return how well the run did; `target` (T, 2) is where the target was in each round."""
-    mesh, recorder = file.mesh, local.recorder
+    mesh, recorder = file.resolved, local.recorder
     decisions = recorder.decisions()
-    observations = recorder.observations(mesh.slots.size)
-    regret = network_regret(build.loss(mesh), build.constraint(mesh), decisions, observations)
+    observations = recorder.observations(file.mesh.slots.size)
+    regret = network_regret(mesh.loss, mesh.algorithm.constraint, decisions, observations)
     rounds = np.arange(1, len(decisions) + 1)
     return Tracked(name, decisions, distances(decisions, target[: len(decisions)]), regret.max(1) / rounds)
 

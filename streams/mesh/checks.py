@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from streams.mesh import building as build
+from streams.mesh.algorithm import constraint, mirror_map
 from streams.mesh.errors import ABSENT, Problem
 from streams.mesh.fits import label_problems, own_source_problems, sparse_problems, width_problems
+from streams.mesh.mesh import Mesh
 from streams.mesh.privacy_checks import privacy_problems
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings
@@ -18,17 +19,16 @@ from streams.mesh.settings.node import (
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 
 
-def shared_problems(file: str, mesh: MeshSettings) -> list[Problem]:
+def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return what is wrong with the shared part, by building what it describes."""
-    attempt = partial(_attempt, file)
-    algorithm, topology = mesh.algorithm, mesh.topology
-    found = attempt(
-        ("algorithm", "mirror_map"), algorithm.mirror_map, partial(build.mirror_map, mesh)
-    ) + attempt(("algorithm", "constraint"), algorithm.constraint, partial(build.constraint, mesh))
-    found = found or attempt(("algorithm",), None, partial(build.algorithm, mesh))
-    found += attempt(("loss",), mesh.loss, partial(build.loss, mesh))
-    found = found or privacy_problems(file, mesh)
-    return found + attempt(("topology",), topology, partial(build.schedule, mesh, mesh.seed))
+    attempt, mesh = partial(_attempt, file), whole.settings
+    own = mesh.algorithm
+    found = attempt(("algorithm", "mirror_map"), own.mirror_map, partial(mirror_map, mesh))
+    found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
+    found = found or attempt(("algorithm",), None, lambda: whole.algorithm)
+    found += attempt(("loss",), mesh.loss, lambda: whole.loss)
+    found = found or privacy_problems(file, whole)
+    return found + attempt(("topology",), mesh.topology, lambda: whole.schedule)
 
 
 def _attempt(

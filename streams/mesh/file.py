@@ -8,11 +8,12 @@ Where a node's file is not there, its owner has it. Paths are relative to the fi
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from streams.mesh.checks import own_problems, shared_problems
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.mesh import Mesh
 from streams.mesh.reader import Reader
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
@@ -27,7 +28,7 @@ from streams.mesh.settings.sparse import SparseSettings
 __all__ = ["MeshFile", "MeshFileError", "load"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MeshFile:
     """A mesh file that was found right.
 
@@ -42,6 +43,11 @@ class MeshFile:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
+
+    @cached_property
+    def resolved(self) -> Mesh:
+        """What the shared part describes; the brokers here say whose guarantees trust them."""
+        return Mesh(self.mesh, frozenset(name for name in self.mesh.nodes if self.trusts_broker(name)))
 
     @property
     def dimension(self) -> int:
@@ -113,13 +119,14 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
         held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
     if tree["brokers"] is not None:
         common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
-    if mesh is not None:
-        reader.note(shared_problems(str(path), mesh))
-        reader.note(own_problems(str(path), mesh, tuple(tree["nodes"]), nodes, held_out))
-    if reader.wrong or mesh is None:
-        raise MeshFileError(reader.wrong)
     elsewhere = {name: str(path.parent / own) for name, own in tree["nodes"].items() if name not in owns}
-    return MeshFile(path, mesh, nodes, elsewhere, held_out, common)
+    file = None if mesh is None else MeshFile(path, mesh, nodes, elsewhere, held_out, common)
+    if file is not None:
+        reader.note(shared_problems(str(path), file.resolved))
+        reader.note(own_problems(str(path), file.mesh, tuple(tree["nodes"]), nodes, held_out))
+    if reader.wrong or file is None:
+        raise MeshFileError(reader.wrong)
+    return file
 
 
 def _is_elsewhere(path: Path, own: object) -> bool:

@@ -1,19 +1,15 @@
-"""One node's learner, and the slots that its records come in."""
+"""The loss of one record, and the slots that records come in."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-from nodes.learner import Learner
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
 from nodes.losses.softmax import Softmax
 from nodes.losses.weighted import Weighted
 from nodes.machine.slots import CountSlots, Slots
 from nodes.machine.time_slots import TimeSlots
-from nodes.privacy.mechanism import Sampler
-from streams.mesh.algorithm import algorithm
 from streams.mesh.plugins import own_loss
-from streams.mesh.privacy import ledger, mechanism
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
@@ -43,22 +39,6 @@ def _plain(settings: LossSettings) -> Loss:
     if settings.softmax is not None:
         return Softmax(settings.softmax)
     return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
-
-
-def learner(
-    mesh: MeshSettings, node: str, sampler: Sampler, charged_before: int = 0, *, from_end: bool = False
-) -> Learner:
-    """Return a node's algorithm, loss, mechanism and account, put together."""
-    return Learner(
-        algorithm(mesh),
-        loss(mesh, node),
-        mechanism(mesh, node, sampler),
-        ledger(mesh, node),
-        mesh.slots.size,
-        mesh.privacy.after_budget,
-        charged_before,
-        from_end,
-    )
 
 
 def slots(mesh: MeshSettings) -> Slots[bytes]:

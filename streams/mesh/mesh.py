@@ -1,13 +1,28 @@
-"""What a process knows of its mesh."""
+"""A mesh file's shared part, resolved: each thing that its settings describe, made once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from nodes.accounting.guarantee import Guarantee
-from nodes.learner import release_bound
+from nodes.accounting.ledger import Ledger
+from nodes.accounting.price import Price
+from nodes.algorithms import Algorithm
+from nodes.learner import Learner, release_bound
+from nodes.losses.losses import Loss
+from nodes.machine.slots import Slots
+from nodes.privacy.mechanism import Mechanism, Sampler
 from streams.codec import Expected
 from streams.codec.topics import MeshTopics
-from streams.mesh import building as build
-from streams.mesh.file import MeshFile
+from streams.mesh.algorithm import algorithm
+from streams.mesh.learner import loss, slots
+from streams.mesh.price import price
+from streams.mesh.privacy import guarantee, ledger, mechanism, sampler
+from streams.mesh.schedule import schedule
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import PrivacySettings
+from topology.graph import Graph
+from topology.scheduler import SchedulerSettings
+from topology.schedules import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +39,135 @@ class Surroundings:
     targets: tuple[str, ...]
 
 
-def surroundings(file: MeshFile, node: str) -> Surroundings:
-    """Return the topics, the neighbours of a node, and what it accepts of them."""
-    mesh = file.mesh
-    sources, targets = build.schedule(mesh, mesh.seed).graph.neighbours(node)
-    topics, heard = MeshTopics(mesh.name, mesh.run), {source: expected(file, source) for source in sources}
-    waits = mesh.round_timeout, mesh.silence
-    return Surroundings(topics, file.digest(), mesh.horizon, *waits, expected(file, node), heard, targets)
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Makes what the settings describe when it is first asked for, and keeps it.
+
+    Nodes with the same privacy settings share a mechanism (unless noise is simulated: it has a name) and a
+    ledger. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything here and in its
+    nodes raises ValueError where the settings, each right by itself, do not go together.
+    """
+
+    settings: MeshSettings
+    trusting: frozenset[str] = frozenset()
+    _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
+    mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
+    ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
+
+    def node(self, name: str) -> "MeshNode":
+        """Return what is made for one node."""
+        return self._nodes.setdefault(name, MeshNode(self, name))
+
+    @cached_property
+    def topics(self) -> MeshTopics:
+        """The names of its topics."""
+        return MeshTopics(self.settings.name, self.settings.run)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """16 bytes that are equal iff the settings are on which all nodes must agree."""
+        return self.settings.digest()
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Which edges are on in which round."""
+        return schedule(self.settings)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """All edges that may ever be on."""
+        return self.schedule.graph
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """The mirror step with its step size, or Sparse DOLA. Raises NotOffered where none is exact."""
+        return algorithm(self.settings)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The loss of one record, its label's weight included."""
+        return loss(self.settings)
+
+    def slots(self) -> Slots[bytes]:
+        """Return empty slots for one node."""
+        return slots(self.settings)
+
+    def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
+        """Return what every scheduler is given alike; `silence` in seconds, None: for ever."""
+        mesh = self.settings
+        return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, silence, mesh.min_members, rounds)
 
 
-def expected(file: MeshFile, node: str) -> Expected:
-    """Return what is accepted as a release of that node."""
-    mesh = file.mesh
-    mechanism = build.mechanism(mesh, node, build.sampler(mesh, node, mesh.seed))
-    bound = release_bound(build.algorithm(mesh), mechanism)
-    return Expected(mesh.run, node, file.digest(), mesh.dimension, bound)
+@dataclass(frozen=True, eq=False)
+class MeshNode:
+    """Makes what the settings describe of one node, and keeps it."""
 
+    mesh: Mesh
+    name: str
 
-def promise(file: MeshFile, node: str) -> Guarantee:
-    """Return the guarantee of a node of the mesh file, whose brokers it knows."""
-    return build.guarantee(file.mesh, node, trusted_broker=file.trusts_broker(node))
+    @cached_property
+    def privacy(self) -> PrivacySettings:
+        """Its privacy settings, its overrides applied."""
+        return self.mesh.settings.privacy_of(self.name)
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """What makes its releases private, with the noise that the settings say."""
+        made, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
+        key = self.privacy, self.name if noise.simulated else ""
+        if key not in made:
+            made[key] = mechanism(self.mesh.settings, self.name, noise)
+        return made[key]
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Its account. A tight composition takes about a second to begin with."""
+        made = self.mesh.ledgers
+        if self.privacy not in made:
+            made[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
+        return made[self.privacy]
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What is promised to the owner of a record of the node."""
+        trusted = self.name in self.mesh.trusting
+        return guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
+
+    @cached_property
+    def price(self) -> Price:
+        """What its releases cost."""
+        return price(self.mesh.settings, self.privacy, self.guarantee)
+
+    @cached_property
+    def learner(self) -> Learner:
+        """Its algorithm, loss, mechanism and account, put together."""
+        mesh = self.mesh.settings
+        return Learner(
+            self.mesh.algorithm,
+            loss(mesh, self.name),
+            self.mechanism,
+            self.ledger,
+            mesh.slots.size,
+            mesh.privacy.after_budget,
+        )
+
+    def learner_with(self, sampler: Sampler) -> Learner:
+        """Return its learner with other noise: for several nodes at once, or several runs."""
+        return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.name, sampler))
+
+    @cached_property
+    def expected(self) -> Expected:
+        """What a reader of its edges accepts."""
+        mesh = self.mesh.settings
+        bound = release_bound(self.mesh.algorithm, self.mechanism)
+        return Expected(mesh.run, self.name, self.mesh.digest, mesh.dimension, bound)
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What it must know of its mesh."""
+        mesh, (sources, targets) = self.mesh, self.mesh.graph.neighbours(self.name)
+        waits = mesh.settings.round_timeout, mesh.settings.silence
+        heard = {source: mesh.node(source).expected for source in sources}
+        return Surroundings(
+            mesh.topics, mesh.digest, mesh.settings.horizon, *waits, self.expected, heard, targets
+        )

@@ -3,16 +3,16 @@
 import json
 from fractions import Fraction
 
+from nodes.accounting.guarantee import Guarantee
 from nodes.accounting.price import Price
 from nodes.decimals import as_text
-from streams.mesh.privacy import guarantee
 from streams.mesh.settings.budget import BudgetSettings, EpsilonSettings
 from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import PrivacySettings
 
 
-def price(mesh: MeshSettings, node: str) -> Price:
-    """Return the price of one node's releases, its overrides applied."""
-    own, promised = mesh.privacy_of(node), guarantee(mesh, node)
+def price(mesh: MeshSettings, own: PrivacySettings, promised: Guarantee) -> Price:
+    """Return the price of one node's releases; `own`: its privacy settings."""
     settings = {
         "mechanism": own.mechanism,
         "epsilon": _epsilon(own.epsilon),

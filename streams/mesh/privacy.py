@@ -25,9 +25,9 @@ from streams.mesh.settings.budget import (
 from streams.mesh.settings.mesh import MeshSettings
 
 
-def sampler(mesh: MeshSettings, node: str, seed: int) -> Sampler:
-    """Return where a node's noise comes from; `seed` counts for simulated noise alone."""
-    return ExactSampler() if mesh.privacy.noise == "exact" else SimulatedSampler(seed, node)
+def sampler(mesh: MeshSettings, node: str) -> Sampler:
+    """Return where a node's noise comes from."""
+    return ExactSampler() if mesh.privacy.noise == "exact" else SimulatedSampler(mesh.seed, node)
 
 
 def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
@@ -55,9 +55,8 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
-def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) -> Guarantee:
-    """Return what is promised to the owner of a record of that node."""
-    made = mechanism(mesh, node, sampler(mesh, node, mesh.seed))
+def guarantee(mesh: MeshSettings, made: Mechanism, *, trusted_broker: bool) -> Guarantee:
+    """Return what the mechanism promises to the owner of a record."""
     return Guarantee(
         made.name,
         made.epsilon,
@@ -70,21 +69,21 @@ def guarantee(mesh: MeshSettings, node: str, *, trusted_broker: bool = False) ->
     )
 
 
-def ledger(mesh: MeshSettings, node: str) -> Ledger:
-    """Return a node's account. A tight composition takes about a second to begin with."""
+def ledger(mesh: MeshSettings, node: str, made: Mechanism) -> Ledger:
+    """Return a node's account; `made`: its mechanism. A tight composition begins with about a second."""
     privacy, size = mesh.privacy_of(node), mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
     epsilon = release_epsilon(privacy.epsilon, size)
     rounds = privacy.epsilon.rounds if isinstance(privacy.epsilon, EpsilonSettings) else None
-    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node), rounds)
+    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node, made), rounds)
 
 
-def composition(mesh: MeshSettings, node: str) -> Composition:
+def composition(mesh: MeshSettings, node: str, made: Mechanism) -> Composition:
     """Return how the releases of a node with a mechanism add up at stream level."""
     budget = mesh.privacy_of(node).budget
     account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
-    found = mechanism(mesh, node, SimulatedSampler(mesh.seed, node)).composition(account)
+    found = made.composition(account)
     if found is None:
         raise ValueError("epsilon is missing: what is spent cannot be known")
     return found

@@ -7,9 +7,8 @@ from pydantic import ValidationError
 
 from nodes.checks import OutOfRange
 from nodes.decimals import as_text
-from nodes.privacy.simulated import SimulatedSampler
-from streams.mesh import building as build
 from streams.mesh.errors import Problem, problems
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings
 
@@ -17,17 +16,15 @@ _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
 """What mechanisms call by another name than a mesh file."""
 
 
-def privacy_problems(file: str, mesh: MeshSettings) -> list[Problem]:
+def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return what is wrong with the nodes' privacy, where each setting is right by itself."""
-    found: list[Problem] = []
+    mesh, found = whole.settings, list[Problem]()
     overriding = {name for name, own in mesh.nodes.items() if own.model_fields_set}
     ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one speaks for all like it
     for name in [*ordinary, *sorted(overriding)]:
         path = ("mesh", "nodes", name) if name in overriding else ("mesh", "privacy")
         try:
-            mesh.privacy_of(name)
-            build.mechanism(mesh, name, SimulatedSampler(mesh.seed, name))
-            build.ledger(mesh, name)
+            _ = whole.node(name).ledger
         except ValidationError as error:
             found += problems(file, path, _written(mesh.privacy) | _written(mesh.nodes[name]), error)
         except OutOfRange as error:

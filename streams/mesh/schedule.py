@@ -3,14 +3,13 @@
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.topology import GraphSettings
 from topology.graphs import Graph, complete, erdos_renyi, from_edges, grid, ring, star
-from topology.scheduler import SchedulerSettings
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed
 
 
-def schedule(mesh: MeshSettings, seed: int) -> Schedule:
+def schedule(mesh: MeshSettings) -> Schedule:
     """Return which edges are on in which round."""
-    settings, nodes = mesh.topology, tuple(mesh.nodes)
+    settings, nodes, seed = mesh.topology, tuple(mesh.nodes), mesh.seed
     if settings.cycle is not None:
         return CycleSchedule([_content(graph, nodes, seed) for graph in settings.cycle])
     if settings.graph is None:
@@ -19,13 +18,6 @@ def schedule(mesh: MeshSettings, seed: int) -> Schedule:
     if settings.switching is not None and isinstance(content, Graph):
         return SwitchingSchedule(content, settings.switching, seed)
     return FixedSchedule(content)
-
-
-def scheduler(
-    mesh: MeshSettings, seed: int, *, silence: float | None, rounds: int | None
-) -> SchedulerSettings:
-    """Return what every scheduler of the run is given alike; `silence` in seconds, None: for ever."""
-    return SchedulerSettings(mesh.run, schedule(mesh, seed), mesh.horizon, silence, mesh.min_members, rounds)
 
 
 def _content(settings: GraphSettings, nodes: tuple[str, ...], seed: int) -> Graph | Weights:

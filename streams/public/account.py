@@ -5,9 +5,7 @@ from typing import Literal, NamedTuple
 
 from nodes.accounting.ledger import Ledger
 from nodes.decimals import rounded_up
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
 
 
 class Standing(NamedTuple):
@@ -57,8 +55,7 @@ ADJACENCY = {
 
 def account(file: MeshFile, node: str, standing: Standing) -> Account:
     """Return the account of a node of the mesh."""
-    ledger = build.ledger(file.mesh, node)
-    promised = promise(file, node)
+    ledger, promised = file.resolved.node(node).ledger, file.resolved.node(node).guarantee
     charged = charged_by(ledger, standing)
     spent = ledger.spent(charged, standing.stepped)
     left = ledger.left(charged, standing.stepped)

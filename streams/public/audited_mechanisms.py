@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 from nodes.audit.mechanism import Audit, audit, audit_rounds, lattice_holds
 from nodes.privacy.mechanism import Audited
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.budget import growing_epsilon
-from streams.mesh.settings.mesh import MeshSettings
 
 DRAWS = 40_000
 """Draws on each slot, where they are cheap."""
@@ -45,11 +44,11 @@ class MechanismAudit(NamedTuple):
         return self.lattice and not self.audit.refuted
 
 
-def subjects(mesh: MeshSettings, nodes: Iterable[str]) -> list[Subject]:
+def subjects(mesh: Mesh, nodes: Iterable[str]) -> list[Subject]:
     """Return the distinct mechanisms of these nodes, in order."""
     alike: dict[str, list[str]] = {}
     for name in nodes:
-        alike.setdefault(mesh.privacy_of(name).model_dump_json(), []).append(name)
+        alike.setdefault(mesh.node(name).privacy.model_dump_json(), []).append(name)
     return [_subject(mesh, tuple(names)) for names in alike.values()]
 
 
@@ -70,7 +69,7 @@ def audited(
     return MechanismAudit(lattice, pairs, draws is None and most < DRAWS, found)
 
 
-def _subject(mesh: MeshSettings, nodes: tuple[str, ...]) -> Subject:
-    mechanism = build.mechanism(mesh, nodes[0], build.sampler(mesh, nodes[0], mesh.seed))
-    growing = growing_epsilon(mesh.privacy_of(nodes[0]).epsilon, mesh.slots.size)
-    return Subject(nodes, mechanism.audited, growing.rounds if growing else None)
+def _subject(mesh: Mesh, nodes: tuple[str, ...]) -> Subject:
+    node = mesh.node(nodes[0])
+    growing = growing_epsilon(node.privacy.epsilon, mesh.settings.slots.size)
+    return Subject(nodes, node.mechanism.audited, growing.rounds if growing else None)

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import expected
 from streams.public.audit_releases import Source, Told
 from topology.plans import Plan
 
@@ -25,15 +23,15 @@ class Read(NamedTuple):
 
 def read_mesh(file: MeshFile) -> Read:
     """Read a mesh's topics to their ends. Raises BusError, MeshFileError."""
-    mesh, graph = file.mesh, build.schedule(file.mesh, file.mesh.seed).graph
+    graph = file.resolved.graph
     sources: dict[str, Source] = {}
     told: list[Told] = []
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
         for name in graph.nodes:
-            ledger = build.ledger(mesh, name)
-            sources[name] = Source(ledger.epsilon is not None, ledger.last_learning_round)
-            for target, value, one in log.releases(expected(file, name), graph.neighbours(name)[1]):
+            node = file.resolved.node(name)
+            sources[name] = Source(node.ledger.epsilon is not None, node.ledger.last_learning_round)
+            for target, value, one in log.releases(node.expected, graph.neighbours(name)[1]):
                 same = hashlib.sha256(value).digest()
                 told.append(Told(name, target, one.round, one.instance, one.exact, one.simulated, same))
         for name in graph.nodes:

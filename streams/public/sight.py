@@ -6,8 +6,7 @@ from statistics import median
 from typing import NamedTuple
 
 from nodes.accounting.ledger import Ledger
-from streams.mesh import building as build
-from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.mesh import Mesh
 from streams.public.account import charged_by
 from streams.public.progress import Course
 from streams.public.standings import standing_by
@@ -60,12 +59,12 @@ class Sight(NamedTuple):
 class Watched:
     """Takes plans and heartbeats in, and says how the mesh stands. Times are seconds of one clock."""
 
-    def __init__(self, mesh: MeshSettings) -> None:
-        self._mesh, graph = mesh, build.schedule(mesh, mesh.seed).graph
-        self._sources = {name: graph.neighbours(name)[0] for name in mesh.nodes}
-        self._ledgers: dict[str, Ledger] = {name: build.ledger(mesh, name) for name in mesh.nodes}
-        self._roster = Roster(tuple(mesh.nodes), None)
-        self._plans: deque[Plan] = deque(maxlen=KEPT * mesh.horizon)
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh, names = mesh.settings, tuple(mesh.settings.nodes)
+        self._sources = {name: mesh.graph.neighbours(name)[0] for name in names}
+        self._ledgers: dict[str, Ledger] = {name: mesh.node(name).ledger for name in names}
+        self._roster = Roster(names, None)
+        self._plans: deque[Plan] = deque(maxlen=KEPT * self._mesh.horizon)
         self._beats: dict[str, Heartbeat] = {}
         self._seen: dict[str, float] = {}
         self._course = Course()

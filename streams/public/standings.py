@@ -7,7 +7,6 @@ from pathlib import Path
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.public.account import Standing
 from streams.state.journal import JournalReader, told_price
@@ -36,7 +35,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     if life.digest != file.digest():
         raise JournalError(f"{path} is of other settings of the mesh: its account is not known")
     if charged:
-        now = build.price(file.mesh, node)
+        now = file.resolved.node(node).price
         price = price or told_price(state, life)
         changed = price and price.changed(now)
         if changed:

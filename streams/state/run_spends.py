@@ -6,7 +6,7 @@ from pathlib import Path
 from nodes.accounting.price import Price
 from nodes.accounting.spends import TIME, Reuse, Span, Spend, Word, added
 from nodes.machine.journal import DataPosition, JournalRecord
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots
 from streams.state.folder import folder_id
@@ -16,7 +16,7 @@ from streams.state.spends import all_spends, keep_spend, keep_told, spends_file
 
 def begin_spend(
     state: Path,
-    mesh: MeshSettings,
+    mesh: Mesh,
     node: str,
     record: JournalRecord | None,
     start: DataPosition,
@@ -36,26 +36,26 @@ def begin_spend(
         keep_told(state, node)
     position = dict(start) if record is None else dict(record.data_position or start)
     spend = _spend(state, mesh, node, record)._replace(
-        spans=_begun(mesh, record, position), open=True, before=before, word=word, by_plans=by_plans
+        spans=_begun(mesh.settings, record, position), open=True, before=before, word=word, by_plans=by_plans
     )
     return keep_spend(spends_file(state, node), spend)
 
 
-def end_spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend | None:
+def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend | None:
     """Write down how far the run has got, for now; return that. Raises JournalError."""
     if record is None:
         return None
-    position = record.data_position
+    position, slots = record.data_position, mesh.settings.slots
     spans: tuple[Span, ...] = ()
-    if isinstance(mesh.slots, TimeSlots):
-        end = mesh.slots.start + record.stepped * mesh.slots.period
+    if isinstance(slots, TimeSlots):
+        end = slots.start + record.stepped * slots.period
         spans = (Span(TIME, end, end),)
     elif position:
         spans = tuple(Span(str(partition), end, end) for partition, end in position)
     return keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
 
 
-def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:  # noqa: ARG001 # of its run
+def reuse(state: Path, node: str, own: Spend) -> Reuse:
     """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
 
     Raises JournalError.
@@ -64,10 +64,10 @@ def reuse(state: Path, mesh: MeshSettings, node: str, own: Spend) -> Reuse:  # n
     return Reuse(tuple(spend for spend in found if spend.identity != own.identity), own)
 
 
-def _spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | None) -> Spend:
+def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend:
     """Return what the life at hand has spent by its last record, at the price that its journal keeps."""
-    path, price = state / f"{node}.journal", build.price(mesh, node)
-    whose = Spend(mesh.run, 0, None, 0.0, 0.0, 0.0)
+    path, price = state / f"{node}.journal", mesh.node(node).price
+    whose = Spend(mesh.settings.run, 0, None, 0.0, 0.0, 0.0)
     carried, carried_epsilon = 0, 0.0
     if path.exists():
         with JournalReader(path) as journal:
@@ -81,7 +81,7 @@ def _spend(state: Path, mesh: MeshSettings, node: str, record: JournalRecord | N
         delta=price.delta,
         stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
         stream_delta=price.stream_delta,
-        mesh=mesh.name,
+        mesh=mesh.settings.name,
         folder=folder_id(state),
         settings=price.settings,
     )

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nodes.privacy.mechanism import Audited
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.audit_releases import Findings
 from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
@@ -31,11 +32,11 @@ def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int],
 
 
 def mechanism_facts(
-    mesh: MeshSettings, subject: Subject, done: MechanismAudit, confidence: float, together: int
+    mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` is that of `together` audits together."""
     made, found = subject.mechanism, done.audit
-    yield "mechanism", described(mesh, subject.nodes[0], None)
+    yield "mechanism", described(mesh.node(subject.nodes[0]), None)
     if subject.round is not None:
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)

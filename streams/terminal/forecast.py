@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh.settings.topology import TopologySettings
@@ -26,11 +25,11 @@ def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
     yield from _members(file)
-    yield from _topology(mesh, rounds)
+    yield from _topology(file.resolved, rounds)
     for names in _alike(mesh):
-        yield from _privacy(mesh, names, rounds)
+        yield from _privacy(file.resolved, names, rounds)
     yield from _warnings(file)
-    promised = promises({name: promise(file, name) for name in mesh.nodes})
+    promised = promises({name: file.resolved.node(name).guarantee for name in mesh.nodes})
     yield from (("guarantee", sentence) for sentence in promised)
     yield from (("shared", sentence) for sentence in shared(file))
     yield from _waiting(mesh)
@@ -45,10 +44,13 @@ def _members(file: MeshFile) -> Iterator[Fact]:
         yield "elsewhere", f"the own part of {listed(elsewhere)} is not here: its owner has it"
 
 
-def _topology(mesh: MeshSettings, rounds: int | None) -> Iterator[Fact]:
-    schedule = build.schedule(mesh, mesh.seed)
-    pairs = schedule.graph.sources.size // 2
-    yield "edges", f"{_shape(mesh.topology)}; {counted(pairs, 'pair')} of nodes, provisioned both ways"
+def _topology(mesh: Mesh, rounds: int | None) -> Iterator[Fact]:
+    schedule = mesh.schedule
+    pairs = mesh.graph.sources.size // 2
+    yield (
+        "edges",
+        f"{_shape(mesh.settings.topology)}; {counted(pairs, 'pair')} of nodes, provisioned both ways",
+    )
     starts, limit = _looked_at(schedule, rounds)
     found = window(schedule, limit, starts)
     where = f" (looked at: rounds 1 to {starts:,})" if isinstance(schedule, SwitchingSchedule) else ""
@@ -90,10 +92,11 @@ def _alike(mesh: MeshSettings) -> list[list[str]]:
     return list(groups.values())
 
 
-def _privacy(mesh: MeshSettings, names: list[str], rounds: int | None) -> Iterator[Fact]:
-    whose = "every node" if len(names) == len(mesh.nodes) else listed(names)
-    yield "mechanism", f"{whose}: {described(mesh, names[0], rounds)}"
-    yield from ((key, f"{whose}: {fact}") for key, fact in spending(mesh, names[0], rounds))
+def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]:
+    node = mesh.node(names[0])
+    whose = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
+    yield "mechanism", f"{whose}: {described(node, rounds)}"
+    yield from ((key, f"{whose}: {fact}") for key, fact in spending(node, rounds))
 
 
 def _warnings(file: MeshFile) -> Iterator[Fact]:

@@ -10,7 +10,6 @@ from nodes.decimals import up_to_digits
 from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
 from streams.terminal.wording import counted, promises, shared
 
 
@@ -35,7 +34,10 @@ def say_promises(
     console: Console, file: MeshFile, nodes: Iterable[str], reused: Mapping[str, str] | None = None
 ) -> None:
     """Print what is promised to the owners of the nodes' records; `reused`: what earlier runs do to that."""
-    for sentence in (*promises({name: promise(file, name) for name in nodes}, reused), *shared(file)):
+    for sentence in (
+        *promises({name: file.resolved.node(name).guarantee for name in nodes}, reused),
+        *shared(file),
+    ):
         say(console, sentence)
 
 

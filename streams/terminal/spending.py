@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from nodes.accounting.ledger import Ledger
 from nodes.accounting.spends import Spend, reuse_of
 from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
-from streams.mesh import building as build
+from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.budget import BudgetSettings, EpsilonSettings
-from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from streams.public.account import Account
 from streams.terminal.wording import counted
@@ -19,9 +18,9 @@ _THEN = {
 }
 
 
-def spending(mesh: MeshSettings, name: str, rounds: int | None) -> Iterator[tuple[str, str]]:
+def spending(node: MeshNode, rounds: int | None) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of what a node would spend in `rounds` rounds; nothing where none is protected."""
-    privacy, ledger = mesh.privacy_of(name), build.ledger(mesh, name)
+    privacy, ledger = node.privacy, node.ledger
     if ledger.epsilon is not None:
         yield "epsilon", _epsilon(ledger, as_text(ledger.epsilon), rounds)
         yield "learning", _learning(ledger, privacy, rounds)

@@ -8,9 +8,8 @@ from nodes.decimals import as_text, rounded_up, up_to_digits
 from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
+from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.budget import EpsilonSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
@@ -79,7 +78,7 @@ def shared(file: MeshFile) -> list[str]:
     groups = dict.fromkeys(
         tuple(one for one in file.nodes if one == name or one in others) for name, others in found.items()
     )
-    return [_of_shared([promise(file, name) for name in names], names) for names in groups]
+    return [_of_shared([file.resolved.node(name).guarantee for name in names], names) for names in groups]
 
 
 def _of_shared(guarantees: Sequence[Guarantee], names: Sequence[str]) -> str:
@@ -108,10 +107,9 @@ _SCALES = {
 }
 
 
-def described(mesh: MeshSettings, name: str, rounds: int | None) -> str:
-    """Return the mechanism of node `name` in a sentence; `rounds`: how many there are to be."""
-    privacy = mesh.privacy_of(name)
-    made = build.mechanism(mesh, name, build.sampler(mesh, name, mesh.seed))
+def described(node: MeshNode, rounds: int | None) -> str:
+    """Return the node's mechanism in a sentence; `rounds`: how many there are to be."""
+    privacy, made = node.privacy, node.mechanism
     clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
     if made.epsilon is None:
         return f"{made.name}; {clip}; no noise"

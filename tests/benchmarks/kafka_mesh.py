@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from streams.bus.connection import producer_settings
 from streams.codec.topics import DataTopics, MeshTopics
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from tests.support.processes import LiveMesh
 from topology.keyed import generator
 
@@ -88,5 +88,5 @@ def first_edge(mesh: LiveMesh) -> str:
     """Return the topic from the first node to a neighbour of its."""
     settings = mesh.file.mesh
     first = next(iter(settings.nodes))
-    _, targets = build.schedule(settings, settings.seed).graph.neighbours(first)
+    _, targets = Mesh(settings).schedule.graph.neighbours(first)
     return MeshTopics(settings.name, settings.run).edge(first, targets[0])

@@ -9,8 +9,8 @@ from nodes.privacy.private import Private
 from nodes.values import Consensus, Decision, FloatArray
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.mesh import building as build
 from streams.mesh.file import load
+from streams.mesh.mesh import Mesh
 from streams.records.slot_feed import observed
 from streams.records.sources import open_source
 from streams.state.journal import Journal, JournalReader
@@ -47,7 +47,7 @@ def lessons(path: Path, count: int, pause: float = 0.0) -> tuple[float, float]:
     """
     file = load(path)
     mesh, node = file.mesh, next(iter(file.mesh.nodes))
-    learner = build.learner(mesh, node, build.sampler(mesh, node, mesh.seed))
+    learner = Mesh(mesh).node(node).learner
     decoder = open_source(file, node, mesh.seed).decoder
     lines, point, taken = rows(mesh.dimension), np.zeros(mesh.dimension), []
     for round in range(1, count + 1):

@@ -7,7 +7,6 @@ import sys
 import yaml
 
 from streams.mesh.file import load
-from streams.mesh.mesh import promise
 from streams.mesh.settings.node import CommonBrokers
 from streams.public.account import Account
 from tests.support.meshes import changed, written
@@ -81,7 +80,11 @@ def test_the_sentence_shown_is_the_one_that_the_mesh_file_shown_would_get(tmp_pa
     (shown,) = (yaml.safe_load(block) for block in blocks(MESH_FILE, "yaml"))
     (brokers,) = (yaml.safe_load(block) for block in blocks(KAFKA, "yaml"))
     (tmp_path / "mesh.yaml").write_text(yaml.safe_dump({"mesh": shown["mesh"]} | brokers))
-    sentence = promise(load(tmp_path / "mesh.yaml", {"MESH_PASSWORD": "secret"}), "east").sentence("east")
+    sentence = (
+        load(tmp_path / "mesh.yaml", {"MESH_PASSWORD": "secret"})
+        .resolved.node("east")
+        .guarantee.sentence("east")
+    )
     quoted = re.findall(r"(?:^> .*\n)+", PRIVACY, re.MULTILINE)
     assert sentence in [" ".join(quote.replace("> ", "").split()) for quote in quoted]
 

@@ -12,11 +12,9 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import decode_release, encode_release
-from streams.codec.topics import MeshTopics
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.mesh.file import load
-from streams.mesh.mesh import surroundings
 from tests.support.commands import Commands
 from tests.support.kafka import PATIENCE
 from tests.support.meshes import ignore
@@ -40,7 +38,7 @@ class OnBroker:
 
     def __init__(self, path):
         self.file = load(path, {})
-        self.topics = MeshTopics(self.file.mesh.name, self.file.mesh.run)
+        self.topics = self.file.resolved.topics
         provision(self.file)
         self.bus = KafkaBus(
             self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.mesh)}
@@ -58,7 +56,7 @@ class OnBroker:
 
     def message(self, source, target, round) -> ReleaseMessage:
         """What the edge holds for that round."""
-        edge, expected = self.topics.edge(source, target), surroundings(self.file, source).own
+        edge, expected = self.topics.edge(source, target), self.file.resolved.node(source).surroundings.own
         found = [decode_release(value, expected) for value in self.bus.read(edge, 0)]
         return next(message for message in found if message.round == round)
 

@@ -12,7 +12,7 @@ from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
 from streams.bus.preflight import PreflightFailed
 from streams.live.stopping import Stop
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
@@ -139,7 +139,7 @@ def test_the_slots_are_those_of_a_run(broker, tmp_path, slots):
 
 def slots_of(feeding, records, decoder):
     mesh = feeding.file.mesh
-    feed, position, found = SlotFeed(DataLog(iter(records)), lambda: build.slots(mesh), decoder), (), []
+    feed, position, found = SlotFeed(DataLog(iter(records)), Mesh(mesh).slots, decoder), (), []
     for round in range(1, 100):
         closed = feed.close(OpenSlot(round, position))
         if closed is None:

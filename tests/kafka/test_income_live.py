@@ -9,7 +9,6 @@ import pytest
 
 from experiments import income
 from streams.local.scoring import score
-from streams.mesh import building as build
 from streams.records.sources import held_out
 from tests.support.commands import Commands
 from tests.support.processes import LiveMesh, mesh_file
@@ -57,7 +56,7 @@ def test_four_processes_learn_and_promise_what_one_does(tmp_path, broker, capsys
     last = [decisions(broker.address, node)[-1] for node in nodes]
     assert [decision["round"] for decision in last] == [rounds] * 4
     decision = np.mean([decision["x"] for decision in last], axis=0)
-    found = score(build.loss(mesh.file.mesh), decision, *held_out(mesh.file))
+    found = score(mesh.file.resolved.loss, decision, *held_out(mesh.file))
     low, high = band()
     Path(tmp_path / "auc").write_text(f"{found.auc}")
     assert low < found.auc < high

@@ -8,7 +8,6 @@ from statistics import median
 
 import pytest
 
-from streams.codec.topics import MeshTopics
 from streams.state.journal import JournalError, JournalReader
 from streams.state.journal_file import place_of
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
@@ -80,7 +79,7 @@ def test_a_short_silence_has_beats_to_match_and_leaves_the_dead_out(tmp_path, br
         wait_until(lambda: last_round(mesh, dead) > 5)
         mesh.processes[dead].kill()
         mesh.finish("scheduler", *others)
-        topic = MeshTopics(mesh.file.mesh.name, mesh.file.mesh.run).progress(others[0])
+        topic = mesh.file.resolved.topics.progress(others[0])
         sent = [one.timestamp()[1] for one in stored(connection(broker.address), topic)]
     assert (
         30 < median(later - one for one, later in pairwise(sent)) < 300

@@ -20,10 +20,8 @@ from streams.codec.topics import DataTopics
 from streams.live.opening import open_journal
 from streams.live.options import NodeOptions
 from streams.live.spend import RunSpend
-from streams.mesh import building as build
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
-from streams.mesh.mesh import surroundings
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.known_spends import together
 from streams.state.spends_topic import written
@@ -59,7 +57,8 @@ class Lives:
         where.mkdir(exist_ok=True)
         spend = RunSpend(file, self.node, NodeOptions(where, **(options or {})))
         spend.anew = anew
-        around, price = surroundings(file, self.node), build.price(file.mesh, self.node)
+        node = file.resolved.node(self.node)
+        around, price = node.surroundings, node.price
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
             topic = spend.topic(stack)

@@ -9,7 +9,6 @@ from nodes.averages import averaged
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh import building as build
 from streams.mesh.file import load
 from streams.mesh.model_file import read_model
 from streams.tools.model.owned import journal_model
@@ -44,7 +43,7 @@ def test_a_mesh_and_its_nodes_give_their_models(tmp_path, broker):
         record = next(r for r in local.recorder.nodes[name].records if r.stepped == ROUNDS)
         assert own.rounds == record.average.rounds == ROUNDS
         assert own.average == tuple(record.average.mean.tolist())
-        assert own.newest == tuple(build.algorithm(file.mesh).contain(record.release).tolist())
+        assert own.newest == tuple(file.resolved.algorithm.contain(record.release).tolist())
     public = read_model(tmp_path / "m.npz")
     assert public == read_model(tmp_path / "m.json")
     newest, average, rounds = expected(file, path, names)
@@ -58,7 +57,7 @@ def test_a_mesh_and_its_nodes_give_their_models(tmp_path, broker):
 
 def expected(file, path, names):
     """The model by its definition, from what the same mesh releases in memory."""
-    algorithm, average = build.algorithm(file.mesh), None
+    algorithm, average = file.resolved.algorithm, None
     told = {key: np.frombuffer(value) for key, value in released_in_memory(path).items()}
     rounds = sorted({round for _, round in told})
     for round in rounds:

@@ -51,7 +51,10 @@ def found(at, names):
 
 
 def specs(file):
-    return [*mesh_specs(file.mesh), *(spec for name in file.nodes for spec in data_specs(file.mesh, name))]
+    return [
+        *mesh_specs(file.resolved),
+        *(spec for name in file.nodes for spec in data_specs(file.mesh, name)),
+    ]
 
 
 def test_every_topic_is_made_as_it_is_wanted_and_twice_is_harmless(tmp_path, tree, at):
@@ -79,9 +82,9 @@ def test_what_a_mesh_sends_fits_its_topics(tmp_path, tree, at):
     tree["mesh"]["loss"] = "squared"
     file = saved(tmp_path, tree)
     provision(file)
-    largest = {spec.name: spec.largest for spec in mesh_specs(file.mesh)}
+    largest = {spec.name: spec.largest for spec in mesh_specs(file.resolved)}
     edge, letters = (next(name for name in largest if kind in name) for kind in (".edge.", ".deadletter."))
-    assert largest[edge] >= sizes(file.mesh).release > 1_600_000
+    assert largest[edge] >= sizes(file.resolved).release > 1_600_000
     bus = KafkaBus(at, largest)
     letter = encode_dead_letter(edge, bytes(largest[edge] + OVERHEAD), Refused(Reason.OUT_OF_BOUND))
     for topic, value in ((edge, bytes(largest[edge])), (letters, letter), (letters, bytes(largest[letters]))):
@@ -100,7 +103,7 @@ def test_what_a_mesh_sends_fits_its_topics(tmp_path, tree, at):
 )
 def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tree, at, changes, words):
     file = saved(tmp_path, tree)
-    progress = next(spec for spec in mesh_specs(file.mesh) if spec.kind == "progress")
+    progress = next(spec for spec in mesh_specs(file.resolved) if spec.kind == "progress")
     with Admin(at) as admin:
         admin.create([replace(progress, **changes)])
     with pytest.raises(Differs) as differs:
@@ -195,7 +198,7 @@ def test_the_command_says_what_it_did(tmp_path, tree, broker):
 
 def test_the_command_leaves_with_a_line_for_each_difference(tmp_path, tree, at):
     file = saved(tmp_path, tree)
-    spec = mesh_specs(file.mesh)[0]
+    spec = mesh_specs(file.resolved)[0]
     with Admin(at) as admin:
         admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000)])
     outcome = call(file.path)

@@ -8,8 +8,7 @@ from confluent_kafka import KafkaException
 
 from streams.bus.access import feeder, node_on_data, node_on_mesh
 from streams.bus.access import scheduler as planner
-from streams.codec.topics import DataTopics, MeshTopics
-from streams.mesh.mesh import surroundings
+from streams.codec.topics import DataTopics
 from tests.kafka.test_equality import equal
 from tests.support.kafka import until
 from tests.support.processes import LiveMesh, released_in_memory
@@ -29,10 +28,10 @@ def test_each_process_does_its_work_with_its_own_rights_and_no_more(tmp_path, ne
     tree["brokers"] |= {side: tree["brokers"][side] | login for side in ("mesh", "data")}
     path.write_text(yaml.safe_dump(tree))
     with LiveMesh(path) as mesh:
-        topics, nodes = MeshTopics(mesh.file.mesh.name, mesh.file.mesh.run), list(mesh.file.mesh.nodes)
+        topics, nodes = mesh.file.resolved.topics, list(mesh.file.mesh.nodes)
         work = {"scheduler": (mesh.scheduler, planner(topics, nodes))}
         for node in nodes:
-            around = surroundings(mesh.file, node)
+            around = mesh.file.resolved.node(node).surroundings
             shared = node_on_mesh(topics, node, around.expected, around.targets)
             own = node_on_data(node, DataTopics(node).group)
             work[node] = (partial(mesh.node, node), shared, own)

@@ -10,7 +10,6 @@ from nodes.engine import Engine
 from nodes.mixing import Mixing, mixed
 from nodes.privacy.simulated import SimulatedSampler
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh import building as build
 from streams.mesh.settings.algorithm import (
     AlgorithmSettings,
     ConstraintSettings,
@@ -206,7 +205,7 @@ def engine(file, cls=SimulatedSampler):
     """The engine of a mesh file."""
     names = tuple(sorted(file.mesh.nodes))
     sampler = cls(file.mesh.seed, names)
-    return Engine(build.learner(file.mesh, names[0], sampler), build.schedule(file.mesh, file.mesh.seed))
+    return Engine(file.resolved.node(names[0]).learner_with(sampler), file.resolved.schedule)
 
 
 def slots(observations):

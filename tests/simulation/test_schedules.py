@@ -9,7 +9,7 @@ from nodes.accounting.schedule import GrowingEpsilon
 from nodes.decimals import rounded_up
 from streams.bus.memory import Faults
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
 
 
@@ -30,7 +30,7 @@ def test_a_growing_schedule_is_spent_round_by_round_and_then_the_nodes_relay(tmp
         assert [record.epsilon_spent for record in records] == [
             rounded_up(schedule.until(min(t, 8))) for t in range(1, 13)
         ]
-    assert build.ledger(mesh, "a").spent(8, 12) <= 10
+    assert Mesh(mesh).node("a").ledger.spent(8, 12) <= 10
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_growing_schedule_is_spent_round_by_round_and_then_the_nodes_relay(tmp
 )
 def test_learning_ends_with_the_budget_whatever_composes_it(tmp_path, privacy, last):
     mesh, nodes = histories(tmp_path, **privacy)
-    ledger = build.ledger(mesh, "a")
+    ledger = Mesh(mesh).node("a").ledger
     assert ledger.last_learning_round == last
     for records in nodes:
         assert [record.charged for record in records] == [min(t, last) for t in range(1, 13)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
-from streams.mesh import building as build
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 from tests.simulation.test_swap import shared
@@ -75,7 +74,7 @@ def with_change(place, old, new):
 def slots_of(file):
     """What the slots of node b hold: (values, labels) of each round."""
     source = open_source(file, "b", 0)
-    feed = SlotFeed(DataLog(source.records), lambda: build.slots(file.mesh), source.decoder)
+    feed = SlotFeed(DataLog(source.records), file.resolved.slots, source.decoder)
     position, found = (), {}
     for round in range(1, ROUNDS + 1):
         closed = feed.close(OpenSlot(round, position))

@@ -3,7 +3,6 @@
 import numpy as np
 
 from nodes.machine.journal import JournalRecord
-from streams.mesh import building as build
 from streams.state.journal import Journal
 from tests.support.meshes import changed, loaded
 
@@ -42,7 +41,7 @@ def journal(folder, file, node, made):
         instance="aa" * 16,
         horizon=file.mesh.horizon,
         mesh=file.mesh.name,
-        price=build.price(file.mesh, node) if node in file.mesh.nodes else None,
+        price=file.resolved.node(node).price if node in file.mesh.nodes else None,
     )
     with opened:
         if made:

@@ -18,9 +18,8 @@ from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release
 from streams.codec.topics import MeshTopics
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh import building as build
 from streams.mesh.file import load
-from streams.mesh.mesh import surroundings
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.yaml_file import read_yaml
 from tests.support.kafka import until
 
@@ -207,8 +206,8 @@ def released_in_memory(path):
 def released(file, read):
     """Return what the edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""
     mesh, found = file.mesh, defaultdict(set)
-    for source, target in edges(build.schedule(mesh, mesh.seed).graph):
-        expected = surroundings(file, source).own
+    for source, target in edges(Mesh(mesh).schedule.graph):
+        expected = file.resolved.node(source).surroundings.own
         for value in read(MeshTopics(mesh.name, mesh.run).edge(source, target)):
             message = decode_release(value, expected)
             found[source, message.round].add((message.instance, message.exact, message.release.tobytes()))

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from nodes.machine.time_slots import TimeSlots
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
@@ -71,13 +70,13 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
     live = by_time and getattr(settings, "path", None) == "-"
     if by_time and not live:
-        source = replace(source, records=takewhile(_inside(file.mesh), source.records))
+        source = replace(source, records=takewhile(_inside(file.resolved), source.records))
     return Opened(source, by_time or wanted.timestamps, most, read, live)
 
 
-def _inside(mesh: MeshSettings) -> Callable[[RawRecord], bool]:
+def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:
     """Return what says whether a record is of no slot after the last round."""
-    slots, rounds = build.slots(mesh), mesh.rounds
+    slots, rounds = mesh.slots(), mesh.settings.rounds
     if rounds is None or not isinstance(slots, TimeSlots):
         return lambda _: True
     return lambda record: record.timestamp is None or slots.round_of(record.timestamp) <= rounds

@@ -6,7 +6,6 @@ import numpy as np
 
 from nodes.values import Consensus
 from streams.local.summary import Summary
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import Model
 from streams.state.journal import JournalReader
@@ -24,7 +23,7 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
     record = records[-1] if records else None
     if record is None or record.average is None:
         raise JournalError(f"{path}: no round was stepped yet, so there is no model")
-    algorithm = build.algorithm(file.mesh)
+    algorithm = file.resolved.algorithm
     newest = algorithm.decide(record.round, Consensus(algorithm.contain(record.release)))
     return model_of(
         file,

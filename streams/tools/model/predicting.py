@@ -10,10 +10,10 @@ from nodes.losses.losses import Loss
 from nodes.losses.predictions import predicted
 from nodes.values import FloatArray
 from streams.local.scoring import Score, score
-from streams.mesh import building as build
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
 from streams.mesh.file import MeshFile
 from streams.mesh.fits import label_problems
+from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model, VectorName, read_model
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
@@ -77,7 +77,7 @@ class ModelFile:
             allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
             raise self.refuse(("loss",), allowed, {"own": loss.own})
         # of the mesh only what its loss is made of is known here
-        return build.loss(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension))
+        return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
 
     def source(self, records: str) -> FileSettings:
         """Return how it reads the records at the path. Raises MeshFileError."""

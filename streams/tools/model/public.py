@@ -13,9 +13,7 @@ from nodes.values import Consensus, Decision, FloatArray
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
-from streams.mesh import building as build
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import expected
 from streams.mesh.model_file import Model
 from streams.tools.model.writing import model_of, promised_on_broker
 from topology.plans import Plan, valid
@@ -37,7 +35,7 @@ def public_model(file: MeshFile) -> Model:
     A member whose edges are all off in a round publishes nothing for it. Raises BusError, MeshFileError.
     """
     mesh = file.mesh
-    algorithm = build.algorithm(mesh)
+    algorithm = file.resolved.algorithm
     nothing = _Sum(0, np.zeros(mesh.dimension))
     newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
     with closing(reached(file.mesh_broker)) as logs:
@@ -84,9 +82,9 @@ def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]
     """
     released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()
-    accepted = expected(file, node)
-    for target in build.schedule(file.mesh, file.mesh.seed).graph.neighbours(node)[1]:
-        for _, _, message in log.releases(accepted, [target]):
+    own = file.resolved.node(node).surroundings
+    for target in own.targets:
+        for _, _, message in log.releases(own.own, [target]):
             plan = plans.get(message.round)
             member = None if plan is None else plan.member(node)
             if member is None or not member.full or member.instance != message.instance:

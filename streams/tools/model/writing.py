@@ -12,7 +12,6 @@ from nodes.decimals import rounded_up
 from nodes.values import FloatArray
 from streams.local.results import save_whole, write_whole
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import promise
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.node import FileSettings
 
@@ -83,7 +82,7 @@ def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
 
 def promised_on_broker(file: MeshFile) -> dict[str, Guarantee]:
     """Return what every node of the mesh promises."""
-    return {name: promise(file, name) for name in file.mesh.nodes}
+    return {name: file.resolved.node(name).guarantee for name in file.mesh.nodes}
 
 
 def _weakest(promised: Mapping[str, Guarantee]) -> ModelGuarantee:

@@ -13,7 +13,7 @@ from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.scoring import auc
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacyOverrides
 from streams.tools.tuning.pilot import Pilot
@@ -96,10 +96,10 @@ class Trials:
         return total / rounds if math.isfinite(total) else math.inf
 
     def _engine(self, setting: Setting) -> Engine:
-        mesh = setting.applied(self.mesh)
-        schedule = Copies(build.schedule(mesh, self.seed), self.runs)
+        mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}))
+        schedule = Copies(mesh.schedule, self.runs)
         sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
-        return Engine(build.learner(mesh, min(mesh.nodes), sampler), schedule)
+        return Engine(mesh.node(min(self.mesh.nodes)).learner_with(sampler), schedule)
 
 
 @np.errstate(all="ignore")  # a step that is far too large

@@ -141,7 +141,7 @@ def test_a_delta_out_of_range_is_refused(delta):
 
 def test_dp_accounting_is_imported_only_where_it_is_needed():
     code = (
-        "import sys, streams.cli.command_line, streams.mesh.building; "
+        "import sys, streams.cli.command_line, streams.mesh.mesh; "
         "from nodes.accounting.composition import laplace, pure; "
         "pure(0.1, 9, 1e-6); assert 'dp_accounting' not in sys.modules; "
         "laplace(0.1, 9, 1e-6); assert 'dp_accounting' in sys.modules"

@@ -10,7 +10,7 @@ from streams.bus.admin import Topic, differences
 from streams.bus.topic_specs import LEAST_SEGMENT, MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
 from streams.codec import Reason, Refused, encode_dead_letter, encode_plan, encode_release
 from streams.codec.topics import LONGEST_TOPIC, MeshTopics
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
 from topology.plans import Member, Plan
 
@@ -23,7 +23,7 @@ def mesh(tmp_path):
 
 
 def test_the_mesh_broker_has_every_topic_of_the_mesh_and_no_other(mesh):
-    names = {spec.name.removeprefix("tracking.run-1.") for spec in mesh_specs(mesh)}
+    names = {spec.name.removeprefix("tracking.run-1.") for spec in mesh_specs(Mesh(mesh))}
     ring = ["a.b", "b.a", "b.c", "c.b", "c.d", "d.c", "d.a", "a.d"]
     assert names == {
         "topology",
@@ -37,7 +37,7 @@ def test_the_mesh_broker_has_every_topic_of_the_mesh_and_no_other(mesh):
 def test_only_provisioned_edges_have_topics(tmp_path):
     tree = changed()
     tree["mesh"]["topology"] = {"graph": "star"}
-    edges = [spec.name for spec in mesh_specs(loaded(tmp_path, tree).mesh) if spec.kind == "edge"]
+    edges = [spec.name for spec in mesh_specs(loaded(tmp_path, tree).resolved) if spec.kind == "edge"]
     assert sorted(name.split("edge.")[1] for name in edges) == ["a.b", "a.c", "a.d", "b.a", "c.a", "d.a"]
 
 
@@ -63,24 +63,24 @@ def test_what_was_spent_is_never_cut(mesh):
 @pytest.mark.parametrize("names", [["a", "b", "c"], ["a-long-name", "b", "c", "d", "e", "f"]])
 def test_the_sizes_are_those_of_the_longest_messages(tmp_path, names):
     mesh = loaded(tmp_path, changed(nodes=names, dimension=2) | {"nodes": {}}).mesh
-    graph = build.schedule(mesh, 0).graph
+    graph = Mesh(mesh).graph
     weights = np.full(graph.sources.size, 0.25)
     members = tuple(Member(name, "1" * 32) for name in graph.nodes)
     counts = tuple((name, 4) for name in graph.nodes)
     plan = Plan(mesh.run, 5, 4, members, graph.sources.copy(), graph.targets.copy(), weights, counts)
-    assert sizes(mesh).plan == len(encode_plan(plan, DIGEST))
+    assert sizes(Mesh(mesh)).plan == len(encode_plan(plan, DIGEST))
     longest = max(names, key=len)
     release = ReleaseMessage(
         mesh.run, longest, "1" * 32, 1, exact=False, simulated=False, release=Release(np.zeros(2))
     )
-    assert sizes(mesh).release == len(encode_release(release, DIGEST))
+    assert sizes(Mesh(mesh)).release == len(encode_release(release, DIGEST))
 
 
 def test_what_may_be_sent_fits_every_topic_of_the_mesh(tmp_path):
     for dimension in (2, 1_000_000):
         tree = changed(dimension=dimension, loss="squared") | {"nodes": {}}
         mesh = loaded(tmp_path, tree).mesh
-        size, specs = sizes(mesh), mesh_specs(mesh)
+        size, specs = sizes(Mesh(mesh)), mesh_specs(Mesh(mesh))
         for spec in specs:
             assert spec.largest >= max(size.release, size.plan)
             assert spec.max_message_bytes == spec.largest + OVERHEAD
@@ -93,8 +93,12 @@ def test_what_may_be_sent_fits_every_topic_of_the_mesh(tmp_path):
 def test_a_log_keeps_four_horizons_of_rounds_and_can_be_cut(tmp_path, dimension, horizon):
     tree = changed(dimension=dimension, horizon=horizon, loss="squared") | {"nodes": {}}
     mesh = loaded(tmp_path, tree).mesh
-    longest = {"edge": sizes(mesh).release, "topology": sizes(mesh).plan, "decisions": 24 * dimension}
-    for spec in [*mesh_specs(mesh), *data_specs(mesh, "a")]:
+    longest = {
+        "edge": sizes(Mesh(mesh)).release,
+        "topology": sizes(Mesh(mesh)).plan,
+        "decisions": 24 * dimension,
+    }
+    for spec in [*mesh_specs(Mesh(mesh)), *data_specs(mesh, "a")]:
         assert spec.retention_bytes >= 4 * horizon * longest.get(spec.kind, 0)
         assert spec.segment_bytes >= LEAST_SEGMENT
         assert spec.max_message_bytes <= spec.segment_bytes  # Kafka refuses a record that no segment holds

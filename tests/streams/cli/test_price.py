@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from nodes.accounting.spends import total
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.state.journal import Journal, JournalReader
 from streams.state.journal_file import JournalError
@@ -83,7 +83,7 @@ def test_before_the_first_charge_settings_may_change(call, tmp_path, tree):
     (tmp_path / "state").mkdir()
     mesh = MeshSettings.model_validate(tree["mesh"])
     owner = {"run": mesh.run, "node": "a", "digest": mesh.digest(), "horizon": mesh.horizon}
-    price = build.price(mesh, "a")
+    price = Mesh(mesh).node("a").price
     Journal(tmp_path / "state/a.journal", **owner, instance="aa" * 16, price=price).close()
     tree["mesh"] |= {"nodes": {"a": {}, "b": {}}}
     assert call("run", written(tmp_path, tree), "--state", "state").code == 0, path
@@ -105,7 +105,11 @@ def test_before_the_first_charge_settings_may_change(call, tmp_path, tree):
 )
 def test_the_price_is_what_the_ledger_and_the_guarantee_say(tmp_path, privacy):
     mesh = MeshSettings.model_validate(changed(privacy={"noise": "exact"} | privacy)["mesh"])
-    price, ledger, promise = build.price(mesh, "a"), build.ledger(mesh, "a"), build.guarantee(mesh, "a")
+    price, ledger, promise = (
+        Mesh(mesh).node("a").price,
+        Mesh(mesh).node("a").ledger,
+        Mesh(mesh).node("a").guarantee,
+    )
     assert price.epsilon == (promise.epsilon if promise.protects else None)
     assert price.delta == promise.delta
     if promise.protects:

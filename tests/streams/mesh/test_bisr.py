@@ -7,8 +7,6 @@ import pytest
 
 from nodes.accounting.bisr_composition import BandComposition
 from nodes.privacy.bisr import GaussianBisr
-from nodes.privacy.simulated import SimulatedSampler
-from streams.mesh import building as build
 from streams.mesh.file import MeshFileError
 from streams.terminal.forecast import facts
 from tests.support.meshes import changed, loaded
@@ -26,7 +24,7 @@ def others_of(nodes):
 
 
 def made(file, node="a"):
-    return build.mechanism(file.mesh, node, SimulatedSampler(0, node))
+    return file.resolved.node(node).mechanism
 
 
 def test_it_has_sixteen_bands_in_l2_unless_told_otherwise(tmp_path):
@@ -92,13 +90,13 @@ def test_mistakes_are_named(tmp_path, privacy, text):
 def test_the_account_is_of_correlated_noise(tmp_path):
     budget = {"epsilon": 100, "delta": 1e-5}
     file = meshed(tmp_path, {"slots": {"by": "count", "size": 3}}, budget=budget)
-    ledger, mechanism = build.ledger(file.mesh, "a"), made(file)
+    ledger, mechanism = file.resolved.node("a").ledger, made(file)
     assert isinstance(ledger.composition, BandComposition)
     assert ledger.delta == 1e-5
     assert ledger.composition.sensitivity == 3 * (2 * mechanism.grid.radius << 24)
     last = ledger.last_learning_round
     assert ledger.spent(last) <= Fraction(100) < ledger.spent(last + 1)
-    assert build.ledger(meshed(tmp_path).mesh, "a").delta == 1e-6
+    assert meshed(tmp_path).resolved.node("a").ledger.delta == 1e-6
 
 
 def test_the_words_say_what_is_proved_and_what_is_secret(tmp_path):

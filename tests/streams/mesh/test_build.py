@@ -1,5 +1,6 @@
 """From settings to the pure objects they describe."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +16,8 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.unprotected import Unprotected
-from streams.mesh import building as build
+from streams.mesh import algorithm as build
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
 
@@ -97,16 +99,16 @@ def test_step_sizes(rule, expected):
 )
 def test_the_algorithms_differ_in_where_the_gradient_is_taken(name, given, expected):
     settings = mesh(algorithm={"name": name, "gradient_at": given, "regulariser": 0.25, "x_1": [1, -1]})
-    algorithm = build.algorithm(settings)
+    algorithm = Mesh(settings).algorithm
     assert algorithm.gradient_at == expected
     assert algorithm.regulariser == 0.25
     assert algorithm.start.tolist() == [1, -1]
 
 
 def test_losses():
-    made = [type(build.loss(mesh(loss=name))) for name in ("range", "hinge", "logistic", "squared")]
+    made = [type(Mesh(mesh(loss=name)).loss) for name in ("range", "hinge", "logistic", "squared")]
     assert made == [RangeLoss, Hinge, Logistic, Squared]
-    made = [build.loss(mesh(loss=name)) for name in ("absolute", "linear", {"huber": 0.5})]
+    made = [Mesh(mesh(loss=name)).loss for name in ("absolute", "linear", {"huber": 0.5})]
     assert made == [Absolute(), Linear(), Huber(0.5)]
 
 
@@ -116,15 +118,15 @@ def test_a_loss_stands_in_the_digest_as_it_is_written():
 
 
 def test_softmax_and_the_weights_of_labels():
-    assert build.loss(mesh(loss={"softmax": 3})) == Softmax(3)
+    assert Mesh(mesh(loss={"softmax": 3})).loss == Softmax(3)
     for loss, labels in (("hinge", [-1, 1]), ({"softmax": 2}, [0, 1])):
-        made = build.loss(mesh(loss=loss, class_weights=[0.5, 20]))
+        made = Mesh(mesh(loss=loss, class_weights=[0.5, 20])).loss
         assert isinstance(made, Weighted)
         assert (made.labels.tolist(), made.weights.tolist()) == (labels, [0.5, 20])
 
 
 def made_mechanism(settings, node="a"):
-    return build.mechanism(settings, node, build.sampler(settings, node, 0))
+    return Mesh(settings).node(node).mechanism
 
 
 def test_mechanisms():
@@ -142,13 +144,13 @@ def test_mechanisms():
 def test_overrides_reach_mechanism_ledger_and_guarantee():
     settings = mesh(nodes={"a": {}, "b": {"epsilon": 2}, "c": {"mechanism": "none"}}, privacy={"epsilon": 1})
     assert [made_mechanism(settings, name).epsilon for name in "abc"] == [1, 2, None]
-    assert [build.ledger(settings, name).epsilon for name in "abc"] == [1, 2, None]
-    assert [build.guarantee(settings, name).protects for name in "abc"] == [True, True, False]
+    assert [Mesh(settings).node(name).ledger.epsilon for name in "abc"] == [1, 2, None]
+    assert [Mesh(settings).node(name).guarantee.protects for name in "abc"] == [True, True, False]
 
 
 def test_a_guarantee_says_what_the_settings_say():
     settings = mesh(slots={"by": "time", "period": 1, "start": 0, "size": 3})
-    promise = build.guarantee(settings, "a", trusted_broker=True)
+    promise = Mesh(settings, frozenset("a")).node("a").guarantee
     assert (promise.epsilon, promise.delta, promise.slots, promise.batch_size) == (
         Fraction(1, 10),
         0,
@@ -156,26 +158,26 @@ def test_a_guarantee_says_what_the_settings_say():
         3,
     )
     assert promise.trusted_broker
-    assert not build.guarantee(mesh(privacy={"noise": "simulated"}), "a").protects
+    assert not Mesh(mesh(privacy={"noise": "simulated"})).node("a").guarantee.protects
 
 
 def test_a_learner_has_it_all():
     settings = mesh(privacy={"budget": 1, "after_budget": "leave"})
-    learner = build.learner(settings, "a", build.sampler(settings, "a", 0), charged_before=2)
+    learner = replace(Mesh(settings).node("a").learner, charged_before=2)
     assert learner.ledger.last_learning_round == 10
     assert (learner.after_budget, learner.charged_before, learner.batch_size) == ("leave", 2, 1)
     assert learner.release_bound == pytest.approx(3, rel=1e-8)
 
 
 def test_slots():
-    assert isinstance(build.slots(mesh()), CountSlots)
-    slots = build.slots(mesh(slots={"by": "time", "period": 2, "start": 10, "size": 3, "grace": 0.5}))
+    assert isinstance(Mesh(mesh()).slots(), CountSlots)
+    slots = Mesh(mesh(slots={"by": "time", "period": 2, "start": 10, "size": 3, "grace": 0.5})).slots()
     assert isinstance(slots, TimeSlots)
     assert slots.round_of(14.5) == 3
 
 
 def edges(topology):
-    graph = build.schedule(mesh(topology=topology), 0).graph
+    graph = Mesh(mesh(topology=topology)).schedule.graph
     return {
         graph.nodes[a] + graph.nodes[b]
         for a, b in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
@@ -200,16 +202,16 @@ def test_graphs_follow_the_order_of_the_nodes(graph, expected):
 
 def test_a_matrix_has_a_row_a_node_in_their_order():
     matrix = [[0.5, 0.5, 0], [0.5, 0.25, 0.25], [0, 0.25, 0.75]]  # c, a, b
-    schedule = build.schedule(mesh(topology={"graph": {"matrix": matrix}}), 0)
+    schedule = Mesh(mesh(topology={"graph": {"matrix": matrix}})).schedule
     assert isinstance(schedule, FixedSchedule)
     dense = schedule.weights(1, ("a", "b", "c")).dense()
     np.testing.assert_allclose(dense, [[0.25, 0.25, 0.5], [0.25, 0.75, 0], [0.5, 0, 0.5]])
 
 
 def test_schedules():
-    cycle = build.schedule(mesh(topology={"cycle": ["ring", "star"]}), 0)
+    cycle = Mesh(mesh(topology={"cycle": ["ring", "star"]})).schedule
     assert isinstance(cycle, CycleSchedule)
     assert len(cycle.parts) == 2
-    switching = build.schedule(mesh(topology={"graph": "ring", "switching": 0.5}), 7)
+    switching = Mesh(mesh(topology={"graph": "ring", "switching": 0.5}, seed=7)).schedule
     assert isinstance(switching, SwitchingSchedule)
     assert (switching.probability, switching.seed) == (0.5, 7)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from experiments import experts
-from streams.mesh import building as build
 from streams.mesh.file import MeshFileError, load
+from streams.mesh.mesh import Mesh
 from streams.records.sources import held_out, open_source
 from tests.support.examples import MESHES, NAMES, example
 
@@ -36,12 +36,12 @@ def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, 
     mesh = file.mesh
     assert mesh.name == name
     assert set(file.nodes) == set(mesh.nodes)
-    schedule = build.schedule(mesh, mesh.seed)
+    schedule = Mesh(mesh).schedule
     members = tuple(sorted(mesh.nodes))
     np.testing.assert_allclose(schedule.weights(1, members).dense().sum(0), 1, atol=1e-9)
     for node in mesh.nodes:
-        assert build.guarantee(mesh, node).protects
-        assert build.learner(mesh, node, build.sampler(mesh, node, 0)).algorithm.dimension == mesh.dimension
+        assert Mesh(mesh).node(node).guarantee.protects
+        assert Mesh(mesh).node(node).learner.algorithm.dimension == mesh.dimension
         source = open_source(file, node, mesh.seed)
         records = list(islice(source.records, 20))
         assert all(source.decoder.decode(record.value) is not None for record in records)
@@ -49,7 +49,7 @@ def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, 
 
 def test_the_papers_example_is_as_printed():
     mesh = load(MESHES / "tracking-paper.yaml").mesh
-    algorithm, schedule = build.algorithm(mesh), build.schedule(mesh, 0)
+    algorithm, schedule = Mesh(mesh).algorithm, Mesh(mesh).schedule
     assert [algorithm.step_size(t) for t in (1, 4)] == [1 / 6, 1 / 12]
     assert algorithm.start.tolist() == [0, 0]
     assert (mesh.rounds, mesh.privacy.on, mesh.privacy.epsilon) == (500, "parameters", 1)

@@ -10,9 +10,9 @@ from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.unprotected import Unprotected
-from streams.mesh import building as build
 from streams.mesh.checks import shared_problems
 from streams.mesh.errors import problems
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from tests.support.commands import MESH
 
@@ -31,13 +31,13 @@ def mesh(privacy, nodes=("a", "b", "c"), size=1):
 
 
 def made(settings, node="a"):
-    return build.mechanism(settings, node, build.sampler(settings, node, 0))
+    return Mesh(settings).node(node).mechanism
 
 
 def refusals(privacy, **changes):
     """Return what is wrong, as a user of `check` reads it."""
     try:
-        found = shared_problems("mesh.yaml", mesh(privacy | changes))
+        found = shared_problems("mesh.yaml", Mesh(mesh(privacy | changes)))
     except ValidationError as error:
         found = problems("mesh.yaml", ("mesh",), tree(privacy | changes), error)
     return " ".join(problem.line for problem in found)
@@ -66,7 +66,7 @@ def test_the_norm_is_the_mechanisms():
 
 
 def test_guarantees_say_epsilon_and_delta():
-    gaussian, sphere = (build.guarantee(mesh(privacy), "a") for privacy in (GAUSSIAN, SPHERE))
+    gaussian, sphere = (Mesh(mesh(privacy)).node("a").guarantee for privacy in (GAUSSIAN, SPHERE))
     assert (gaussian.mechanism, gaussian.epsilon, gaussian.delta) == ("gaussian", 1, 1e-6)
     assert "epsilon = 1 (delta = 1e-06)" in gaussian.sentence("a")
     assert (sphere.mechanism, sphere.epsilon, sphere.delta) == ("l2-sphere", 1, 0)
@@ -112,7 +112,7 @@ def test_a_node_may_take_another_mechanism():
     kinds = [type(made(settings, name)) for name in "abcd"]
     assert kinds == [GaussianGradient, LaplaceGradient, L2Sphere, Unprotected]
     assert settings.privacy_of("d").norm == "l2"
-    assert shared_problems("mesh.yaml", settings) == []
+    assert shared_problems("mesh.yaml", Mesh(settings)) == []
 
 
 def test_a_node_may_take_a_delta_of_its_own():
@@ -121,7 +121,8 @@ def test_a_node_may_take_a_delta_of_its_own():
     assert made(settings, "b").delta == 1e-9
     settings = mesh(LAPLACE, {"a": {}, "b": {"mechanism": "gaussian", "delta": 1e-9}})
     assert (made(settings, "b").delta, made(settings, "b").calibration) == (1e-9, "analytic")
-    lines = [p.line for p in shared_problems("m", mesh(LAPLACE, {"a": {}, "b": {"mechanism": "gaussian"}}))]
+    wrong = Mesh(mesh(LAPLACE, {"a": {}, "b": {"mechanism": "gaussian"}}))
+    lines = [problem.line for problem in shared_problems("m", wrong)]
     assert lines == ["m: mesh.nodes.b.delta: missing: mechanism gaussian needs a number above 0 and below 1"]
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from nodes.privacy.private import Private
-from streams.mesh import building as build
 from streams.mesh.file import MeshFileError
+from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
 
 MECHANISMS = {
@@ -214,8 +214,8 @@ def test_the_smallest_and_a_large_dimension_work(tmp_path, mechanism, dimension)
     tree = changed(privacy=MECHANISMS[mechanism], dimension=dimension, loss="squared")
     tree["nodes"] = {}
     mesh = loaded(tmp_path, tree).mesh
-    made = build.mechanism(mesh, "a", build.sampler(mesh, "a", 0))
-    algorithm = build.algorithm(mesh)
+    made = Mesh(mesh).node("a").mechanism
+    algorithm = Mesh(mesh).algorithm
     consensus = algorithm.start
     rows = Private(consensus[None])
     release = made.privatise(1, rows, lambda gradient: algorithm.update(1, consensus, gradient)).release

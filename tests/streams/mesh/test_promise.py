@@ -11,7 +11,6 @@ from streams.live.opening import open_journal
 from streams.live.options import NodeOptions
 from streams.live.start import MeshStart
 from streams.mesh.file import load
-from streams.mesh.mesh import promise, surroundings
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written
 
@@ -52,7 +51,7 @@ def logged(file, state, caplog):
     """What the process of node `a` says as it starts."""
     caplog.set_level(logging.INFO)
     process = NodeProcess(file, "a", NodeOptions(state))
-    with open_journal(state, "a", surroundings(file, "a"), "aa" * 16) as journal:
+    with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as journal:
         process._say(journal, MeshStart((), (), {}, ()), "")
     return caplog.messages
 
@@ -64,7 +63,7 @@ def test_all_say_the_same(tmp_path, capsys, caplog, name, slots, trusted):
     call, path = Commands(capsys), mesh_file(tmp_path, MECHANISMS[name], SLOTS[slots], trusted=trusted)
     file, state = load(path), tmp_path / "state"
     state.mkdir()
-    sentence = promise(file, "a").sentence("a")
+    sentence = file.resolved.node("a").guarantee.sentence("a")
     both = f"{sentence} The same holds for b."
     assert sentence in logged(file, state, caplog)
     assert f"guarantee:   {both}" in call("plan", path).out.splitlines()
@@ -82,7 +81,7 @@ def test_all_say_the_same(tmp_path, capsys, caplog, name, slots, trusted):
 def test_the_sentence_says_what_is_asked_of_it(tmp_path):
     for trusted, slots in ((True, "count"), (False, "time")):
         path = mesh_file(tmp_path, MECHANISMS["gaussian-bisr"], SLOTS[slots], trusted=trusted)
-        sentence = promise(load(path), "a").sentence("a")
+        sentence = load(path).resolved.node("a").guarantee.sentence("a")
         assert ("is trusted" in sentence) == trusted
         assert f"({slots} slots)" in sentence
         assert re.search(r"epsilon = 1 \(delta = 1e-06, proved for real arithmetic\)", sentence)

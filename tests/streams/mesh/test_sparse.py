@@ -6,8 +6,8 @@ import pytest
 from nodes.sparse import SparseRows
 from nodes.sparse_dola import SparseDola
 from nodes.values import Observations
-from streams.mesh import building as build
 from streams.mesh.file import MeshFileError, load
+from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from tests.support.meshes import REMOVED, with_value, written
 from tests.support.sparse_meshes import CSR, MESH, sparse_mesh
@@ -115,7 +115,7 @@ def test_a_mistake_is_one_line_that_says_what_is_allowed(tmp_path, path, value, 
 
 
 def test_the_algorithm_that_is_meant(tmp_path):
-    made = build.algorithm(sparse_mesh(tmp_path, LIBSVM, held_out=CSR).mesh)
+    made = sparse_mesh(tmp_path, LIBSVM, held_out=CSR).resolved.algorithm
     assert isinstance(made, SparseDola)
     assert (made.dimension, made.reach, made.lasso, made.step_size(4)) == (5, 2.0, 0.1, 0.25)
 
@@ -135,7 +135,7 @@ LOSSES += [{"huber": 1}, {"softmax": 3}, {"own": "nodes.losses.losses:Hinge"}]
 @pytest.mark.parametrize("written", LOSSES, ids=str)
 def test_a_loss_that_takes_sparse_records_makes_sparse_gradients_of_them(written):
     mesh = MeshSettings.model_validate(MESH | {"dimension": 6, "loss": written})
-    made, features = build.loss(mesh), SparseRows([0, 1], [1], [0.5], 2 if "softmax" in written else 6)
+    made, features = Mesh(mesh).loss, SparseRows([0, 1], [1], [0.5], 2 if "softmax" in written else 6)
     gradients = made.gradients(np.ones(6), Observations(features, np.ones(1), np.ones(1, np.bool_)))
     assert isinstance(gradients, SparseRows) == mesh.loss.takes_sparse
 
@@ -160,6 +160,6 @@ def test_every_mechanism_goes_with_it(tmp_path, mechanism):
         privacy |= {"mechanism": "laplace", "on": "parameters", "norm": "l2"}
     slots = {"by": "count", "size": 1}
     mesh = sparse_mesh(tmp_path, LIBSVM, privacy=privacy, slots=slots).mesh
-    learner = build.learner(mesh, "a", build.sampler(mesh, "a", 0))
+    learner = Mesh(mesh).node("a").learner
     assert learner.release_bound >= 2.0
     assert np.count_nonzero(learner.algorithm.start) == 0

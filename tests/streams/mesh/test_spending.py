@@ -1,6 +1,7 @@
 """Epsilon schedules and budgets in a mesh file."""
 
 import sys
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
 from nodes.accounting.tight import Tight
 from nodes.privacy.laplace_schedule import LaplaceSchedule
-from streams.mesh import building as build
 from streams.mesh.file import MeshFileError
+from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
 
 GROWING = {"total": 10, "rounds": 100, "schedule": "growing"}
@@ -23,57 +24,58 @@ def mesh(folder, size=1, **privacy):
 
 
 def test_a_number_is_kept_by_the_sum(tmp_path):
-    ledger = build.ledger(mesh(tmp_path, 2, budget=10), "a")
+    ledger = Mesh(mesh(tmp_path, 2, budget=10)).node("a").ledger
     assert isinstance(ledger.composition, Sum)
     assert (ledger.last_learning_round, ledger.delta) == (5, 0.0)
 
 
 def test_a_budget_at_a_delta_is_kept_by_the_tightest_composition(tmp_path):
-    ledger = build.ledger(mesh(tmp_path, epsilon=0.1, budget=TIGHT), "a")
+    ledger = Mesh(mesh(tmp_path, epsilon=0.1, budget=TIGHT)).node("a").ledger
     assert isinstance(ledger.composition, Tight)
     assert (ledger.last_learning_round, ledger.delta, ledger.composition.kind) == (111, 1e-6, "laplace")
-    sphere = build.ledger(mesh(tmp_path, mechanism="l2-sphere", norm="l2", epsilon=0.1, budget=TIGHT), "a")
+    sphere = (
+        Mesh(mesh(tmp_path, mechanism="l2-sphere", norm="l2", epsilon=0.1, budget=TIGHT)).node("a").ledger
+    )
     assert sphere.last_learning_round == 108
 
 
 def test_a_slot_of_h_records_costs_h_epsilon(tmp_path):
-    ledger = build.ledger(mesh(tmp_path, 2, epsilon=0.05, budget=TIGHT), "a")
+    ledger = Mesh(mesh(tmp_path, 2, epsilon=0.05, budget=TIGHT)).node("a").ledger
     assert ledger.last_learning_round == 111
     assert ledger.epsilon == Fraction(1, 20)
 
 
 def test_gaussian_composes_in_closed_form_h_times_the_sensitivity(tmp_path):
-    one = build.ledger(mesh(tmp_path, epsilon=1, budget=TIGHT, **GAUSSIAN), "a")
-    two = build.ledger(mesh(tmp_path, 2, epsilon=1, budget=TIGHT, **GAUSSIAN), "a")
+    one = Mesh(mesh(tmp_path, epsilon=1, budget=TIGHT, **GAUSSIAN)).node("a").ledger
+    two = Mesh(mesh(tmp_path, 2, epsilon=1, budget=TIGHT, **GAUSSIAN)).node("a").ledger
     assert isinstance(one.composition, GaussianComposition)
     assert one.spent(4) == pytest.approx(two.spent(1), rel=1e-6)  # mu sqrt(4)
     assert one.spent(1) == pytest.approx(1, rel=1e-9)
     assert one.last_learning_round // 4 == two.last_learning_round
-    alone = build.ledger(mesh(tmp_path, epsilon=1, **GAUSSIAN), "a")
+    alone = Mesh(mesh(tmp_path, epsilon=1, **GAUSSIAN)).node("a").ledger
     assert (alone.last_learning_round, alone.delta) == (None, 1e-6)
 
 
 def test_a_total_is_split_over_its_rounds_and_then_the_node_relays(tmp_path):
     uniform = mesh(tmp_path, 2, epsilon={"total": 10, "rounds": 100})
-    assert build.mechanism(uniform, "a", build.sampler(uniform, "a", 0)).epsilon == Fraction(1, 20)
-    assert build.ledger(uniform, "a").last_learning_round == 100
+    assert Mesh(uniform).node("a").mechanism.epsilon == Fraction(1, 20)
+    assert Mesh(uniform).node("a").ledger.last_learning_round == 100
     growing = mesh(tmp_path, epsilon=GROWING)
-    made = build.mechanism(growing, "a", build.sampler(growing, "a", 0))
-    ledger = build.ledger(growing, "a")
+    made = Mesh(growing).node("a").mechanism
+    ledger = Mesh(growing).node("a").ledger
     assert isinstance(made, LaplaceSchedule)
     assert isinstance(ledger.composition, GrowingSum)
-    assert ledger.epsilon == made.epsilon == build.guarantee(growing, "a").epsilon
+    assert ledger.epsilon == made.epsilon == Mesh(growing).node("a").guarantee.epsilon
     assert ledger.last_learning_round == 100
     assert 9.999 < ledger.spent(100, 100) <= 10
-    assert build.ledger(mesh(tmp_path, epsilon=GROWING, budget=5), "a").last_learning_round == 62
+    assert Mesh(mesh(tmp_path, epsilon=GROWING, budget=5)).node("a").ledger.last_learning_round == 62
 
 
 def test_a_node_may_have_its_own_schedule_and_spent_rounds_have_no_price_in_a_growing_one(tmp_path):
     file = loaded(tmp_path, changed(nodes={"a": {"epsilon": GROWING}, "b": {}, "c": {}, "d": {}}))
-    assert [build.ledger(file.mesh, name).last_learning_round for name in "ab"] == [100, None]
-    noise = build.sampler(file.mesh, "a", 0)
+    assert [file.resolved.node(name).ledger.last_learning_round for name in "ab"] == [100, None]
     with pytest.raises(ValueError, match="charged_before is 3: must be 0 where epsilon grows"):
-        build.learner(file.mesh, "a", noise, 3)
+        replace(file.resolved.node("a").learner, charged_before=3)
 
 
 def test_schedules_and_budgets_are_in_the_digest_and_numbers_stay_as_they_were(tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from streams.local.run import LocalRun, mesh_parts
-from streams.mesh import building as build
 from streams.mesh.errors import MeshFileError
 from streams.mesh.model_file import Model
 from streams.tools.model.writing import write_model
@@ -36,7 +35,7 @@ def mesh(folder, x_1, **other):
 def test_a_model_is_where_every_node_starts(tmp_path, x_1, numbers):
     model_in(tmp_path / "models")
     file = mesh(tmp_path, x_1, rounds=3)
-    assert build.algorithm(file.mesh).start.tolist() == numbers
+    assert file.resolved.algorithm.start.tolist() == numbers
     assert file.digest() == mesh(tmp_path, numbers, rounds=3).digest()
     local = LocalRun(mesh_parts(file))
     local.mesh.run()

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from nodes.accounting.spends import TIME, Span
+from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
 from streams.public.standings import journal_standing, standing_by
 from streams.state.journal_file import JournalError
@@ -72,12 +73,12 @@ def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
 
 def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):
     mesh = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    own = begin_spend(tmp_path, mesh, "a", None, ())
+    own = begin_spend(tmp_path, Mesh(mesh), "a", None, ())
     assert (own.run, own.charged, own.epsilon, own.spans, own.open) == ("run-1", 0, 1, (Span("0", 0),), True)
-    end_spend(tmp_path, mesh, "a", record(9, position=((0, 12),)))
+    end_spend(tmp_path, Mesh(mesh), "a", record(9, position=((0, 12),)))
     (kept,) = read_spends(spends_file(tmp_path, "a"))
     assert (kept.charged, kept.stream_epsilon, kept.spans, kept.open) == (9, 9.0, (Span("0", 0, 12),), False)
-    again = begin_spend(tmp_path, mesh, "a", record(9, position=((0, 12),)), ())
+    again = begin_spend(tmp_path, Mesh(mesh), "a", record(9, position=((0, 12),)), ())
     assert again.spans == (Span("0", 0),)  # what it has read is its spend, too
     (kept,) = read_spends(spends_file(tmp_path, "a"))
     assert (kept.charged, kept.spans, kept.open) == (9, (Span("0", 0),), True)
@@ -85,49 +86,49 @@ def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):
 
 def test_a_new_run_over_the_same_data_is_a_new_spend_and_from_the_end_it_is_not_one_for_a_record(tmp_path):
     first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, first, "a", None, ())
-    end_spend(tmp_path, first, "a", record(9, position=((0, 12),)))
+    begin_spend(tmp_path, Mesh(first), "a", None, ())
+    end_spend(tmp_path, Mesh(first), "a", record(9, position=((0, 12),)))
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
-    over = begin_spend(tmp_path, second, "a", None, ())
-    assert "epsilon = 2 (pure)" in reuse(tmp_path, second, "a", over).sentence()
+    over = begin_spend(tmp_path, Mesh(second), "a", None, ())
+    assert "epsilon = 2 (pure)" in reuse(tmp_path, "a", over).sentence()
     spends_file(tmp_path, "a").write_text(
         "\n".join(spends_file(tmp_path, "a").read_text().splitlines()[:1]) + "\n"
     )
-    apart = begin_spend(tmp_path, second, "a", None, ((0, 12),))
-    assert "learnt from other records: over all runs each" in reuse(tmp_path, second, "a", apart).sentence()
+    apart = begin_spend(tmp_path, Mesh(second), "a", None, ((0, 12),))
+    assert "learnt from other records: over all runs each" in reuse(tmp_path, "a", apart).sentence()
     assert [spend.run for spend in earlier_spends(tmp_path, "a", "run-2")] == ["run-1"]
 
 
 def test_a_run_that_goes_on_behind_an_earlier_ones_records_has_read_them_all_the_same(tmp_path):
     first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, first, "a", None, ())
-    end_spend(tmp_path, first, "a", record(9, position=((0, 12),)))
+    begin_spend(tmp_path, Mesh(first), "a", None, ())
+    end_spend(tmp_path, Mesh(first), "a", record(9, position=((0, 12),)))
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, second, "a", None, ())
-    own = begin_spend(tmp_path, second, "a", record(20, position=((0, 40),)), ())
-    assert "epsilon = 2 (pure)" in reuse(tmp_path, second, "a", own).sentence()
+    begin_spend(tmp_path, Mesh(second), "a", None, ())
+    own = begin_spend(tmp_path, Mesh(second), "a", record(20, position=((0, 40),)), ())
+    assert "epsilon = 2 (pure)" in reuse(tmp_path, "a", own).sentence()
 
 
 def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp_path):
     first = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, first, "a", None, ())  # learns from 1,000 records, and is killed
-    begin_spend(tmp_path, first, "a", None, (), by_plans=True)
-    end_spend(tmp_path, first, "a", record(1000, position=None))
+    begin_spend(tmp_path, Mesh(first), "a", None, ())  # learns from 1,000 records, and is killed
+    begin_spend(tmp_path, Mesh(first), "a", None, (), by_plans=True)
+    end_spend(tmp_path, Mesh(first), "a", record(1000, position=None))
     (kept,) = read_spends(spends_file(tmp_path, "a"))
     assert (kept.spans, kept.charged, kept.by_plans) == ((Span("0", 0),), 1000, True)
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
-    own = begin_spend(tmp_path, second, "a", None, ())
-    assert "some of the same records" in reuse(tmp_path, second, "a", own).sentence()
+    own = begin_spend(tmp_path, Mesh(second), "a", None, ())
+    assert "some of the same records" in reuse(tmp_path, "a", own).sentence()
 
 
 def test_what_an_operator_has_said_is_kept_while_the_run_goes_on(tmp_path):
     mesh = mesh_file(tmp_path, privacy={"noise": "exact"}).mesh
-    begin_spend(tmp_path, mesh, "a", None, ((0, 12),), 90, "end")
-    end_spend(tmp_path, mesh, "a", record(95, position=((0, 17),)))
-    own = begin_spend(tmp_path, mesh, "a", record(95, position=((0, 17),)), ())
+    begin_spend(tmp_path, Mesh(mesh), "a", None, ((0, 12),), 90, "end")
+    end_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)))
+    own = begin_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)), ())
     assert (own.before, own.word) == (90, "end")
-    assert begin_spend(tmp_path, mesh, "a", None, (), 0, "reused").word == "reused"
-    assert begin_spend(tmp_path, mesh, "a", None, (), 0, "end").word == "reused"  # once is enough
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "reused").word == "reused"
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "end").word == "reused"  # once is enough
 
 
 def test_time_slots_are_told_apart_by_time(tmp_path):
@@ -142,9 +143,9 @@ def test_time_slots_are_told_apart_by_time(tmp_path):
     )
     tree["nodes"] = {"a": {"source": source}}
     mesh = loaded(tmp_path, tree).mesh
-    assert begin_spend(tmp_path, mesh, "a", None, ()).spans == (Span(TIME),)
-    end_spend(tmp_path, mesh, "a", record(5))
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, ()).spans == (Span(TIME),)
+    end_spend(tmp_path, Mesh(mesh), "a", record(5))
     assert read_spends(spends_file(tmp_path, "a"))[0].spans == (Span(TIME, -math.inf, 1010.0),)
-    assert begin_spend(tmp_path, mesh, "a", record(5), ()).spans == (Span(TIME),)
+    assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME),)
     spends_file(tmp_path, "a").unlink()  # then the journal tells where it goes on
-    assert begin_spend(tmp_path, mesh, "a", record(5), ()).spans == (Span(TIME, 1010.0),)
+    assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME, 1010.0),)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nodes.accounting.spends import reuse_of, total
 from nodes.machine.journal import JournalRecord
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.state.journal import Journal, JournalError
 from streams.state.run_spends import begin_spend, end_spend
 from streams.state.spend_file import read_spends, spends_file, write_spends
@@ -51,9 +51,9 @@ class Folder:
             instance=f"{np.random.default_rng().integers(1 << 62):032x}",
             horizon=4,
             mesh=self.mesh.name,
-            price=build.price(self.mesh, "a"),
+            price=Mesh(self.mesh).node("a").price,
         )
-        begin_spend(self.state, self.mesh, "a", self.last, ())
+        begin_spend(self.state, Mesh(self.mesh), "a", self.last, ())
 
     @property
     def last(self):
@@ -88,7 +88,7 @@ class Folder:
     def end(self):
         """End in order."""
         self.begin()
-        end_spend(self.state, self.mesh, "a", self.last)
+        end_spend(self.state, Mesh(self.mesh), "a", self.last)
         self.kill()
 
     def kill(self):
@@ -112,7 +112,7 @@ class Folder:
         self.begin()
         forget_places(self.state, "a", ())
         self.journal.renew(f"{np.random.default_rng().integers(1 << 62):032x}")
-        begin_spend(self.state, self.mesh, "a", None, ())
+        begin_spend(self.state, Mesh(self.mesh), "a", None, ())
 
     def copied(self, target):
         """Go on in a copy."""

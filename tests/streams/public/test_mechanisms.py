@@ -17,7 +17,7 @@ EXACT = {"noise": "exact"}
 
 def test_nodes_with_the_same_settings_are_audited_once(tmp_path):
     nodes = {"a": {}, "b": {"mechanism": "l2-sphere"}, "c": {}, "d": {"mechanism": "none"}}
-    mesh = loaded(tmp_path, changed(nodes=nodes, privacy=EXACT)).mesh
+    mesh = loaded(tmp_path, changed(nodes=nodes, privacy=EXACT)).resolved
     found = {subject.nodes: type(subject.mechanism) for subject in subjects(mesh, nodes)}
     assert found == {("a", "c"): LaplaceGradient, ("b",): L2Sphere, ("d",): type(None)}
     assert [subject.nodes for subject in subjects(mesh, ["c"])] == [("c",)]
@@ -25,16 +25,16 @@ def test_nodes_with_the_same_settings_are_audited_once(tmp_path):
 
 def test_noise_on_the_parameters_and_with_a_delta_can_be_audited(tmp_path):
     privacy = EXACT | {"on": "parameters", "norm": "l2"}
-    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).mesh, "a")
+    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).resolved, "a")
     assert type(subject.mechanism) is LaplaceParameters
     privacy = EXACT | {"mechanism": "gaussian", "delta": 1e-6}
-    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).mesh, "a")
+    (subject,) = subjects(loaded(tmp_path, changed(privacy=privacy)).resolved, "a")
     assert type(subject.mechanism) is GaussianGradient
 
 
 def test_of_an_epsilon_that_grows_the_round_with_the_least_noise_is_audited(tmp_path):
     epsilon = {"total": 10, "rounds": 25, "schedule": "growing"}
-    mesh = loaded(tmp_path, changed(privacy=EXACT | {"epsilon": epsilon})).mesh
+    mesh = loaded(tmp_path, changed(privacy=EXACT | {"epsilon": epsilon})).resolved
     (subject,) = subjects(mesh, "a")
     assert subject.round == 25
     assert type(subject.mechanism) is LaplaceGradient

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from nodes.accounting.spends import Span, total
-from streams.mesh import building as build
 from streams.mesh.file import load
 from streams.public.account import account
 from streams.public.standings import journal_standing
@@ -58,7 +57,7 @@ def opened(folder, file, node="a"):
         instance="cc" * 16,
         horizon=file.mesh.horizon,
         mesh=file.mesh.name,
-        price=build.price(file.mesh, node),
+        price=file.resolved.node(node).price,
     )
 
 
@@ -70,8 +69,8 @@ def test_what_was_written_down_tells_the_price_of_an_old_journal(folder):
     assert account(file, "a", journal_standing(folder, file, "a")).spent == 150.0
     with opened(folder, file) as journal:
         assert (journal.charged, journal.copied, len(journal.records())) == (3, False, 4)
-        assert journal.price == build.price(file.mesh, "a")
-        own = begin_spend(folder, file.mesh, "a", journal.records()[-1], ())
+        assert journal.price == file.resolved.node("a").price
+        own = begin_spend(folder, file.resolved, "a", journal.records()[-1], ())
     assert (own.charged, own.epsilon, own.spans, own.open) == (3, 50, (Span("0", 0),), True)
     (spend,) = all_spends(folder, "a")
     assert (spend.charged, spend.epsilon, spend.stream_epsilon) == (3, 50, 150.0)
@@ -84,7 +83,7 @@ def test_a_copy_of_an_old_folder_goes_on_from_what_was_charged(folder):
     file = file_of(folder)
     with opened(folder, file) as journal:
         assert (journal.copied, journal.charged, journal.records()) == (True, 3, ())
-        own = begin_spend(folder, file.mesh, "a", None, ())
+        own = begin_spend(folder, file.resolved, "a", None, ())
     assert (own.charged, own.epsilon) == (0, 50)
     first, second = all_spends(folder, "a")
     assert (first.charged, first.epsilon, first.stream_epsilon, first.open) == (3, 50, 150.0, False)
@@ -112,7 +111,7 @@ def test_without_what_was_written_down_the_price_is_unknown(folder):
     assert (found.charged, found.protected, found.epsilon, found.spent) == (3, False, None, None)
     with opened(folder, file) as journal:
         records = journal.records()
-        begin_spend(folder, file.mesh, "a", records[-1] if records else None, ())
+        begin_spend(folder, file.resolved, "a", records[-1] if records else None, ())
     assert (total(all_spends(folder, "a")).epsilon, total(all_spends(folder, "a")).stream_epsilon) == (
         None,
         None,

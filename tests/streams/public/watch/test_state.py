@@ -23,7 +23,7 @@ def mesh_file(folder, **mesh):
 
 @pytest.fixture
 def watched(tmp_path):
-    return Watched(mesh_file(tmp_path).mesh)
+    return Watched(mesh_file(tmp_path).resolved)
 
 
 def beat(node, stepped, instance=None, **fields):
@@ -150,7 +150,7 @@ def test_what_a_losing_scheduler_wrote_first_holds_nothing_up(watched):
 def test_what_is_spent_is_what_budget_says(tmp_path):
     privacy = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact", "budget": 3}
     file = mesh_file(tmp_path, privacy=privacy)
-    watched = Watched(file.mesh)
+    watched = Watched(file.resolved)
     counts = [(("a", k), ("b", k), ("c", k)) for k in range(8)]
     watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
     watched.take(beats(2, 3, 6))
@@ -167,7 +167,7 @@ def test_where_nothing_is_protected_everything_is_spent(tmp_path):
     tree = changed(nodes=list("abc"))
     tree["mesh"]["privacy"] = privacy
     tree["nodes"] = {}
-    watched = Watched(loaded(tmp_path, tree).mesh)
+    watched = Watched(loaded(tmp_path, tree).resolved)
     watched.take([*planned(1, 3), *beats(1, 1, 1)])
     assert [row.spent for row in watched.sight(100.0).rows] == [math.inf] * 3
     assert flags(watched) == dict.fromkeys("abc", ())
@@ -193,7 +193,7 @@ entries = st.one_of(
 
 @given(st.lists(st.tuples(entries, st.integers(0, 60))))
 def test_whatever_is_read_gives_a_row_for_every_node(tmp_path_factory, read):
-    watched = Watched(mesh_file(tmp_path_factory.mktemp("any")).mesh)
+    watched = Watched(mesh_file(tmp_path_factory.mktemp("any")).resolved)
     now = 0.0
     for entry, seconds in read:
         now += seconds

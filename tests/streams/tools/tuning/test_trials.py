@@ -9,7 +9,7 @@ from nodes.engine import Engine
 from nodes.losses.losses import Hinge, RangeLoss
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import Observations
-from streams.mesh import building as build
+from streams.mesh.mesh import Mesh
 from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up
 from streams.tools.tuning.trials import Setting, Trials
 from tests.support.meshes import changed, loaded
@@ -56,8 +56,8 @@ def test_a_trial_is_the_mean_loss_of_a_run_by_hand(tmp_path):
     slots = list(MovingTargets().slots(20, 4, 1, 1, 3))
     applied = setting.applied(mesh)
     names = tuple(f"000000-{name}" for name in "abcd")
-    schedule = build.schedule(mesh.model_copy(update={"nodes": dict.fromkeys(names)}), 3)
-    engine = Engine(build.learner(applied, "a", SimulatedSampler(3, names)), schedule)
+    schedule = Mesh(mesh.model_copy(update={"nodes": dict.fromkeys(names), "seed": 3})).schedule
+    engine = Engine(Mesh(applied).node("a").learner_with(SimulatedSampler(3, names)), schedule)
     losses = []
     for step, slot in zip(engine.steps(slots), slots, strict=True):
         for decision in step.decision:
