@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from streams.local.summary import Summary
     from streams.mesh.errors import MeshFileError
     from streams.mesh.examples import example_mesh, examples
-    from streams.mesh.file import MeshFile, load
-    from streams.mesh.mesh import promise
+    from streams.mesh.file import MeshFile, load, promise
     from streams.mesh.model_file import Model, read_model
     from streams.public.account import Account
     from streams.public.budget import budget
@@ -58,8 +57,7 @@ _MODULES = {
     "streams.local.summary": ("Summary",),
     "streams.mesh.errors": ("MeshFileError",),
     "streams.mesh.examples": ("example_mesh", "examples"),
-    "streams.mesh.file": ("MeshFile", "load"),
-    "streams.mesh.mesh": ("promise",),
+    "streams.mesh.file": ("MeshFile", "load", "promise"),
     "streams.mesh.model_file": ("Model", "read_model"),
     "streams.public.account": ("Account",),
     "streams.public.budget": ("budget",),

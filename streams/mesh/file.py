@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
+from nodes.accounting.guarantee import Guarantee
 from streams.mesh.checks import own_problems, shared_problems
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.mesh import Mesh
@@ -25,7 +26,7 @@ from streams.mesh.settings.node import (
 )
 from streams.mesh.settings.sparse import SparseSettings
 
-__all__ = ["MeshFile", "MeshFileError", "load"]
+__all__ = ["MeshFile", "MeshFileError", "load", "promise"]
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,11 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
     if reader.wrong or file is None:
         raise MeshFileError(reader.wrong)
     return file
+
+
+def promise(file: MeshFile, node: str) -> Guarantee:
+    """Return the guarantee of a node of the mesh file, whose brokers it knows."""
+    return file.resolved.node(node).guarantee
 
 
 def _is_elsewhere(path: Path, own: object) -> bool:
