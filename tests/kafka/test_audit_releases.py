@@ -41,7 +41,7 @@ class OnBroker:
         self.topics = self.file.resolved.topics
         provision(self.file)
         self.bus = KafkaBus(
-            self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.mesh)}
+            self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.resolved)}
         )
 
     def play(self):

@@ -101,7 +101,7 @@ def test_the_mesh_broker_never_sees_a_byte_of_data(tmp_path, broker, new_broker,
         privacy={"mechanism": mechanism, "epsilon": 1, "gradient_bound": 0.5, "noise": "exact"} | more,
     )
     with LiveMesh(path) as mesh:
-        specs = {spec.name for spec in mesh_specs(mesh.file.mesh)}
+        specs = {spec.name for spec in mesh_specs(mesh.file.resolved)}
         *fed, other = mesh.file.mesh.nodes
         for name in fed:
             mesh.feed(name)

@@ -16,10 +16,8 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.bus.topic_specs import edges, mesh_specs
 from streams.codec import decode_release
-from streams.codec.topics import MeshTopics
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
-from streams.mesh.mesh import Mesh
 from streams.mesh.settings.yaml_file import read_yaml
 from tests.support.kafka import until
 
@@ -185,7 +183,7 @@ class LiveMesh:
     def values(self):
         """Return what all edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""
         bus = KafkaBus(
-            self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.mesh)}
+            self.file.mesh_broker, {spec.name: spec.largest for spec in mesh_specs(self.file.resolved)}
         )
         try:
             return released(self.file, lambda topic: bus.read(topic, bus.span(topic)[0]))
@@ -205,10 +203,10 @@ def released_in_memory(path):
 
 def released(file, read):
     """Return what the edges hold: {(source, round): set of (instance, exact, bytes of the release)}."""
-    mesh, found = file.mesh, defaultdict(set)
-    for source, target in edges(Mesh(mesh).schedule.graph):
-        expected = file.resolved.node(source).surroundings.own
-        for value in read(MeshTopics(mesh.name, mesh.run).edge(source, target)):
+    found = defaultdict(set)
+    for source, target in edges(file.resolved.graph):
+        expected = file.resolved.node(source).expected
+        for value in read(file.resolved.topics.edge(source, target)):
             message = decode_release(value, expected)
             found[source, message.round].add((message.instance, message.exact, message.release.tobytes()))
     return dict(found)
