@@ -64,13 +64,29 @@ def test_poisoned_records_keep_their_places_and_stop_nothing(topic, tmp_path, ca
     assert not [secret for secret in ("xxxx", "os.system", "__faust") if secret in caplog.text]
 
 
-def test_a_decoder_that_breaks_says_nothing_of_the_record(topic, tmp_path, caplog, capfd):
+def test_a_record_whose_decoder_breaks_is_absent_and_nothing_is_said_of_it(topic, tmp_path, caplog, capfd):
     class Broken(Lengths):
         def decode(self, value):
-            raise ValueError(f"cannot decode {value}")
+            if value == b"secret":
+                raise ValueError(f"cannot decode {value}")
+            return super().decode(value)
+
+    topic.send([b"secret", b"open"])
+    with live_stream(topic, tmp_path, slots=lambda: CountSlots(2), decoder=Broken()) as live:
+        assert numbers(live.slot(1, ())) == [0.0, 4.0]
+        assert (live.counts.records, live.counts.malformed) == (2, 1)
+    assert live.failed is None
+    out, err = capfd.readouterr()
+    assert "secret" not in caplog.text + out + err
+
+
+def test_slots_that_break_say_nothing_of_the_record(topic, tmp_path, caplog, capfd):
+    class Broken(CountSlots):
+        def add(self, *arguments):
+            raise ValueError(f"cannot take {arguments}")
 
     topic.send([b"secret"])
-    with live_stream(topic, tmp_path, decoder=Broken()) as live:
+    with live_stream(topic, tmp_path, slots=lambda: Broken(1)) as live:
         live.open(1, ())
         until(lambda: live.failed is not None)
     assert str(live.failed) == f"{topic.name}: a record could not be taken: ValueError"
