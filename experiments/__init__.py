@@ -1,1 +1,1 @@
-"""TODO."""
+"""Scripts that draw the figures and tables of the papers, and ours: `python -m experiments`."""
