@@ -13,6 +13,7 @@ from nodes.privacy.reveal import opened
 from streams.bus.preflight import PreflightFailed
 from streams.live.stopping import Stop
 from streams.mesh.mesh import Mesh
+from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
@@ -99,6 +100,7 @@ def test_letters_that_a_kill_has_cost_are_written_at_the_next_start(feeding, mon
 
 def test_the_longest_lines_go_through(feeding):
     lines = [row(k)[:-1] + b', "w": "' + b"x" * (2**20 - 100) + b'"}' for k in range(3)]
+    feeding.source["max_record_bytes"] = LONGEST_LINE
     feeding.provision().write([*lines, b"x" * (2**20 - 2)])
     assert feeding().records == 4
     assert feeding.values() == [*lines, b""]

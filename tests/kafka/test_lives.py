@@ -8,11 +8,15 @@ from statistics import median
 
 import pytest
 
+from streams.bus.admin import Admin
+from streams.bus.provision import provision
+from streams.codec.topics import DataTopics
+from streams.mesh.file import load
 from streams.state.journal import JournalError, JournalReader
 from streams.state.journal_file import place_of
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.feeding import stored
-from tests.support.kafka import connection
+from tests.support.kafka import connection, until
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -48,6 +52,16 @@ def last_round(mesh, name, state="state"):
             return max((record.round for record in journal.records(1)), default=0)
     except JournalError:
         return 0
+
+
+def forget_spends(mesh, node):
+    """Make the node's `spends` topic anew, and empty."""
+    file = load(mesh.path, {})
+    topic = DataTopics(node).spends
+    with Admin(file.brokers(node).data) as admin:
+        admin._client.delete_topics([topic])
+        until(lambda: not admin.topics([topic]))
+    provision(file)
 
 
 def one_value_a_round(mesh):
@@ -182,6 +196,7 @@ def test_a_node_without_its_folder_is_asked_what_other_runs_have_spent_again_and
     labels = ["scheduler", *mesh.nodes()]
     mesh.scheduler()
     mesh.finish(*labels)
+    forget_spends(mesh, labels[1])  # as runs left it from before there was such a topic
     for label in ("first", "second"):  # the journal that the first leaves tells nothing
         asked = mesh.node(labels[1], state="elsewhere", label=label)
         assert asked.ends() == 2
