@@ -13,7 +13,8 @@ from streams.mesh.file import load
 from streams.mesh.model_file import read_model
 from streams.tools.model.owned import journal_model
 from streams.tools.model.public import public_model
-from tests.support.processes import LiveMesh, Process, released_in_memory, wait_until
+from tests.support.process import Process
+from tests.support.processes import LiveMesh, released_in_memory, wait_until
 from tests.support.small_mesh import decisions, small_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -20,7 +20,8 @@ from grafana.panels import MESH, TARGET, Query, metric, rate
 from grafana.privacy import EVENT, STREAM
 from streams.mesh.file import load
 from tests.support.brokers import free_ports
-from tests.support.processes import Process, wait_until
+from tests.support.process import Process
+from tests.support.processes import wait_until
 from tests.support.programs import need
 from tests.support.small_mesh import small_mesh_file
 

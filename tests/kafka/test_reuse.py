@@ -13,7 +13,8 @@ from streams.codec.topics import DataTopics
 from streams.mesh.settings.yaml_file import read_yaml
 from tests.kafka.test_equality import SIMULATED
 from tests.support.kafka import connection
-from tests.support.processes import LiveMesh, Process, mesh_file, wait_until
+from tests.support.process import Process
+from tests.support.processes import LiveMesh, mesh_file, wait_until
 from tests.support.small_mesh import decisions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -21,7 +21,8 @@ from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
 from tests.support.kafka import connection
 from tests.support.meshes import changed, written
-from tests.support.processes import LONG, wait_until
+from tests.support.process import LONG
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

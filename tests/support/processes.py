@@ -1,13 +1,9 @@
 """A whole mesh on a broker, one process a node, as operators run it; and what its edges hold."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -19,11 +15,9 @@ from streams.codec import decode_release
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
+from tests.support.forked import Forked
 from tests.support.kafka import until
-
-LONG = 120.0
-"""Seconds after which a test gives up on a mesh."""
-PROGRAM = (sys.executable, "-c", "from streams.cli import main; main()")
+from tests.support.process import LONG
 
 
 def mesh_file(folder, base, mesh_broker, data_broker=None, **changes):
@@ -63,59 +57,11 @@ def wait_until(condition, seconds=LONG):
     until(condition, seconds)
 
 
-class Process:
-    """`mirrormesh ARGUMENTS` in a process of its own; its log is in `log`."""
-
-    def __init__(self, folder, label, *arguments):
-        self.path = folder / f"{label}.log"
-        with self.path.open("ab") as log:
-            self.started = time.monotonic()
-            self._process = subprocess.Popen(
-                [*PROGRAM, *map(str, arguments)],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            )
-
-    @property
-    def log(self):
-        """All it has said."""
-        return self.path.read_text()
-
-    @property
-    def running(self):
-        """Whether it still is there."""
-        return self._process.poll() is None
-
-    @property
-    def code(self):
-        """Its exit code, once it has one."""
-        return self._process.poll()
-
-    def ends(self, seconds=LONG):
-        """Wait for its end and return the exit code; fail when it does not come."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.path.name} does not end: {self.log[-2000:]}") from None
-
-    def kill(self):
-        """End it as a power failure would."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGKILL)
-        self._process.wait(LONG)
-
-    def terminate(self):
-        """Ask it to end."""
-        self._process.send_signal(signal.SIGTERM)
-
-
 class LiveMesh:
-    """The processes of one mesh file. A context manager: whatever runs at its end is killed."""
+    """The processes of one mesh file, each a `launched`. Whatever runs at the context's end is killed."""
 
-    def __init__(self, path):
+    def __init__(self, path, launched=Forked):
+        self._launched = launched
         self.path, self.folder = path, path.parent
         self.file = load(path)
         provision(self.file)
@@ -130,7 +76,7 @@ class LiveMesh:
 
     def start(self, label, *arguments):
         """Start a command; `label` names its log."""
-        self.processes[label] = process = Process(self.folder, label, *arguments)
+        self.processes[label] = process = self._launched(self.folder, label, *arguments)
         return process
 
     def scheduler(self, label="scheduler"):

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pyte
 
-from tests.support.processes import LONG, PROGRAM
+from tests.support.process import LONG, PROGRAM
 
 KIND = {"TERM": "xterm-256color"}
 

@@ -4,7 +4,8 @@ import pytest
 
 from tests.support.brokers import free_port
 from tests.support.meshes import changed, written
-from tests.support.processes import Process, wait_until
+from tests.support.process import Process
+from tests.support.processes import wait_until
 from tests.support.terminal import Terminal
 
 
