@@ -1,1 +1,1 @@
-"""The graph: who may speak to whom, with which weights, in which round. Pure."""
+"""The graph and its schedule: who hears whom, with which weights, in which round. Pure."""

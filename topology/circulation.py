@@ -1,4 +1,4 @@
-"""How often to pass each edge of a directed graph so that as much enters each node as leaves it."""
+"""Circulations: a whole number on each edge, with equal sums into and out of each node."""
 
 from collections import deque
 
@@ -9,11 +9,11 @@ from topology.plans import FloatArray
 
 
 def circulation(graph: Graph) -> FloatArray:
-    """Return whole numbers above 0, one an edge, shape (E,), with equal sums into and out of each node.
+    """Return a positive circulation, shape (E,): a sum of directed cycles that covers every edge.
 
-    Such numbers are a sum of directed cycles. Each edge is passed once; then, while more enters some node
-    than leaves it, one more pass follows the shortest path from there to a node with more leaving.
-    Raises ValueError for an edge that is on no directed cycle, naming it.
+    Each edge is passed once. While more enters a node than leaves it, one more pass follows the shortest path
+    from there to a node that more leaves than enters. Raises ValueError, naming the edge, for an edge on no
+    directed cycle.
     """
     size = len(graph.nodes)
     along, against = both_adjacencies(graph.sources, graph.targets, size)
@@ -34,7 +34,7 @@ def circulation(graph: Graph) -> FloatArray:
 
 
 def _refuse_one_way(graph: Graph, along: Neighbours, against: Neighbours) -> None:
-    """An edge lies on a cycle iff its two ends reach each other."""
+    """Raise ValueError for an edge on no cycle: one whose two ends do not reach each other."""
     settled: set[int] = set()
     for node in range(len(graph.nodes)):
         if node in settled:
@@ -52,7 +52,7 @@ def _refuse_one_way(graph: Graph, along: Neighbours, against: Neighbours) -> Non
 
 
 def _path_to_deficit(along: Neighbours, start: int, surplus: list[int]) -> list[tuple[int, int]]:
-    """Breadth first; there is one, since surpluses sum to 0 over nodes that all reach each other."""
+    """Return the shortest path to a deficit: it exists, as surpluses of a strong component sum to 0."""
     came_from = {start: start}
     waiting = deque([start])
     node = start

@@ -1,4 +1,4 @@
-"""Whether what nodes learn reaches everybody, and how fast: for reports, before a run."""
+"""Measures of how far and how fast a schedule spreads what nodes learn: for reports before a run."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from topology.plans import IntArray
 from topology.schedules import Schedule
 
 DENSE = 512
-"""The most nodes for which a mixing rate is computed."""
+"""Largest number of nodes for which a mixing rate is computed."""
 
 
 def window(schedule: Schedule, limit: int, starts: int) -> int | None:
-    """Return the smallest B such that any B rounds in a row, put together, connect all nodes strongly.
+    """Return the smallest B such that the union of any B rounds in a row is strongly connected.
 
-    Looked at for the windows that begin in rounds 1 to `starts` with all nodes there. None: some window of
-    `limit` rounds does not.
+    Checks the windows that begin in rounds 1 to `starts`, with all nodes present. Returns None if a window of
+    `limit` rounds is not connected.
     """
     edges = _Edges(schedule)
     width = 1
@@ -27,7 +27,7 @@ def window(schedule: Schedule, limit: int, starts: int) -> int | None:
 
 
 class _Edges:
-    """The edges of each round as keys, computed once."""
+    """Caches the edges of each round as integer keys."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -35,7 +35,7 @@ class _Edges:
         self._keys: dict[int, IntArray] = {}
 
     def connect(self, start: int, end: int) -> bool:
-        """Return whether rounds start to end - 1 together are strongly connected."""
+        """Return whether the union of rounds start to end - 1 is strongly connected."""
         size = len(self._nodes)
         keys = np.unique(np.concatenate([self._of(number) for number in range(start, end)]))
         return strongly_connected(keys % size, keys // size, size)
@@ -48,10 +48,10 @@ class _Edges:
 
 
 def mixing_rate(schedule: Schedule, rounds: int, start: int = 1) -> float | None:
-    """Return the second singular value of A(start + rounds - 1) ... A(start), all nodes there.
+    """Return the second singular value of A(start + rounds - 1) ... A(start), with all nodes present.
 
-    The largest share of the disagreement between nodes that is left after these rounds: 0 is agreement, 1 is
-    none of it gone (Nedic and Ozdaglar, 2009, section III). None for more than 512 nodes.
+    This bounds the share of the nodes' disagreement that is left after these rounds: 0 is agreement, 1 is no
+    progress (Nedic and Ozdaglar, 2009, section III). Returns None for more than 512 nodes.
     """
     nodes = schedule.graph.nodes
     if len(nodes) > DENSE:

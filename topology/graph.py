@@ -1,4 +1,4 @@
-"""Who can be reached from whom over directed edges."""
+"""Graphs: nodes, directed edges, and reachability."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ Neighbours = list[list[int]]
 
 
 def adjacency(edges: Iterable[tuple[int, int]], size: int) -> Neighbours:
-    """Return, for each of `size` nodes, the nodes that its edges (source, target) lead to."""
+    """Return the targets of each of `size` nodes, from edges (source, target)."""
     neighbours: Neighbours = [[] for _ in range(size)]
     for source, target in edges:
         neighbours[source].append(target)
@@ -21,13 +21,13 @@ def adjacency(edges: Iterable[tuple[int, int]], size: int) -> Neighbours:
 
 
 def both_adjacencies(sources: IntArray, targets: IntArray, size: int) -> tuple[Neighbours, Neighbours]:
-    """Return the adjacency along the edges, and the one against them."""
+    """Return the adjacency along the edges and the one against them."""
     tails, heads = sources.tolist(), targets.tolist()
     return adjacency(zip(tails, heads, strict=True), size), adjacency(zip(heads, tails, strict=True), size)
 
 
 def reach(neighbours: Neighbours, start: int) -> set[int]:
-    """Return the nodes that can be reached from `start`, itself included. Linear in the edges."""
+    """Return the nodes reachable from `start`, itself included. Linear in the edges."""
     seen = {start}
     waiting = [start]
     while waiting:
@@ -39,22 +39,22 @@ def reach(neighbours: Neighbours, start: int) -> set[int]:
 
 
 def strongly_connected(sources: IntArray, targets: IntArray, size: int) -> bool:
-    """Return whether every one of `size` nodes reaches every other. Linear in the edges."""
+    """Return whether each of `size` nodes reaches every other. Linear in the edges."""
     along, against = both_adjacencies(sources, targets, size)
     return size == 0 or (len(reach(along, 0)) == size and len(reach(against, 0)) == size)
 
 
 NAME = re.compile(r"[a-z0-9-]+")
-"""What a node may be called."""
+"""Allowed names of nodes and runs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in the bytes order of their names, and edges between them. Immutable; takes its arrays over.
+    """Nodes in the bytes order of their names, and edges between them. Immutable; freezes its arrays.
 
     Edge k goes from `nodes[sources[k]]` to `nodes[targets[k]]`; both arrays have shape (E,), sorted by
     (target, source), distinct, without self-loops. An undirected graph holds both directions of each pair.
-    Raises ValueError where this is not so.
+    Raises ValueError otherwise.
     """
 
     nodes: tuple[str, ...]
@@ -94,18 +94,18 @@ class Graph:
     def neighbours(self, node: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the sources of the edges into a node, and the targets of those out of it, in bytes order.
 
-        Raises KeyError where there is no such node.
+        Raises KeyError for an unknown node.
         """
         place = self.index[node]
         targets = self.targets[self.sources == place].tolist()
         return self.into[place], tuple(self.nodes[target] for target in targets)
 
     def both_ways(self) -> "Graph":
-        """Return the undirected graph that has every edge of this one in both directions."""
+        """Return the undirected graph with every edge of this one in both directions."""
         return self if not self.directed else from_indices(self.nodes, self.sources, self.targets)
 
     def among(self, members: tuple[str, ...]) -> "Graph":
-        """Return the graph that is left when only `members` (in bytes order) are there.
+        """Return the subgraph of `members` (in bytes order).
 
         Raises ValueError for a member that is not a node.
         """
@@ -122,7 +122,7 @@ class Graph:
 
 
 def check_edges(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) -> None:
-    """Freeze and check edges as `Graph` and `Weights` hold them. Raises ValueError."""
+    """Check and freeze the edges of a `Graph` or `Weights`. Raises ValueError."""
     if list(nodes) != sorted(set(nodes)):
         raise ValueError(f"nodes {list(nodes)}: must be distinct and in bytes order")
     size = len(nodes)
@@ -141,7 +141,7 @@ def check_edges(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) ->
 def from_indices(
     nodes: tuple[str, ...], sources: IntArray, targets: IntArray, *, directed: bool = False
 ) -> Graph:
-    """Return the graph with these edges, in any order; undirected: their other directions too."""
+    """Return the graph with these edges, given in any order; an undirected one gets both directions."""
     if not directed:
         sources, targets = np.concatenate((sources, targets)), np.concatenate((targets, sources))
     keys = np.unique(targets * len(nodes) + sources)
@@ -149,7 +149,7 @@ def from_indices(
 
 
 def union(graphs: Sequence[Graph]) -> Graph:
-    """Return the undirected graph of every edge of every one of `graphs`, in both directions.
+    """Return the undirected graph with the edges of all `graphs`.
 
     Raises ValueError unless all have the same nodes.
     """

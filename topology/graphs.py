@@ -1,4 +1,4 @@
-"""The graphs a mesh starts from: explicit edges, complete, ring, star, grid, Erdos-Renyi.
+"""Builders of graphs: explicit edges, complete, ring, star, grid, Erdos-Renyi.
 
 `nodes` come in the order of the mesh file: a ring goes round in that order, a star's hub is the first.
 """
@@ -15,7 +15,7 @@ __all__ = ["Graph", "complete", "erdos_renyi", "from_edges", "grid", "ring", "st
 
 
 def from_edges(nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, directed: bool = False) -> Graph:
-    """Return the graph with these (source, target) edges; the same edge twice is one.
+    """Return the graph with these (source, target) edges; duplicates count once.
 
     Raises ValueError for a node named twice, an edge between unknown nodes, a self-loop.
     """
@@ -34,12 +34,12 @@ def from_edges(nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, direct
 
 
 def complete(nodes: Sequence[str]) -> Graph:
-    """Return the graph in which every node is everybody's neighbour."""
+    """Return the graph in which all nodes are neighbours."""
     return from_edges(nodes, combinations(nodes, 2))
 
 
 def ring(nodes: Sequence[str], *, directed: bool = False) -> Graph:
-    """Return the ring; directed: each node hears the one before it."""
+    """Return the ring; in a directed one each node hears the node before it."""
     edges = [*pairwise(nodes), (nodes[-1], nodes[0])] if len(nodes) > 1 else []
     return from_edges(nodes, edges, directed=directed)
 
@@ -63,9 +63,9 @@ def erdos_renyi(
 ) -> Graph:
     """Return a random graph: each pair is an edge with probability p, or mean_degree / (N - 1).
 
-    A function of `seed` and the order of `nodes`. Made connected: where it falls into components, one more
-    edge links a random node of each to one of the next (Erdos and Renyi, 1959, draw without that).
-    Raises ValueError unless exactly one of the two is given, with a probability in [0, 1].
+    The graph depends on `seed` and the order of `nodes` alone. It is made connected: one more edge links a
+    random node of each component to one of the next (Erdos and Renyi, 1959, leave it unconnected).
+    Raises ValueError unless exactly one of `mean_degree` and `p` is given, with a probability in [0, 1].
     """
     if (mean_degree is None) == (p is None):
         raise ValueError("erdos-renyi: give either mean_degree or p")

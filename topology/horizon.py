@@ -1,4 +1,4 @@
-"""How far plans may run ahead of the members, and how far members may fall behind the clock."""
+"""The horizon: how far plans run ahead of members, and how far members may fall behind the clock."""
 
 from collections import deque
 
@@ -7,20 +7,20 @@ from topology.roster import Roster
 
 
 class Horizon:
-    """The last H planned rounds, against what the roster knows of the members' progress."""
+    """Compares the last H planned rounds with the members' progress in the roster."""
 
     def __init__(self, size: int, roster: Roster) -> None:
         self._size = size
         self._roster = roster
         self._planned: deque[int] = deque(maxlen=size)
-        self._place = 0  # of the member waited for, looked at first: most events change nothing for it
+        self._place = 0  # of the member last waited for: checked first, most events leave it behind
 
     def add(self, plan: Plan) -> None:
         """Take the next valid plan."""
         self._planned.append(plan.round)
 
     def must_wait(self, last: Plan) -> bool:
-        """Return whether some live member of the last plan has not stepped the oldest of the H rounds."""
+        """Return whether a live member of the last plan has not yet stepped the oldest of the H rounds."""
         if len(self._planned) < self._size:
             return False
         size = len(last.members)
@@ -31,10 +31,10 @@ class Horizon:
         return False
 
     def skip(self, last: Plan | None, round: int, current: int, furthest: int) -> int:
-        """Return the round to plan instead of `round`, when the clock is in round `current`.
+        """Return the round to plan: `round`, or `current` to drop slots that are long gone.
 
-        `current` where the slowest member is more than H rounds behind that: long gone slots are dropped.
-        Before any plan the slowest member is taken to have stepped `furthest`.
+        Slots are dropped when the slowest member is more than H rounds behind the clock, which is in round
+        `current`. Before the first plan the slowest member counts as having stepped `furthest`.
         """
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]

@@ -1,4 +1,4 @@
-"""One plan from its members: weights among the full ones, equal weights from those to the listeners."""
+"""Builds a plan from its members: weights among full members, equal weights from them to listeners."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ def make_plan(
 ) -> Plan:
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
-    Full members have the schedule's weights for the round. A listener has an edge from each full member
-    that it is provisioned with, whatever is on in the round, each with weight 1/n.
+    Full members get the schedule's weights of the round. A listener hears all n full members that it has a
+    provisioned edge from, whichever edges are on in the round, each with weight 1/n.
     """
     full = tuple(member.name for member in members if member.full)
     weights = schedule.weights(round, full)
@@ -26,13 +26,13 @@ def make_plan(
 
 
 def end_plan(run: str, round: int, last: Plan | None) -> Plan:
-    """Return the plan without members, which ends the run."""
+    """Return the plan without members that ends the run."""
     nothing = np.empty(0, np.int64)
     return Plan(run, round, last.round if last else 0, (), nothing, nothing, np.empty(0), named_after(last))
 
 
 def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:
-    """Return how many plans up to `last` name each node that was ever a member, in bytes order."""
+    """Return, for each node that was ever a member, the number of plans up to `last` that name it."""
     if last is None:
         return ()
     counts = dict(last.named)
@@ -42,7 +42,7 @@ def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:
 
 
 def _with_listeners(edges: Edges, members: tuple[Member, ...], graph: Graph) -> Edges:
-    """Place the edges between full members among all members, and add those into the listeners."""
+    """Return the edges between full members, as indices into all members, and those into listeners."""
     place = {member.name: k for k, member in enumerate(members)}
     full = {member.name for member in members if member.full}
     places = np.array([place[name] for name in sorted(full)], np.int64)

@@ -1,7 +1,7 @@
-"""What the mesh agrees on, round by round: plans, their members' places, and heartbeats.
+"""Plans and heartbeats: what the mesh agrees on in each round.
 
-A plan is valid on its own terms (`Plan.__post_init__`) and in its place: it follows the last valid plan
-(`Plan.may_follow`). The plan of a round is the first record of the topology that is both.
+A plan is valid if it is consistent (`Plan.__post_init__`) and follows the last valid plan
+(`Plan.may_follow`). The plan of a round is the first valid one on the topic `topology`.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TOLERANCE = 1e-9
-"""How far a row or a column of weights may be from 1."""
+"""How far the sum of a row or column of weights may be from 1."""
 
 
 class Member(NamedTuple):
-    """A node in a plan: its name, the journal's life that may act for it, and whether it is a full member.
+    """A node in a plan: its name, the journal life that may act for it, and whether it is a full member.
 
-    A listener (`full` false, its first planned round) hears full members and is in nobody else's row.
+    A listener (`full` false) is in its first planned round: it hears full members, and nobody hears it.
     """
 
     name: str
@@ -31,10 +31,10 @@ class Member(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One member's part of a plan: `row` are the edges into it, (source, a_ij), in bytes order of the source.
+    """One member's part of a plan.
 
-    `own_weight` is a_ii, 1 - the sum of the row in its order, at least 0; `targets` are those of the edges
-    out of it, in bytes order.
+    `row`: the edges into it as (source, a_ij), in bytes order of the source. `own_weight`: a_ii, which is
+    1 - the row's sum, taken in that order, at least 0. `targets`: the members that hear it, in bytes order.
     """
 
     member: Member
@@ -43,9 +43,9 @@ class Place(NamedTuple):
     targets: tuple[str, ...]
 
 
-@lru_cache(maxsize=16)  # most plans have the members and edges of the one before, or of few others
+@lru_cache(maxsize=16)  # most plans repeat the members and edges of an earlier one
 def places(members: tuple[Member, ...], sources: bytes, targets: bytes, weights: bytes) -> dict[str, Place]:
-    """Return the part of each member, checked. Raises ValueError. Not to be written into."""
+    """Check the plan and return the place of each member, for reading only. Raises ValueError."""
     names = [member.name for member in members]
     if sorted(set(names)) != names:
         raise ValueError(f"members {names}: must be distinct and in bytes order")
@@ -95,10 +95,10 @@ __all__ = ["TOLERANCE", "FloatArray", "Heartbeat", "IntArray", "Member", "Place"
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a node says of itself on `progress.<i>`: fixed fields, nothing about data.
+    """A node's report of itself on `progress.<i>`: fixed fields, nothing about data.
 
-    `stepped` is the last round it has stepped (0: none). `join_after`: it asks to join in a plan above that
-    round. `leave_from`: it asks not to be named from that round on. `hello` marks a process start.
+    `stepped`: the last round it has stepped (0: none). `join_after`: it asks to join in a plan after that
+    round. `leave_from`: it asks to be in no plan from that round on. `hello`: its process has just started.
     """
 
     run: str
@@ -113,12 +113,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The mesh in one round. Immutable; `members` in the bytes order of their names; none: the run is over.
+    """The mesh in one round. Immutable. `members` are in bytes order of their names; none ends the run.
 
     Edge k goes from `members[sources[k]]` to `members[targets[k]]` with weight a_ij = `weights[k]` (i the
     target, j the source), shape (E,), sorted by (target, source), no self-loops: a_ii = 1 - the rest.
-    `follows` is the round of the plan before (0: none); `named` counts, for every node that ever was a
-    member, the earlier plans of the run that name it.
+    `follows` is the round of the plan before (0: none). `named` holds, for every node that was ever a member,
+    the number of earlier plans of the run that name it.
     """
 
     run: str
@@ -132,7 +132,7 @@ class Plan:
     _places: dict[str, Place] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse a plan that no mesh could follow. Raises ValueError with the reason."""
+        """Raise ValueError, with the reason, for a plan that no mesh could follow."""
         if not 0 <= self.follows < self.round:
             raise ValueError(f"plan {self.round} follows {self.follows}: must be from 0 to {self.round - 1}")
         counts = [count for _, count in self.named]
@@ -151,7 +151,7 @@ class Plan:
         return last_round is None or self.follows == last_round
 
     def place(self, name: str) -> Place | None:
-        """Return what the plan says to the node of that name, or None where it does not name it."""
+        """Return the place of the node of that name, or None if the plan does not name it."""
         return self._places.get(name)
 
     def member(self, name: str) -> Member | None:

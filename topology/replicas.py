@@ -1,4 +1,4 @@
-"""Many copies of one mesh side by side, as one wide mesh: many runs in one go of the engine."""
+"""Copies of a mesh side by side as one wide mesh: the engine computes many runs at once."""
 
 from functools import lru_cache
 
@@ -11,10 +11,10 @@ from topology.weights import Weights
 
 
 class Copies:
-    """The schedule of `runs` meshes that never hear each other, each with the edges of `one` in every round.
+    """The schedule of `runs` copies of the schedule `one`, with no edges between copies.
 
-    Nodes are those of copy 0, of copy 1, ... in turn, each copy's in bytes order. Seeded noise is by name, so
-    every copy has its own. ValueError where not all nodes are members.
+    Nodes are those of copy 0, then of copy 1, and so on, each in bytes order. Seeded noise depends on the
+    name, so each copy has its own. Raises ValueError unless all nodes are members.
     """
 
     def __init__(self, one: Schedule, runs: int) -> None:
@@ -25,7 +25,7 @@ class Copies:
         self._wide = lru_cache(CACHED)(self._widened)
 
     def weights(self, round: int, members: tuple[str, ...]) -> Weights:
-        """Return the weights of `round`: the same matrix once for each copy."""
+        """Return the weights of `round`: one matrix, repeated for each copy."""
         if members != self._names:
             raise ValueError("copies of a mesh have all nodes in every round")
         return self._wide(self._one.weights(round, self._inner))

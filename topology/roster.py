@@ -1,4 +1,4 @@
-"""Who is there: live nodes, their instances, how far they are, and what they ask for."""
+"""The roster: which nodes are live, under which instance, how far they are, and what they ask for."""
 
 from dataclasses import dataclass
 from math import inf
@@ -8,17 +8,16 @@ from topology.plans import Heartbeat, Member, Plan
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """How a node came in last: the round it joined in, and the round planned before that one."""
+    """A node's last entry: the round it joined in, and the round planned before that one."""
 
     round: int
     before: int
 
 
 class Roster:
-    """What heartbeats and plans tell about `nodes`. Silence is measured on the clock of `pass_time`.
+    """Collects what heartbeats and plans tell about `nodes`. `pass_time` is the clock of silence.
 
-    The newest process of a node speaks for it: a hello replaces the process before, whose later heartbeats
-    count for nothing.
+    The newest process of a node speaks for it: after its hello, heartbeats of the process before are ignored.
     """
 
     def __init__(self, nodes: tuple[str, ...], silence: float | None) -> None:
@@ -40,7 +39,7 @@ class Roster:
         return beat.boot in self._replaced.get(beat.node, ())
 
     def pass_time(self, seconds: float) -> None:
-        """Let the clock that silence is measured on go on. Raises ValueError for a negative time."""
+        """Advance the clock of silence. Raises ValueError for a negative time."""
         if not seconds >= 0:
             raise ValueError(f"{seconds} seconds have passed: must be 0 or more")
         self._clock += seconds
@@ -50,7 +49,7 @@ class Roster:
         return self._clock - self._last_heard <= self._silence
 
     def recall(self, beat: Heartbeat) -> None:
-        """Take a heartbeat of unknown age, from the log. It makes live only where nobody is ever silent."""
+        """Take a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:
             self._replaced.setdefault(beat.node, set()).add(self._beats[beat.node].boot)
         known = self._beats.get(beat.node)
@@ -64,32 +63,32 @@ class Roster:
         self._mark(beat.node)
 
     def count_as_heard(self, plan: Plan) -> None:
-        """Take every member of the plan as heard just now."""
+        """Count every member of the plan as heard just now."""
         for member in plan.members:
             if member.name in self._nodes:
                 self._mark(member.name)
 
     def note(self, plan: Plan) -> None:
-        """Take a valid plan, the next one of the run: who joins in it (in the run's first plan, everyone)."""
+        """Take the next valid plan and record who joins in it (in the first plan, everyone)."""
         for member in plan.members:
             if not member.full or plan.follows == 0:
                 self._entries[member.name] = _Entry(plan.round, plan.follows)
 
     def is_live(self, name: str) -> bool:
-        """Return whether the node was heard within the time of silence."""
+        """Return whether the node was heard within `silence`."""
         heard = self._heard.get(name)
         return heard is not None and self._clock - heard <= self._silence
 
     def stepped(self, name: str) -> int:
-        """Return the last round that a node says it has stepped (0: none)."""
+        """Return the last round that the node reports as stepped (0: none)."""
         beat = self._beats.get(name)
         return beat.stepped if beat else 0
 
     def candidate(self, name: str, last: Plan | None, round: int) -> Member | None:
-        """Return the node as a member of the plan of `round`, after `last`; None where it is not to be one.
+        """Return the node as a member of the plan of `round` after `last`, or None if it is not to be one.
 
-        In a run's first plan everyone is full; later who was a member before, under the same instance, and
-        does not ask to join. Whoever else is there listens.
+        In a run's first plan every node is full. Later a node is full if `last` names it under the same
+        instance and it does not ask to join; any other listens.
         """
         beat = self._beats.get(name)
         named = last.member(name) if last else None
@@ -106,17 +105,17 @@ class Roster:
         return Member(name, beat.instance, full)
 
     def is_lost(self, member: Member, round: int) -> bool:
-        """Return whether a full member can never be one of `round` or later: it is gone, or must join."""
+        """Return whether a full member cannot be full from `round` on: it is gone, or has to join again."""
         beat = self._beats.get(member.name)
         if beat is None:
             return False
         return beat.instance != member.instance or self._asks_to_join(beat) or _leaves(beat, round)
 
     def progress(self, member: Member, oldest: int) -> int | None:
-        """Return the round a live member has stepped; None where it holds nobody up.
+        """Return the last round that a live member has stepped, or None if nobody waits for it.
 
-        Someone who joins counts as if it had stepped the round before its first; who has to join again, or
-        leaves in round `oldest` or before, is not waited for.
+        A node that joins counts as having stepped the round before its first. Nobody waits for a node that
+        has to join again, or leaves in round `oldest` or before.
         """
         if not self.is_live(member.name) or self.is_lost(member, oldest):
             return None
@@ -125,7 +124,7 @@ class Roster:
         return max(beat.stepped if beat else 0, entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
-        """Whether its wish is still unmet: no plan above the round that it names has let it in."""
+        """Return whether its request is open: no plan above the round that it names has let it in."""
         if beat.join_after is None:
             return False
         entry = self._entries.get(beat.node)
@@ -136,7 +135,7 @@ class Roster:
 
 
 def _age(beat: Heartbeat) -> tuple[int, int]:
-    """Grows over the life of a process."""
+    """Return a key that grows over the life of a process."""
     return beat.stepped, beat.join_after or 0
 
 

@@ -2,22 +2,22 @@
 
 Rules
 -----
-* Truth is the topology, not the machine: the plan of a round is the first valid one read. A plan is valid iff
-  it is of this run, follows the last valid one, and that one does not end the run.
+* The topology decides, not the machine: the plan of a round is the first valid one read. A plan is valid iff
+  it belongs to this run, follows the last valid one, and that one does not end the run.
 * One plan at a time: after `PublishPlan` nothing is published until a plan of that round or above is read.
-* The next round is the last one + 1; at a start max(last plan, furthest progress) + 1. Where members are more
-  than H periods behind the clock (slots by time) it is at least the round that the clock is in.
-* A plan is at most H planned rounds ahead of the slowest live member of the last plan. One that joins counts
-  as if it had stepped the round before its first. Not waited for: silent ones, and those that are lost: come
-  back as another instance, asking to join again, or leaving by then.
-* Live: heard within `silence`. At the start, and when the first node is heard after none was live, every
-  member of the last plan counts as heard just then.
-* First plan: every live node is full. Later a live node that the last plan names under its instance is full,
-  any other listens, and so does one that asks to join, in a plan above the round that it names. Nobody is
-  named from the round on in which it asks to leave.
+* The next round is the last one + 1; at a start it is max(last plan, furthest progress) + 1. If members are
+  more than H periods behind the clock (slots by time), it is at least the clock's round.
+* A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
+  counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
+  is lost if it came back as another instance, asks to join again, or leaves by then.
+* A node is live if it was heard within `silence`. At the start, and when the first node is heard after none
+  was live, every member of the last plan counts as heard at that moment.
+* In the first plan every live node is full. Later a live node that the last plan names under its instance is
+  full; any other listens, and so does a node that asks to join, in a plan above the round that it names. No
+  plan names a node from the round on in which it asks to leave.
 * Nothing is planned for fewer than `min_members`, nor, after the first plan, without a full member.
-* The run ends, with a plan without members, after `rounds`, or when every full member of the last plan is
-  lost: there is nobody left to learn from.
+* The run ends with a plan without members: after `rounds`, or when every full member of the last plan is
+  lost, as then there is nobody left to learn from.
 
 | event         | changes                                  | refused (counted, changes nothing)          |
 |---------------|------------------------------------------|---------------------------------------------|
@@ -27,7 +27,7 @@ Rules
 | Ticked        | who is silent, the clock's round         |                                             |
 | SourceEnded   | the last round                           |                                             |
 
-After each of them the next plan is published if the rules allow one.
+After each event the next plan is published if the rules allow one.
 """
 
 from math import inf
@@ -90,14 +90,14 @@ class SchedulerMachine:
 
     @property
     def standing(self) -> tuple[int, int]:
-        """How many nodes are live, and the last round that the slowest of them has stepped."""
+        """The number of live nodes, and the last round that the slowest of them has stepped."""
         live = [name for name in self._nodes if self._roster.is_live(name)]
         return len(live), min(map(self._roster.stepped, live), default=0)
 
     def handle(self, event: SchedulerEvent) -> tuple[SchedulerEffect, ...]:
-        """Take one event and return what is to be done, in order.
+        """Take one event and return the effects to carry out, in order.
 
-        Raises ValueError where the caller sends `Started` not first or twice, or a negative time.
+        Raises ValueError unless `Started` comes first and once, and for a negative time.
         """
         if isinstance(event, Started) is self._started:
             raise ValueError(f"{type(event).__name__}: Started comes first, and once")
@@ -167,7 +167,7 @@ class SchedulerMachine:
     # --------------------------------------------------------------------------------------- next plan
 
     def _next(self) -> Plan | None:
-        """Return the plan to publish now, if there is one."""
+        """Return the plan to publish now, if any."""
         last, run = self._last, self.settings.run
         if self._published is not None or (last is not None and last.ended):
             return None
@@ -187,7 +187,7 @@ class SchedulerMachine:
         return all(self._roster.is_lost(member, round) for member in last.members if member.full)
 
     def _members(self, last: Plan | None, round: int) -> tuple[Member, ...]:
-        """Return the members of the next plan; none where there is not to be one yet."""
+        """Return the members of the next plan; empty if it must wait."""
         live = filter(self._roster.is_live, self._nodes)
         found = [self._roster.candidate(name, last, round) for name in live]
         members = tuple(member for member in found if member is not None)

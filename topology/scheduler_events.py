@@ -1,4 +1,4 @@
-"""What goes into a scheduler, and what comes out: frozen values, nothing else."""
+"""The scheduler's settings, events and effects: frozen values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,18 +9,18 @@ from topology.schedules import Schedule
 
 
 def heartbeat_period(silence: float | None) -> float:
-    """Return the seconds from one heartbeat to the next: 1, or less, so that ten fit into `silence`."""
+    """Return the seconds between two heartbeats: 1, or less, so that ten fit into `silence`."""
     return 1.0 if silence is None else min(1.0, silence / 10)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """What every scheduler of a run is given alike.
+    """Settings that all schedulers of a run share.
 
-    `horizon` H: how many planned rounds a plan may be ahead of the slowest live member. `silence`: seconds
-    after which a node that is not heard is no longer live (None: never). `min_members`: nothing is planned
-    for fewer (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no end).
-    Raises ValueError for values outside these ranges.
+    `horizon` H: the number of planned rounds that a plan may be ahead of the slowest live member. `silence`:
+    seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
+    members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
+    end). Raises ValueError for values outside these ranges.
     """
 
     run: str
@@ -49,7 +49,7 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Topology and progress were read to their ends: all plans that are kept, all heartbeats, in order."""
+    """Topology and progress were read to their ends: every stored plan and heartbeat, in order."""
 
     plans: tuple[Plan, ...] = ()
     heartbeats: tuple[Heartbeat, ...] = ()
@@ -57,7 +57,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class PlanRead:
-    """A plan was read from the topology, whoever wrote it."""
+    """A plan was read from the topology; any scheduler may have written it."""
 
     plan: Plan
 
@@ -71,9 +71,9 @@ class HeartbeatRead:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """`seconds` have passed on a clock that stands still while the scheduler cannot read its own beats.
+    """`seconds` have passed on a clock that stops while the scheduler cannot read its own heartbeats.
 
-    `current`: the round that the clock is in, where slots are periods of time.
+    `current`: the clock's round, if slots are periods of time.
     """
 
     seconds: float
@@ -82,7 +82,7 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class SourceEnded:
-    """Nothing beyond `round` is needed: the next plan above it ends the run; what is planned stays."""
+    """The data ends with `round`: the next plan above it ends the run; planned rounds stay."""
 
     round: int
 
@@ -94,7 +94,7 @@ SchedulerEvent = Started | PlanRead | HeartbeatRead | Ticked | SourceEnded
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """Append the plan to the topology. The machine publishes no other until it reads one of that round."""
+    """Append the plan to the topology. The machine publishes no other until it reads a plan of that round."""
 
     plan: Plan
 
@@ -110,7 +110,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record was ignored: to be counted by reason."""
+    """Count a record that was ignored, by its reason."""
 
     reason: Refusal
 

@@ -1,8 +1,8 @@
 """Schedules: which edges are on in which round, with which weights. Pure functions of (round, members).
 
-`members` are the full members of the round in bytes order. A schedule's graph holds every edge that may ever
-be on: the edges to provision. Of every edge both directions are, so that whoever is there can be given
-symmetric weights: a directed ring that misses one node has no doubly stochastic weights but the identity.
+`members` are the full members of the round in bytes order. A schedule's graph holds the edges to provision:
+every edge that may ever be on, in both directions, so that any members can get symmetric weights. (A directed
+ring without one of its nodes has no doubly stochastic weights but the identity.)
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from topology.plans import IntArray
 from topology.weights import Weights, metropolis, metropolis_on, permutations
 
 CACHED = 16
-"""For how many sets of members what does not depend on the round is kept."""
+"""Number of member sets whose round-independent results are cached."""
 
 
 class Schedule(Protocol):
-    """What a scheduler asks of a schedule."""
+    """The interface that a scheduler needs."""
 
     @property
     def graph(self) -> Graph:
@@ -36,17 +36,17 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FixedSchedule:
-    """The same every round: a graph, or weights as given.
+    """The same graph or given weights in every round.
 
-    An undirected graph has Metropolis weights, a directed one permutations. While a node is missing, those
-    of a directed graph and given weights are replaced by Metropolis weights over the provisioned pairs of
-    the members that are there. Raises ValueError for a directed graph with an edge on no directed cycle.
+    An undirected graph gets Metropolis weights, a directed one permutations. While a node is missing,
+    a directed graph and given weights give way to Metropolis weights over the members' provisioned pairs.
+    Raises ValueError for a directed graph with an edge on no directed cycle.
     """
 
     content: Graph | Weights
 
     def __post_init__(self) -> None:
-        self.whole  # noqa: B018 # computed here, so that bad weights are refused at load
+        self.whole  # noqa: B018 # computed now, so that loading refuses bad weights
 
     @cached_property
     def graph(self) -> Graph:
@@ -55,12 +55,12 @@ class FixedSchedule:
 
     @cached_property
     def whole(self) -> Weights:
-        """The weights when every node is there."""
+        """The weights when all nodes are members."""
         if isinstance(self.content, Weights):
             return self.content
         return permutations(self.content) if self.content.directed else metropolis(self.content)
 
-    def weights(self, round: int, members: tuple[str, ...]) -> Weights:  # noqa: ARG002 # the protocol's
+    def weights(self, round: int, members: tuple[str, ...]) -> Weights:  # noqa: ARG002 # part of the protocol
         """Return the weights among `members`."""
         return self.whole if members == self.graph.nodes else metropolis_among(self.graph, members)
 
@@ -69,9 +69,9 @@ class FixedSchedule:
 class CycleSchedule:
     """Graphs or weights in turn; round 1 has the first.
 
-    While a node is missing, directed graphs and given weights are replaced by Metropolis weights over every
-    provisioned pair, undirected graphs by those over their own. Raises ValueError for an empty cycle, and
-    for graphs or weights that differ in their nodes.
+    While a node is missing, an undirected graph gets Metropolis weights over its own pairs of members;
+    directed graphs and given weights get them over all provisioned pairs. Raises ValueError for an empty
+    cycle, and for graphs or weights that differ in their nodes.
     """
 
     contents: Sequence[Graph | Weights]
@@ -79,11 +79,11 @@ class CycleSchedule:
     def __post_init__(self) -> None:
         if not self.contents:
             raise ValueError("cycle: must name at least one graph or matrix")
-        self.graph  # noqa: B018 # computed here, so that bad graphs are refused at load
+        self.graph  # noqa: B018 # computed now, so that loading refuses bad graphs
 
     @cached_property
     def parts(self) -> tuple[FixedSchedule, ...]:
-        """Each round of the cycle by itself."""
+        """Each round of the cycle as a schedule of its own."""
         return tuple(map(FixedSchedule, self.contents))
 
     @cached_property
@@ -102,9 +102,9 @@ class CycleSchedule:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingSchedule:
-    """Each pair of an undirected graph is on with `probability`, independent over pairs and rounds.
+    """Switches each pair of an undirected graph on with `probability`, independently in each round.
 
-    Which are on is a function of (seed, round) alone, not of the members. Metropolis weights over those.
+    The pairs that are on depend on (seed, round) alone, not on the members; they get Metropolis weights.
     Raises ValueError for a directed graph or a probability outside (0, 1].
     """
 
@@ -134,7 +134,7 @@ def metropolis_among(graph: Graph, members: tuple[str, ...]) -> Weights:
 
 @lru_cache(CACHED)
 def _pairs_among(graph: Graph, members: tuple[str, ...]) -> tuple[IntArray, Graph, int]:
-    """Return the pair that each edge among `members` is of, those edges, the number of pairs in all."""
+    """Return the pair of each edge among `members`, those edges, and the number of all pairs."""
     low, high = np.minimum(graph.sources, graph.targets), np.maximum(graph.sources, graph.targets)
     keys, pairs = np.unique(low * len(graph.nodes) + high, return_inverse=True)
     chosen = set(members)

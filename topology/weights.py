@@ -1,4 +1,4 @@
-"""Doubly stochastic weights A: how much node i takes of what node j released (a_ij, j -> i)."""
+"""Doubly stochastic weights A: a_ij is the weight of node j's release in node i's mix (j -> i)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from topology.plans import TOLERANCE, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """A doubly stochastic matrix A, sparse. Immutable; takes its arrays over.
+    """A sparse doubly stochastic matrix A. Immutable; freezes its arrays.
 
-    a_ij = `values[k]` for i = `targets[k]`, j = `sources[k]`, all of shape (E,), indices into `nodes` (in
-    bytes order), sorted by (target, source), no self-loops: a_ii = 1 - the rest of the row. Raises
-    ValueError, with the row or column and its sum, for weights that are not doubly stochastic.
+    a_ij = `values[k]` for i = `targets[k]` and j = `sources[k]`; all arrays have shape (E,), and indices are
+    into `nodes` (in bytes order). Sorted by (target, source), no self-loops: a_ii = 1 - the rest of the row.
+    Raises ValueError, with the row or column and its sum, for weights that are not doubly stochastic.
     """
 
     nodes: tuple[str, ...]
@@ -52,7 +52,7 @@ class Weights:
         return Graph(self.nodes, self.sources, self.targets, directed=True)
 
     def dense(self) -> FloatArray:
-        """Return the matrix, shape (N, N), the diagonal filled in. For reports and tests."""
+        """Return the full matrix, shape (N, N). For reports and tests."""
         matrix = np.zeros((len(self.nodes), len(self.nodes)))
         matrix[self.targets, self.sources] = self.values
         np.fill_diagonal(matrix, 1 - matrix.sum(1))
@@ -71,7 +71,7 @@ def metropolis(graph: Graph) -> Weights:
 
 
 def metropolis_on(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) -> Weights:
-    """Return Metropolis weights on edges that come in both directions, as `Graph` holds them."""
+    """Return Metropolis weights on edges given in both directions and in the order of `Graph`."""
     degrees = np.bincount(targets, minlength=len(nodes))
     values = 1.0 / (1.0 + np.maximum(degrees[sources], degrees[targets]))
     return Weights(nodes, sources, targets, values)
@@ -80,12 +80,11 @@ def metropolis_on(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) 
 def permutations(graph: Graph) -> Weights:
     """Return weights for a directed graph: a convex combination of permutations along its cycles.
 
-    The edges are covered by cycles that together pass each of them at least once (`circulation`); a cycle
-    is a permutation P_c that leaves the other nodes in place. With k the most cycles through one node,
-    A = I + sum_c (P_c - I) / (k + 1): positive on every edge and on the diagonal, rows and columns sum to 1,
-    so a convex combination of permutations (Birkhoff, 1946). On a directed ring: (I + P) / 2.
-    Raises ValueError, naming it, for an edge on no directed cycle: no doubly stochastic weight is above 0
-    there.
+    Cycles cover every edge at least once (`circulation`); a cycle is a permutation P_c that leaves the other
+    nodes in place. With k the most cycles through one node, A = I + sum_c (P_c - I) / (k + 1): positive on
+    every edge and on the diagonal, rows and columns sum to 1, so a convex combination of permutations
+    (Birkhoff, 1946). On a directed ring: (I + P) / 2. Raises ValueError, naming the edge, for an edge on no
+    directed cycle: its weight would have to be 0.
     """
     passes = circulation(graph)
     through = np.bincount(graph.targets, passes, len(graph.nodes)).max(initial=0.0)
@@ -93,10 +92,10 @@ def permutations(graph: Graph) -> Weights:
 
 
 def fixed(nodes: Sequence[str], matrix: ArrayLike) -> Weights:
-    """Return the given matrix: row i, column j is a_ij (j -> i), both in the order of `nodes`.
+    """Return the given matrix as weights: row i, column j is a_ij (j -> i), both in the order of `nodes`.
 
-    Taken as it is, a zero diagonal included. Raises ValueError that names the row, the column or the entry
-    and its value, for a matrix that is not square, not of the nodes' number, or not doubly stochastic.
+    A zero diagonal is kept. Raises ValueError, naming the row, column or entry and its value, for a matrix
+    that is not square, does not fit `nodes`, or is not doubly stochastic.
     """
     dense = np.array(matrix, np.float64)
     size = len(nodes)
