@@ -7,36 +7,47 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from streams.state.data_order import NAME as ORDER
-from streams.state.folder import NAME as FOLDER
+from streams.state.folder import StateFolder, lock_of, write_ahead_log
 from streams.state.journal import Journal
 from streams.state.journal_file import SCHEMA
-from streams.state.spends import spends_file
 
 
 class StateFile(NamedTuple):
     """A file of a state folder: its name (`<node>` for any), who writes it, what it holds."""
 
-    name: str
+    name: str | Path
     writer: str
     holds: str
 
 
+_FOLDER = StateFolder(Path())
+_JOURNAL, _SPENDS = _FOLDER.journal("<node>"), _FOLDER.spends("<node>")
+_ASIDE = _FOLDER.place_aside("<node>", "<run>")
+_LOG, _LOCK = write_ahead_log(_JOURNAL), lock_of(_JOURNAL)
+
 FILES = (
-    StateFile("<node>.journal", "node, run", "The node's last rounds: an SQLite database."),
-    StateFile("<node>.journal-wal", "node, run", "Its write-ahead log, while it is open or after a kill."),
+    StateFile(_JOURNAL, "node, run", "The node's last rounds: an SQLite database."),
+    StateFile(_LOG, "node, run", "Its write-ahead log, while it is open or after a kill."),
     StateFile("<node>.journal-shm", "node, run", "SQLite's index of that log."),
-    StateFile("<node>.journal.lock", "node, run", "Held by the process that writes the journal."),
-    StateFile("<node>.<run>.journal", "node, run", "An earlier run's journal, put aside, without secrets."),
+    StateFile(_LOCK, "node, run", "Held by the process that writes the journal."),
+    StateFile(
+        _ASIDE,
+        "node, run",
+        "An earlier run's journal, put aside, without secrets.",
+    ),
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
-    StateFile(spends_file(Path(), "<node>").name, "node, run", "What each life has spent: a line of JSON."),
-    StateFile(FOLDER, "node, run", "The folder's id: a copy of the folder has another."),
-    StateFile(ORDER, "run", "What chooses and orders the records of each run: another order is refused."),
-    StateFile("faust/", "node", "Faust's own files. The truth is in the journal, never here."),
-    StateFile("up.lock", "up", "Held by the `up` that works in this folder."),
-    StateFile("logs/", "up", "The log of each process."),
-    StateFile("broker/", "up", "The development broker's data, where `up` started one."),
-    StateFile("observe/", "up", "What Prometheus and Grafana have kept, with `--observe`."),
+    StateFile(_SPENDS, "node, run", "What each life has spent: a line of JSON."),
+    StateFile(_FOLDER.id_file, "node, run", "The folder's id: a copy of the folder has another."),
+    StateFile(
+        _FOLDER.order,
+        "run",
+        "What chooses and orders the records of each run: another order is refused.",
+    ),
+    StateFile(f"{_FOLDER.faust}/", "node", "Faust's own files. The truth is in the journal, never here."),
+    StateFile(_FOLDER.up_lock, "up", "Held by the `up` that works in this folder."),
+    StateFile(f"{_FOLDER.logs}/", "up", "The log of each process."),
+    StateFile(f"{_FOLDER.broker()}/", "up", "The development broker's data, where `up` started one."),
+    StateFile(f"{_FOLDER.observe}/", "up", "What Prometheus and Grafana have kept, with `--observe`."),
 )
 
 
@@ -49,7 +60,7 @@ def files() -> str:
 def journal() -> str:
     """Return the tables of a new journal, as SQLite keeps them."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "node.journal"
+        path = StateFolder(Path(folder)).journal("node")
         life: dict[str, Any] = {
             "run": "run",
             "node": "node",
@@ -71,5 +82,5 @@ def _statement(text: str) -> str:
 
 def is_listed(name: str) -> bool:
     """Whether a file or folder of that name is one of those."""
-    patterns = (re.escape(one.name.rstrip("/")) for one in FILES)
+    patterns = (re.escape(str(one.name).rstrip("/")) for one in FILES)
     return any(re.fullmatch(re.sub("<.*?>", "[a-z0-9-]+", pattern), name) for pattern in patterns)

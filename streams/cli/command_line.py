@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _mistake(error: Exception) -> tuple[Sequence[str], int]:
     """Return the lines that tell a mistake, and the exit code; no lines for a fault of ours."""
     from streams.mesh.errors import MeshFileError, UsageError  # noqa: PLC0415 # help needs none of these
-    from streams.state.journal import JournalError  # noqa: PLC0415
+    from streams.state.folder import JournalError  # noqa: PLC0415
 
     match error:
         case MeshFileError():

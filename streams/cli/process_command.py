@@ -16,7 +16,8 @@ from streams.mesh.errors import UsageError
 from streams.mesh.settings.addresses import Address
 from streams.mesh.settings.addresses import address as parsed
 from streams.metrics.endpoint import NotServed
-from streams.state.journal import JournalError, JournalLocked
+from streams.state.folder import JournalError
+from streams.state.journal import JournalLocked
 
 
 class LogFormat(StrEnum):

@@ -16,6 +16,7 @@ from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Surroundings
 from streams.mesh.settings.node import FileSettings
+from streams.state.folder import StateFolder
 from streams.state.journal import Journal
 
 
@@ -24,7 +25,7 @@ def open_journal(
 ) -> Journal:
     """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
     return Journal(
-        state / f"{node}.journal",
+        StateFolder(state).journal(node),
         run=mesh.topics.run,
         node=node,
         digest=mesh.digest,

@@ -13,11 +13,11 @@ from streams.live.options import NodeOptions
 from streams.live.process import FLUSH
 from streams.mesh.file import MeshFile
 from streams.state.earlier_runs import check_same, check_word, knows_run, read_before
-from streams.state.folder import folder_id
+from streams.state.folder import StateFolder
 from streams.state.journal import Journal
 from streams.state.known_spends import Written, known_by, together, unwritten
 from streams.state.run_spends import begin_spend, end_spend
-from streams.state.spends import all_spends, put_aside, read_spends, spends_file
+from streams.state.spends import all_spends, put_aside, read_spends
 from streams.state.spends_topic import SpendsTopic
 
 
@@ -65,7 +65,7 @@ class RunSpend:
         self.named = is_named()
         if self.begun:
             return
-        lives = together(folder_id(self.options.state), self._lives(), there)
+        lives = together(StateFolder(self.options.state).id(), self._lives(), there)
         unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
         check_word(self.node, named=unknown, read=unpriced, word=self.options.word, spent=self.options.spent)
 
@@ -81,7 +81,7 @@ class RunSpend:
         own = begin_spend(
             state, self.file.resolved, self.node, record, self._position(), *said, by_plans=by_plans
         )
-        folder = folder_id(state)
+        folder = StateFolder(state).id()
         here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
         there = topic.read()
         if self.anew:  # the data topic was made: what others have learnt from stands at other offsets now
@@ -99,11 +99,11 @@ class RunSpend:
         ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
         if ended is not None:
             with suppress(BusError):  # where the broker is away: its line stays open until the next start
-                topic.write(Written(folder_id(state), ended), FLUSH / 2)
+                topic.write(Written(StateFolder(state).id(), ended), FLUSH / 2)
 
     def _lives(self) -> list[Spend]:
         """Return what is written down of this run's lives."""
-        found = read_spends(spends_file(self.options.state, self.node))
+        found = read_spends(StateFolder(self.options.state).spends(self.node))
         return [spend for spend in found if spend.run == self.file.mesh.run]
 
     def _position(self) -> DataPosition:

@@ -18,6 +18,7 @@ from streams.live.node_shell import NodeJournal
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
+from streams.state.folder import StateFolder
 from streams.state.journal import Journal
 from streams.state.memory_journal import MemoryJournal
 from topology.plans import Plan
@@ -183,7 +184,7 @@ def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> 
     if state is None:
         return MemoryJournal(instance, parts.horizon)
     return Journal(
-        state / f"{name}.journal",
+        StateFolder(state).journal(name),
         run=parts.topics.run,
         node=name,
         digest=parts.digest,

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from streams.state.journal import JournalError, JournalReader
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal import JournalReader
 
 WINDOW = 5.0
 """Seconds over which the speed is measured."""
@@ -21,7 +22,7 @@ class Progress(NamedTuple):
 def progress(state: Path, node: str) -> Progress | None:
     """Return how far a node is; None where it has no journal that can be read, or no record in it."""
     try:
-        with JournalReader(state / f"{node}.journal") as journal:
+        with JournalReader(StateFolder(state).journal(node)) as journal:
             records = journal.records(1)
     except JournalError:  # not made yet, or the node will say what is wrong with it
         return None

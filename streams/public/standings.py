@@ -9,8 +9,9 @@ from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh.file import MeshFile
 from streams.public.account import Standing
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import JournalReader, told_price
-from streams.state.journal_file import JournalEmpty, JournalError
+from streams.state.journal_file import JournalEmpty
 from topology.plans import Plan
 
 
@@ -19,7 +20,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
 
     Raises JournalError where it is of other settings, or broken.
     """
-    path = state / f"{node}.journal"
+    path = StateFolder(state).journal(node)
     if not path.exists():
         return None
     try:

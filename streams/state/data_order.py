@@ -15,13 +15,9 @@ from typing import Any
 from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.privacy import TimeSlots
-from streams.state.folder import write_private
+from streams.state.folder import JournalError, StateFolder, place_of, write_private
 from streams.state.journal import JournalReader
-from streams.state.journal_file import JournalError, place_of
 from streams.state.spends import all_spends
-
-NAME, OLDER = "order.json", "seed"
-"""Kept in the state folder: of every run there; and what older folders have, the seed of the last run."""
 
 _SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
 _AGAIN = "some records would be learnt from twice"
@@ -49,8 +45,8 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
         now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
     if began != now:
         content = json.dumps(kept | {run: now}, indent=1)
-        write_private(state / NAME, lambda _: f"{content}\n")
-        (state / OLDER).unlink(missing_ok=True)
+        write_private(StateFolder(state).order, lambda _: f"{content}\n")
+        StateFolder(state).older_seed.unlink(missing_ok=True)
 
 
 def _has_learnt(state: Path, file: MeshFile) -> bool:
@@ -142,7 +138,7 @@ def _shown(value: object) -> str:
 
 def _kept(state: Path) -> dict[str, Any]:
     """Return what was kept of every run in the folder. Raises UsageError where it is broken."""
-    path = state / NAME
+    path = StateFolder(state).order
     try:
         found = json.loads(path.read_text())
     except FileNotFoundError:
@@ -161,14 +157,14 @@ def _kept(state: Path) -> dict[str, Any]:
 def _older_seed(state: Path) -> int | None:
     """Return the seed that an older folder keeps of its last run."""
     try:
-        return int((state / OLDER).read_text())
+        return int(StateFolder(state).older_seed.read_text())
     except (OSError, ValueError):
         return None
 
 
 def _has_journal(state: Path, file: MeshFile) -> bool:
     """Return whether a journal of the file's run would go on: a copy begins anew, and counts twice."""
-    for path in (state / f"{name}.journal" for name in file.mesh.nodes):
+    for path in (StateFolder(state).journal(name) for name in file.mesh.nodes):
         try:
             with JournalReader(path) as journal:
                 here = journal.life.place == place_of(path)
@@ -180,7 +176,8 @@ def _has_journal(state: Path, file: MeshFile) -> bool:
 
 
 def _unknown(state: Path, run: str) -> UsageError:
-    text = f"{state}: run {run} was begun in it, and {state / NAME} does not say in which order records were"
+    text = f"{state}: run {run} was begun in it, and {StateFolder(state).order} does not say in which order"
     return UsageError(
-        f"{text} read: {_AGAIN}; the mesh needs a new run name (the new run counts what was spent)"
+        f"{text} records were read: {_AGAIN}; the mesh needs a new run name "
+        "(the new run counts what was spent)"
     )

@@ -1,43 +1,127 @@
-"""Which state folder it is: a random id, kept in it, that no copy shares."""
+"""A state folder: the names of all files in it, and the id that no copy of it shares."""
 
 import fcntl
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
-from streams.state.journal_file import JournalError, place_of
 
-NAME = "folder"
+class JournalError(Exception):
+    """The journal cannot be used, or an append is not durable: the process must end before it sends."""
 
 
-def folder_id(state: Path) -> str:
-    """Return the folder's id, made if need be: 32 hex digits. A copy of the folder has another.
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The files in the folder `path`. Names of nodes and runs have no dots: no file belongs to two nodes."""
 
-    Durable when this returns. Raises JournalError.
-    """
-    path = state / NAME
-    try:
-        descriptor = os.open(state, os.O_RDONLY)
+    path: Path
+
+    def journal(self, node: str) -> Path:
+        """Return the journal of the run at hand."""
+        return self.path / f"{node}.journal"
+
+    def journals(self, node: str) -> Iterator[Path]:
+        """Yield the node's journals that are there: those put aside, then that of the run at hand."""
+        yield from sorted(self.path.glob(f"{node}.*.journal"))
+        if self.journal(node).exists():
+            yield self.journal(node)
+
+    def place_aside(self, node: str, run: str) -> Path:
+        """Return where the journal of an earlier run goes: no file is there yet."""
+        numbers = chain([""], map(".{}".format, count(2)))
+        names = (self.path / f"{node}.{run}{number}.journal" for number in numbers)
+        return next(path for path in names if not path.exists())
+
+    def spends(self, node: str) -> Path:
+        """Return what each life of the node has spent."""
+        return self.path / f"{node}.spends"
+
+    @property
+    def order(self) -> Path:
+        """What chooses and orders the records of every run in one process."""
+        return self.path / "order.json"
+
+    @property
+    def older_seed(self) -> Path:
+        """The seed of the last run, which older versions kept in place of `order`."""
+        return self.path / "seed"
+
+    @property
+    def faust(self) -> Path:
+        """Faust's own files."""
+        return self.path / "faust"
+
+    @property
+    def up_lock(self) -> Path:
+        """The lock of the `up` that works here."""
+        return self.path / "up.lock"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of `log`."""
+        return self.path / "logs"
+
+    def log(self, process: str) -> Path:
+        """Return the log of a process of `up`. Only one of two names has no space, so no two share a log."""
+        return self.logs / f"{process.replace(' ', '-')}.log"
+
+    def broker(self, port: int | None = None) -> Path:
+        """Return the data of the development broker of the mesh, or of the one at `port`."""
+        return self.path / ("broker" if port is None else f"broker-{port}")
+
+    @property
+    def observe(self) -> Path:
+        """What Prometheus and Grafana keep."""
+        return self.path / "observe"
+
+    @property
+    def id_file(self) -> Path:
+        """The folder's id, and the place of this file."""
+        return self.path / "folder"
+
+    def id(self) -> str:
+        """Return the folder's id, made if need be: 32 hex digits. A copy of the folder has another.
+
+        Durable when this returns. Raises JournalError.
+        """
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # for a moment: the nodes of one folder start together
-            if not known_folder(state):
-                write_private(path, lambda new: f"{secrets.token_hex(16)} {place_of(new)}\n")
-            return known_folder(state)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise JournalError(f"{path} cannot be written: {error}") from error
+            descriptor = os.open(self.path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # for a moment: the nodes of one folder start together
+                if not self.known_id():
+                    write_private(self.id_file, lambda new: f"{secrets.token_hex(16)} {place_of(new)}\n")
+                return self.known_id()
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise JournalError(f"{self.id_file} cannot be written: {error}") from error
+
+    def known_id(self) -> str:
+        """Return the folder's id; "" where it has none yet, or is a copy. Writes nothing."""
+        try:
+            identity, place = self.id_file.read_text().split()
+            return identity if place == place_of(self.id_file) else ""
+        except (OSError, ValueError):
+            return ""
 
 
-def known_folder(state: Path) -> str:
-    """Return the folder's id; "" where it has none yet, or is a copy. Writes nothing."""
-    path = state / NAME
-    try:
-        made, place = path.read_text().split()
-        return made if place == place_of(path) else ""
-    except (OSError, ValueError):
-        return ""
+def lock_of(journal: Path) -> Path:
+    """Return the file whose lock the writer of a journal holds."""
+    return journal.with_name(f"{journal.name}.lock")
+
+
+def write_ahead_log(journal: Path) -> Path:
+    """Return the log that SQLite keeps beside a journal."""
+    return journal.with_name(f"{journal.name}-wal")
+
+
+def place_of(path: Path) -> str:
+    """Return what tells a file from its copies."""
+    status = path.stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def write_private(path: Path, text: Callable[[Path], str]) -> None:

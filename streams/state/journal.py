@@ -14,15 +14,14 @@ from nodes.accounting.price import Price
 from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import (
     OLDEST,
     SCHEMA,
-    JournalError,
     JournalLocked,
     Life,
     keep_life,
     open_to_write,
-    place_of,
     transaction,
 )
 from streams.state.journal_reader import JournalReader, adopted, explained
@@ -30,9 +29,9 @@ from streams.state.lives import next_life
 from streams.state.price_text import to_text
 from streams.state.rows import KEPT, SELECT, Row, to_row
 from streams.state.secret import SecretTable
-from streams.state.spend_file import read_spends, spends_file, to_line, write_spends
+from streams.state.spend_file import read_spends, to_line, write_spends
 
-__all__ = ["Journal", "JournalError", "JournalLocked", "JournalReader"]
+__all__ = ["Journal", "JournalLocked", "JournalReader"]
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
 _ONE = f"{SELECT} WHERE round = ?"
@@ -82,7 +81,7 @@ class Journal(JournalReader):
 
     def _adopt(self) -> None:
         """Give this life its own line of `.spends`, from before lines said whose they are."""
-        path, life = spends_file(self._path.parent, self._life.node), self._life
+        path, life = StateFolder(self._path.parent).spends(self._life.node), self._life
         if life.began == OLDEST and (found := read_spends(path)) != (own := adopted(found, life)):
             write_spends(path, own)
 
@@ -104,7 +103,7 @@ class Journal(JournalReader):
 
         It is written after the journal.
         """
-        spends, own = read_spends(spends_file(self._path.parent, self._life.node)), self.spend
+        spends, own = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
         more = [one for one in spends if one.identity == own.identity and one.charged > own.charged]
         return max(more, key=lambda one: one.charged, default=None)
 
@@ -193,6 +192,6 @@ def told_price(state: Path, life: Life) -> Price | None:
 
     It tells epsilon and delta alone.
     """
-    found = adopted(read_spends(spends_file(state, life.node)), life)
+    found = adopted(read_spends(StateFolder(state).spends(life.node)), life)
     said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
     return said and said.price

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
+from streams.state.folder import JournalError, lock_of, place_of
 from streams.state.rows import TABLES
 from streams.state.secret import DRAWS_TABLE
 
@@ -16,10 +17,6 @@ OLDEST = 5
 """Read, and brought to `SCHEMA` where it is written: the price of its past is what `.spends` says of it."""
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
-
-
-class JournalError(Exception):
-    """The journal cannot be used, or an append is not durable: the process must end before it sends."""
 
 
 class JournalLocked(JournalError):  # the state of the journal, not a fault of it
@@ -96,12 +93,6 @@ def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
     return connection
 
 
-def place_of(path: Path) -> str:
-    """Return what tells a file from its copies."""
-    found = path.stat()
-    return f"{found.st_dev}:{found.st_ino}"
-
-
 def read_life(connection: sqlite3.Connection) -> Life:
     """Return whose journal it is. Raises ValueError where that is not said."""
     old = _version(connection) == OLDEST
@@ -131,7 +122,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
-    lock = path.with_name(f"{path.name}.lock")
+    lock = lock_of(path)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

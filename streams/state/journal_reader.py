@@ -11,7 +11,8 @@ from typing import Self
 from nodes.accounting.price import Price
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
-from streams.state.journal_file import OLDEST, JournalError, Life, open_to_read, read_life
+from streams.state.folder import JournalError, write_ahead_log
+from streams.state.journal_file import OLDEST, Life, open_to_read, read_life
 from streams.state.price_text import from_text
 from streams.state.rows import SELECT, from_row
 from streams.state.spend_file import from_line
@@ -99,7 +100,7 @@ class JournalReader:
     @property
     def size(self) -> int:
         """Bytes on the disk, those of the write-ahead log included. From any thread."""
-        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        files = (self._path, write_ahead_log(self._path))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections import deque
 
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
-from streams.state.journal_file import JournalError
+from streams.state.folder import JournalError
 from streams.state.rows import to_row
 
 

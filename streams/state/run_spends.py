@@ -9,9 +9,9 @@ from nodes.machine.journal import DataPosition, JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots
-from streams.state.folder import folder_id
+from streams.state.folder import StateFolder
 from streams.state.journal import JournalReader
-from streams.state.spends import all_spends, keep_spend, keep_told, spends_file
+from streams.state.spends import all_spends, keep_spend, keep_told
 
 
 def begin_spend(
@@ -32,13 +32,13 @@ def begin_spend(
     journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and
     what the lives before it have spent: that is written down, too. Raises JournalError.
     """
-    if (state / f"{node}.journal").exists():
+    if StateFolder(state).journal(node).exists():
         keep_told(state, node)
     position = dict(start) if record is None else dict(record.data_position or start)
     spend = _spend(state, mesh, node, record)._replace(
         spans=_begun(mesh.settings, record, position), open=True, before=before, word=word, by_plans=by_plans
     )
-    return keep_spend(spends_file(state, node), spend)
+    return keep_spend(StateFolder(state).spends(node), spend)
 
 
 def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend | None:
@@ -52,7 +52,8 @@ def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) 
         spans = (Span(TIME, end, end),)
     elif position:
         spans = tuple(Span(str(partition), end, end) for partition, end in position)
-    return keep_spend(spends_file(state, node), _spend(state, mesh, node, record)._replace(spans=spans))
+    spend = _spend(state, mesh, node, record)._replace(spans=spans)
+    return keep_spend(StateFolder(state).spends(node), spend)
 
 
 def reuse(state: Path, node: str, own: Spend) -> Reuse:
@@ -66,7 +67,7 @@ def reuse(state: Path, node: str, own: Spend) -> Reuse:
 
 def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend:
     """Return what the life at hand has spent by its last record, at the price that its journal keeps."""
-    path, price = state / f"{node}.journal", mesh.node(node).price
+    path, price = StateFolder(state).journal(node), mesh.node(node).price
     whose = Spend(mesh.settings.run, 0, None, 0.0, 0.0, 0.0)
     carried, carried_epsilon = 0, 0.0
     if path.exists():
@@ -82,7 +83,7 @@ def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> 
         stream_epsilon=math.inf if price.epsilon is None else added(carried_epsilon, spent),
         stream_delta=price.stream_delta,
         mesh=mesh.settings.name,
-        folder=folder_id(state),
+        folder=StateFolder(state).id(),
         settings=price.settings,
     )
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from nodes.accounting.spends import Span, Spend, Word
-from streams.state.folder import write_private
-from streams.state.journal_file import JournalError
+from streams.state.folder import JournalError, write_private
 
 _WORDS = (None, *get_args(Word))
 
@@ -57,11 +56,6 @@ def _check(spend: Spend) -> None:
     costs = (spend.epsilon or 0, spend.delta, spend.stream_epsilon, spend.stream_delta)
     if not all(cost >= 0 for cost in costs) or math.isinf(spend.delta) or math.isinf(spend.stream_delta):
         raise ValueError("a cost is none")
-
-
-def spends_file(state: Path, node: str) -> Path:
-    """Return where a node's spends are kept."""
-    return state / f"{node}.spends"
 
 
 def read_spends(path: Path) -> tuple[Spend, ...]:

@@ -7,16 +7,16 @@ as it is there. A journal of another run that is found in the folder is written 
 
 import math
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
-from itertools import chain, count
 from pathlib import Path
 
 from nodes.accounting.spends import Spend, merged
-from streams.state.journal_file import JournalEmpty, JournalError, locked
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal_file import JournalEmpty, locked
 from streams.state.journal_reader import JournalReader, adopted
 from streams.state.secret import wipe
-from streams.state.spend_file import read_spends, spends_file, write_spends
+from streams.state.spend_file import read_spends, write_spends
 
 __all__ = [
     "all_spends",
@@ -26,7 +26,6 @@ __all__ = [
     "keep_told",
     "put_aside",
     "read_spends",
-    "spends_file",
 ]
 
 _Lives = dict[tuple[str, str, str], Spend]
@@ -51,15 +50,16 @@ def put_aside(state: Path, node: str, run: str) -> Path | None:
     journal is there. To be called before the journal of `run` is opened. Raises JournalLocked where another
     process has it open, JournalError where it cannot be read: what was spent would be forgotten.
     """
-    path = state / f"{node}.journal"
+    folder = StateFolder(state)
+    path = folder.journal(node)
     if not path.exists():
         return None
     with locked(path):
-        return _put_aside(path, node, run) if path.exists() else None
+        return _put_aside(folder, node, run) if path.exists() else None
 
 
-def _put_aside(path: Path, node: str, run: str) -> Path | None:
-    spends = spends_file(path.parent, node)
+def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
+    path, spends = folder.journal(node), folder.spends(node)
     try:
         with JournalReader(path) as journal:
             life, found = journal.life, _told(_by_life(read_spends(spends)), journal)
@@ -68,8 +68,7 @@ def _put_aside(path: Path, node: str, run: str) -> Path | None:
     if life.run == run or life.node != node:
         return None  # the right one, or no concern of this: opening it will say so
     write_spends(spends, found.values())
-    names = (f"{node}.{life.run}{number}.journal" for number in chain([""], map(".{}".format, count(2))))
-    aside = next(place for name in names if not (place := path.with_name(name)).exists())
+    aside = folder.place_aside(node, life.run)
     try:
         wipe(path)
     except (sqlite3.Error, ValueError) as error:
@@ -91,15 +90,15 @@ def forget_places(state: Path, node: str, runs: Collection[str]) -> None:
 
     Raises JournalError.
     """
-    path, found = spends_file(state, node), all_spends(state, node)
+    path, found = StateFolder(state).spends(node), all_spends(state, node)
     if any(spend.spans and spend.run not in runs for spend in found):
         write_spends(path, [spend if spend.run in runs else spend._replace(spans=()) for spend in found])
 
 
 def keep_told(state: Path, node: str) -> None:
     """Write down what the journal at hand tells of its lives. Raises JournalError."""
-    path = spends_file(state, node)
-    with JournalReader(state / f"{node}.journal") as journal:
+    path = StateFolder(state).spends(node)
+    with JournalReader(StateFolder(state).journal(node)) as journal:
         write_spends(path, _told(_by_life(read_spends(path)), journal).values())
 
 
@@ -108,20 +107,12 @@ def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
 
     Raises JournalError, as `earlier_spends`.
     """
-    known = _by_life(read_spends(spends_file(state, node)))
-    for path in journals(state, node):
+    known = _by_life(read_spends(StateFolder(state).spends(node)))
+    for path in StateFolder(state).journals(node):
         with suppress(JournalEmpty), JournalReader(path) as journal:
             if journal.life.node == node:
                 known = _told(known, journal)
     return tuple(known.values())
-
-
-def journals(state: Path, node: str) -> Iterator[Path]:
-    """Yield the node's journals in the folder, that of the run at hand last. No name of a node has a dot."""
-    yield from sorted(state.glob(f"{node}.*.journal"))
-    path = state / f"{node}.journal"
-    if path.exists():
-        yield path
 
 
 def _by_life(spends: Iterable[Spend]) -> _Lives:

@@ -26,7 +26,7 @@ from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.node import BrokerSettings
-from streams.state.folder import known_folder
+from streams.state.folder import StateFolder
 from streams.state.known_spends import Known, Written, known_by, together
 from streams.state.spend_file import from_line, to_line
 from streams.state.spends import all_spends
@@ -75,7 +75,7 @@ def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
     for name in names:
         there = _told(file, name, away)
         here = () if state is None else all_spends(state, name)
-        lives = together("" if state is None else known_folder(state), here, there or ())
+        lives = together("" if state is None else StateFolder(state).known_id(), here, there or ())
         found[name] = Known(lives, known_by(name, here=state is not None, there=there is not None))
     return found
 

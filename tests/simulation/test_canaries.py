@@ -20,7 +20,7 @@ from nodes.privacy.reveal import opened
 from nodes.values import Release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.state.journal import JournalError
+from streams.state.folder import JournalError
 from tests.support.canaries import Canaries
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics

@@ -7,8 +7,9 @@ import pytest
 from streams.bus.access import feeder, node_on_data, node_on_mesh, scheduler
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.errors import UsageError
-from streams.state.data_order import NAME, OLDER, keep_order
-from streams.state.spends import earlier_spends, keep_spend, put_aside, spends_file
+from streams.state.data_order import keep_order
+from streams.state.folder import StateFolder
+from streams.state.spends import earlier_spends, keep_spend, put_aside
 from streams.tools.up import programs
 from streams.tools.up.folders import default_folder, other_folders
 from streams.tools.up.programs import Options
@@ -55,7 +56,7 @@ def test_no_process_of_up_writes_to_the_log_of_another(tmp_path):
     file, options = file_of(tmp_path), Options(tmp_path)
     everything = [programs.scheduler(file, None)]
     everything += [one for _, one in (*programs.nodes(file, options, None), *programs.feeders(file, options))]
-    assert len({one.log for one in everything}) == len(everything) == 1 + 2 * len(NODES)
+    assert len({StateFolder(tmp_path).log(one.label) for one in everything}) == len(everything) == 1 + 2 * len(NODES)
 
 
 @pytest.mark.parametrize("mesh", ["m", "m-1", "m1"])
@@ -85,7 +86,7 @@ def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
     assert [path.name for path in state.glob("*.spends")] == ["n1.spends"]
     (spend,) = earlier_spends(state, "n1", "run-10")
     assert (spend.run, spend.charged) == ("run-1", 3)
-    keep_spend(spends_file(state, "n"), spend._replace(charged=9))
+    keep_spend(StateFolder(state).spends("n"), spend._replace(charged=9))
     assert [one.charged for one in earlier_spends(state, "n10", "run-10")] == [4]
     assert [one.charged for one in earlier_spends(state, "n1", "run-1")] == []
 
@@ -93,10 +94,10 @@ def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
 def test_an_older_folders_seed_is_that_of_its_own_run(tmp_path):
     state = tmp_path / "state"
     state.mkdir()
-    (state / OLDER).write_text("7\n")
+    StateFolder(state).older_seed.write_text("7\n")
     journal(state, file_of(tmp_path, run="run-10"), "n10", record(3))
     keep_order(state, file_of(tmp_path, run="run-1"), 0)  # run-1 was not begun here
-    assert not (state / OLDER).exists()
+    assert not StateFolder(state).older_seed.exists()
 
 
 def test_a_run_that_was_put_aside_may_begin_again(tmp_path):
@@ -105,8 +106,8 @@ def test_a_run_that_was_put_aside_may_begin_again(tmp_path):
     journal(state, first, "n1", record(3))
     put_aside(state, "n1", "run-2")
     keep_order(state, first, 0)
-    assert (state / NAME).exists()
+    assert StateFolder(state).order.exists()
     journal(state, first, "n1", record(3))
-    (state / NAME).unlink()
+    StateFolder(state).order.unlink()
     with pytest.raises(UsageError, match=r"run-1 was begun in it, and .* does not say in which order"):
         keep_order(state, first, 0)

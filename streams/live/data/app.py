@@ -21,6 +21,7 @@ from nodes.machine.slots import Arrival
 from streams.codec.topics import DataTopics
 from streams.live.data.pinned import PinnedThread, Position
 from streams.mesh.settings.node import BrokerSettings
+from streams.state.folder import StateFolder
 
 Taken = Callable[[Arrival[bytes]], Awaitable[None]]
 """Takes a record; the next one comes when it is done."""
@@ -81,7 +82,7 @@ def data_app(
         name,
         broker=[f"kafka://{server.strip()}" for server in broker.servers.split(",")],
         broker_credentials=_credentials(broker),
-        datadir=str(state / "faust"),
+        datadir=str(StateFolder(state).faust),
         topic_allow_declare=False,
         topic_disable_leader=True,
         topic_partitions=1,

@@ -8,14 +8,14 @@ from nodes.values import Consensus
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import Model
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import JournalReader
-from streams.state.journal_file import JournalError
 from streams.tools.model.writing import model_of, promised_on_broker
 
 
 def journal_model(file: MeshFile, state: Path, node: str) -> Model:
     """Return the node's model. Raises JournalError: no journal, another's, or no round stepped yet."""
-    path = state / f"{node}.journal"
+    path = StateFolder(state).journal(node)
     with JournalReader(path) as journal:
         life, records = journal.life, journal.records(1)
     if (life.run, life.node, life.digest) != (file.mesh.run, node, file.digest()):

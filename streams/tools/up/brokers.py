@@ -10,6 +10,7 @@ from streams.bus.logs import reach
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import BrokerSettings
+from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
 from streams.tools.broker.launch import CONTROLLER
 from streams.tools.feed.pace import Waiting
@@ -27,7 +28,7 @@ def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing:
     """
     for broker in named(file):
         port = startable(broker)
-        folder = state / ("broker" if broker == file.mesh_broker else f"broker-{port}")
+        folder = StateFolder(state).broker(None if broker == file.mesh_broker else port)
         if port is None:
             _reach_elsewhere(broker)
             how = "used"

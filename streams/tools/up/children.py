@@ -39,8 +39,8 @@ class Child:
     It has a session of its own, so Ctrl-C does not reach it, and its standard input ends with this process.
     """
 
-    def __init__(self, program: Program, folder: Path, say: Say) -> None:
-        self.label, self.log = program.label, LogTail(folder / program.log)
+    def __init__(self, program: Program, log: Path, say: Say) -> None:
+        self.label, self.log = program.label, LogTail(log)
         self.done = False
         self._arguments, self._say, self._backoff = program.arguments, say, Backoff()
         self._process: subprocess.Popen[bytes] | None = None

@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from streams.mesh.file import MeshFile
+from streams.state.folder import StateFolder
 from streams.state.journal_file import locked
-from streams.state.spends import all_spends, keep_spend, spends_file
+from streams.state.spends import all_spends, keep_spend
 
 PARENT = Path("mirrormesh-state")
 
@@ -39,7 +40,7 @@ def bring_spends(file: MeshFile, folder: Path, others: tuple[Path, ...]) -> list
         brought += [other for other in found if other not in brought]
         if not found:
             continue
-        with locked(folder / f"{name}.journal"):
+        with locked(StateFolder(folder).journal(name)):
             for spend in chain(*found.values()):
-                keep_spend(spends_file(folder, name), spend._replace(spans=()))
+                keep_spend(StateFolder(folder).spends(name), spend._replace(spans=()))
     return brought

@@ -4,11 +4,12 @@ import time
 
 from streams.mesh.file import MeshFile
 from streams.public.progress import Course, Progress, progress
+from streams.state.folder import StateFolder
 from streams.terminal.spending import spent
 from streams.terminal.up_view import Row, Sight
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
-from streams.tools.up.programs import Options, Ports
+from streams.tools.up.programs import Options, Ports, Program
 
 
 class UpMesh:
@@ -18,13 +19,17 @@ class UpMesh:
     """
 
     def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say) -> None:
-        logs = options.state / "logs"
-        logs.mkdir(exist_ok=True)
+        folder = StateFolder(options.state)
+        folder.logs.mkdir(exist_ok=True)
+
+        def child(program: Program) -> Child:
+            return Child(program, folder.log(program.label), say)
+
         self._file, self._state = file, options.state
-        self._scheduler = Child(programs.scheduler(file, served), logs, say)
+        self._scheduler = child(programs.scheduler(file, served))
         found, fed = programs.nodes(file, options, served), programs.feeders(file, options)
-        self._nodes = {name: Child(program, logs, say) for name, program in found}
-        self._feeders = {name: Child(program, logs, say) for name, program in fed}
+        self._nodes = {name: child(program) for name, program in found}
+        self._feeders = {name: child(program) for name, program in fed}
         self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
         self.course = Course()
 

@@ -8,6 +8,7 @@ import yaml
 
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
+from streams.state.folder import StateFolder
 from streams.tools.up.become import WORD
 from streams.tools.up.brokers import Fact
 from streams.tools.up.children import Child, Say, end_all
@@ -96,14 +97,15 @@ class Observers:
     """Their processes. Nothing runs before the first `look`."""
 
     def __init__(self, observing: Observing, served: Ports, state: Path, say: Say) -> None:
-        folder, logs = (state / "observe").resolve(), state / "logs"
-        for made in (folder, logs):
-            made.mkdir(exist_ok=True)
+        kept = StateFolder(state)
+        folder = kept.observe.resolve()
+        for each in (folder, kept.logs):
+            each.mkdir(exist_ok=True)
         self._observing, command = observing, grafana()
         programs = [prometheus_program(observing, served, folder)]
         if command is not None:
             programs.append(grafana_program(observing, command, folder))
-        self._children = tuple(Child(program, logs, say) for program in programs)
+        self._children = tuple(Child(program, kept.log(program.label), say) for program in programs)
 
     def introduce(self, fact: Fact) -> None:
         """Say where to look."""

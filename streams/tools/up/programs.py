@@ -48,15 +48,10 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`mirrormesh ARGUMENTS`; `label` is what people call it, `log` the name of its log's file."""
+    """`mirrormesh ARGUMENTS`; `label` is what people call it."""
 
     label: str
     arguments: tuple[str, ...]
-
-    @property
-    def log(self) -> str:
-        """No two labels have the same: only one of them has no space."""
-        return f"{self.label.replace(' ', '-')}.log"
 
 
 def check(file: MeshFile, options: Options) -> None:

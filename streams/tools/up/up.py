@@ -13,6 +13,7 @@ from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.state.folder import StateFolder
 from streams.state.spends import all_spends
 from streams.terminal.report import say, say_promises
 from streams.terminal.up_view import shown, summary
@@ -77,7 +78,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
     """Hold the state folder's lock. Raises UsageError where another `up` does."""
-    lock = take(state / "up.lock")
+    lock = take(StateFolder(state).up_lock)
     if lock is None:
         raise UsageError(f"{state}: another mirrormesh up runs there")
     try:
@@ -96,7 +97,7 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
     """Say what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     kinds = [counted(1, "scheduler"), counted(len(file.nodes), "node"), counted(len(fed), "feeder")]
-    fact("processes", f"{', '.join(kinds)}; logs in {options.state / 'logs'}")
+    fact("processes", f"{', '.join(kinds)}; logs in {StateFolder(options.state).logs}")
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:
         fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
@@ -135,7 +136,8 @@ def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) ->
     """Say where everything is, and what is promised."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
-    fact("state", f"{options.state}: <node>.journal, logs/<process>.log")
+    folder = StateFolder(Path())
+    fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
     known = {name: reuse_of(all_spends(options.state, name), file.mesh.run) for name in file.nodes}
     reused = {name: found.sentence() for name, found in known.items() if found is not None}
     say_promises(console, file, file.nodes, reused)

@@ -10,8 +10,8 @@ from nodes.accounting.spends import Span, Spend
 from streams.cli.budget import budget
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.public.account import Standing, account
-from streams.state.journal_file import JournalError
-from streams.state.spends import keep_spend, spends_file
+from streams.state.folder import JournalError, StateFolder
+from streams.state.spends import keep_spend
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 
@@ -66,7 +66,9 @@ def test_json_is_for_programs(file):
 
 def test_earlier_runs_are_told(file):
     folder = file.path.parent
-    keep_spend(spends_file(folder, "a"), Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True))
+    keep_spend(
+        StateFolder(folder).spends("a"), Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True)
+    )
     out = " ".join(called(file.path, "a", "--state", folder).split())
     assert "run old: at least 7 rounds charged; epsilon 2 of a record, at least 14 of the stream" in out
 
@@ -75,7 +77,7 @@ def test_all_runs_are_added_up_rounded_up(file):
     folder = file.path.parent
     old = Spend("old", 7, Fraction(1, 3), 0.0, 7 / 3, 0.0, (Span("0", 0, 7),))
     for spend in (old, old._replace(run="run-1", charged=3, stream_epsilon=0.75, life="aa" * 16)):
-        keep_spend(spends_file(folder, "d"), spend)
+        keep_spend(StateFolder(folder).spends("d"), spend)
     out = " ".join(called(file.path, "d", "--state", folder).split())
     assert "run old: 7 rounds charged; epsilon 0.333334 of a record, 2.33334 of the stream" in out
     assert "Run old learnt from some of the same records: over all runs each record is protected with" in out
@@ -93,7 +95,7 @@ def test_all_runs_are_added_up_rounded_up(file):
 def test_json_is_null_where_the_sentence_says_that_more_is_added(file, word, known):
     folder = file.path.parent
     own = Spend("run-1", 3, Fraction(1, 4), 0.0, 0.75, 1e-6, (Span("0", 0, 7),), life="aa" * 16)
-    keep_spend(spends_file(folder, "d"), own._replace(before=2, word=word) if word else own)
+    keep_spend(StateFolder(folder).spends("d"), own._replace(before=2, word=word) if word else own)
     out = called(file.path, "d", "--state", folder)
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert ("adds to its epsilon" in " ".join(out.split())) is not known
@@ -104,7 +106,7 @@ def test_json_is_null_where_the_sentence_says_that_more_is_added(file, word, kno
 def test_json_is_null_where_a_run_was_never_ended_and_its_journal_is_gone(file):
     folder = file.path.parent
     old = Spend("old", 0, Fraction(1, 4), 0.0, 0.0, 0.0, (Span("0", 0),), open=True, life="bb" * 16)
-    keep_spend(spends_file(folder, "d"), old)
+    keep_spend(StateFolder(folder).spends("d"), old)
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert (found["all_runs"]["epsilon"], found["all_runs"]["stream_epsilon"]) == (0.5, None)
     out = " ".join(called(file.path, "d", "--state", folder).split())

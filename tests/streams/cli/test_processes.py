@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from streams.state.journal import JournalError, JournalReader
+from streams.state.folder import JournalError
+from streams.state.journal import JournalReader
 
 COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]
 LONG = 30.0

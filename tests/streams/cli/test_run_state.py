@@ -10,8 +10,9 @@ import pytest
 
 from nodes.accounting.spends import Span, Spend
 from streams.state.data_order import keep_order
+from streams.state.folder import StateFolder
 from streams.state.spend_file import to_line
-from streams.state.spends import keep_spend, read_spends, spends_file
+from streams.state.spends import keep_spend, read_spends
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
@@ -220,10 +221,10 @@ def test_places_in_another_order_are_not_the_same_records(call, begun, tree):
     shuffled = with_value(tree, "nodes.a.source.shuffle", value=True)
     ran(call, begun, shuffled, "--state", "state", run="run-2", rounds=2)
     ran(call, begun, with_value(tree, "nodes.a.source.take", {"every": 2}), "--state", "state", run="run-3")
-    lives = read_spends(spends_file(begun / "state", "a"))
+    lives = read_spends(StateFolder(begun / "state").spends("a"))
     assert [(spend.run, spend.spans) for spend in lives[:2]] == [("run-1", ()), ("run-2", ())]
     assert lives[2].spans == (Span("0", 0, 4),)
-    b = read_spends(spends_file(begun / "state", "b"))  # read in one order all the time
+    b = read_spends(StateFolder(begun / "state").spends("b"))  # read in one order all the time
     assert [spend.spans for spend in b] == [(Span("0", 0, rounds),) for rounds in (4, 2, 4)]
 
 
@@ -238,7 +239,7 @@ def test_what_a_run_that_learnt_from_nothing_was_begun_with_does_not_bind_it(cal
 
 
 def test_what_is_more_than_anybody_knows_has_no_number(call, begun, tree):
-    path = spends_file(begun / "state", "a")
+    path = StateFolder(begun / "state").spends("a")
     old = Spend("older", 3, Fraction(1), 0.0, 3.0, 0.0, before=5, word="reused", mesh="tracking", life="aa")
     keep_spend(path, old)
     _, a = ran(call, begun, tree, "--state", "state", run="run-2")
@@ -254,7 +255,7 @@ def test_slots_by_time_add_up_too(call, tmp_path):
 
 def test_a_run_that_was_killed_counts_in_a_new_one(call, begun, tree):
     for name in "ab":  # what a kill leaves: the journal, and an open line
-        path = spends_file(begun / "state", name)
+        path = StateFolder(begun / "state").spends(name)
         (spend,) = read_spends(path)
         path.write_text(f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n")
     _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
@@ -351,7 +352,7 @@ def test_no_budget_is_kept_where_nobody_knows_what_was_spent(call, tmp_path, tre
     tree["mesh"]["privacy"]["budget"] = 5
     ran(call, tmp_path, tree, "--state", "state", rounds=3)
     without_journals(tmp_path)
-    path = spends_file(tmp_path / "state", "a")
+    path = StateFolder(tmp_path / "state").spends("a")
     (spend,) = read_spends(path)
     path.write_text(
         f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n"

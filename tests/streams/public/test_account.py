@@ -6,9 +6,9 @@ from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
 from streams.public.standings import journal_standing, standing_by
-from streams.state.journal_file import JournalError
+from streams.state.folder import JournalError, StateFolder
 from streams.state.run_spends import begin_spend, end_spend, reuse
-from streams.state.spends import earlier_spends, read_spends, spends_file
+from streams.state.spends import earlier_spends, read_spends
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
 from tests.support.meshes import changed, loaded
@@ -76,11 +76,11 @@ def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):
     own = begin_spend(tmp_path, Mesh(mesh), "a", None, ())
     assert (own.run, own.charged, own.epsilon, own.spans, own.open) == ("run-1", 0, 1, (Span("0", 0),), True)
     end_spend(tmp_path, Mesh(mesh), "a", record(9, position=((0, 12),)))
-    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    (kept,) = read_spends(StateFolder(tmp_path).spends("a"))
     assert (kept.charged, kept.stream_epsilon, kept.spans, kept.open) == (9, 9.0, (Span("0", 0, 12),), False)
     again = begin_spend(tmp_path, Mesh(mesh), "a", record(9, position=((0, 12),)), ())
     assert again.spans == (Span("0", 0),)  # what it has read is its spend, too
-    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    (kept,) = read_spends(StateFolder(tmp_path).spends("a"))
     assert (kept.charged, kept.spans, kept.open) == (9, (Span("0", 0),), True)
 
 
@@ -91,8 +91,8 @@ def test_a_new_run_over_the_same_data_is_a_new_spend_and_from_the_end_it_is_not_
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     over = begin_spend(tmp_path, Mesh(second), "a", None, ())
     assert "epsilon = 2 (pure)" in reuse(tmp_path, "a", over).sentence()
-    spends_file(tmp_path, "a").write_text(
-        "\n".join(spends_file(tmp_path, "a").read_text().splitlines()[:1]) + "\n"
+    StateFolder(tmp_path).spends("a").write_text(
+        "\n".join(StateFolder(tmp_path).spends("a").read_text().splitlines()[:1]) + "\n"
     )
     apart = begin_spend(tmp_path, Mesh(second), "a", None, ((0, 12),))
     assert "learnt from other records: over all runs each" in reuse(tmp_path, "a", apart).sentence()
@@ -114,7 +114,7 @@ def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp
     begin_spend(tmp_path, Mesh(first), "a", None, ())  # learns from 1,000 records, and is killed
     begin_spend(tmp_path, Mesh(first), "a", None, (), by_plans=True)
     end_spend(tmp_path, Mesh(first), "a", record(1000, position=None))
-    (kept,) = read_spends(spends_file(tmp_path, "a"))
+    (kept,) = read_spends(StateFolder(tmp_path).spends("a"))
     assert (kept.spans, kept.charged, kept.by_plans) == ((Span("0", 0),), 1000, True)
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     own = begin_spend(tmp_path, Mesh(second), "a", None, ())
@@ -145,7 +145,7 @@ def test_time_slots_are_told_apart_by_time(tmp_path):
     mesh = loaded(tmp_path, tree).mesh
     assert begin_spend(tmp_path, Mesh(mesh), "a", None, ()).spans == (Span(TIME),)
     end_spend(tmp_path, Mesh(mesh), "a", record(5))
-    assert read_spends(spends_file(tmp_path, "a"))[0].spans == (Span(TIME, -math.inf, 1010.0),)
+    assert read_spends(StateFolder(tmp_path).spends("a"))[0].spans == (Span(TIME, -math.inf, 1010.0),)
     assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME),)
-    spends_file(tmp_path, "a").unlink()  # then the journal tells where it goes on
+    StateFolder(tmp_path).spends("a").unlink()  # then the journal tells where it goes on
     assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME, 1010.0),)

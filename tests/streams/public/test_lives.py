@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from nodes.accounting.spends import reuse_of, total
 from nodes.machine.journal import JournalRecord
 from streams.mesh.mesh import Mesh
-from streams.state.journal import Journal, JournalError
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal import Journal
 from streams.state.run_spends import begin_spend, end_spend
-from streams.state.spend_file import read_spends, spends_file, write_spends
+from streams.state.spend_file import read_spends, write_spends
 from streams.state.spends import all_spends, forget_places, put_aside
 from tests.support.accounts import mesh_file
 
@@ -264,7 +265,7 @@ def test_a_lost_life_of_another_price_is_refused_and_leaves_no_journal(folder):
 def test_lines_that_do_not_say_the_mechanism_add_up_in_full(folder):
     folder.learn(3)
     folder.end()
-    path = spends_file(folder.state, "a")
+    path = StateFolder(folder.state).spends("a")
     write_spends(path, [spend._replace(settings=()) for spend in read_spends(path)])
     folder.lose()
     folder.learn(1)

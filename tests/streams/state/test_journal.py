@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nodes.averages import Average
 from nodes.machine.journal import GivenUp, JournalRecord
-from streams.state.journal import Journal, JournalError, JournalLocked, JournalReader
+from streams.state.folder import JournalError
+from streams.state.journal import Journal, JournalLocked, JournalReader
 from streams.state.memory_journal import MemoryJournal
 
 DIGEST = bytes(range(16))

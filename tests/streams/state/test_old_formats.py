@@ -11,10 +11,10 @@ from nodes.accounting.spends import Span, total
 from streams.mesh.file import load
 from streams.public.account import account
 from streams.public.standings import journal_standing
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal, JournalReader
-from streams.state.journal_file import JournalError
 from streams.state.run_spends import begin_spend
-from streams.state.spends import all_spends, put_aside, read_spends, spends_file
+from streams.state.spends import all_spends, put_aside, read_spends
 
 OLD = Path(__file__).with_name("format_5")
 DRAWS = "SELECT count(*) FROM secret_draws"
@@ -74,7 +74,7 @@ def test_what_was_written_down_tells_the_price_of_an_old_journal(folder):
     assert (own.charged, own.epsilon, own.spans, own.open) == (3, 50, (Span("0", 0),), True)
     (spend,) = all_spends(folder, "a")
     assert (spend.charged, spend.epsilon, spend.stream_epsilon) == (3, 50, 150.0)
-    (line,) = read_spends(spends_file(folder, "a"))
+    (line,) = read_spends(StateFolder(folder).spends("a"))
     assert line.life == own.life != ""
 
 

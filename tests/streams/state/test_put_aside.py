@@ -7,8 +7,9 @@ from functools import partial
 import pytest
 
 from streams.state import secret, spends
-from streams.state.journal import Journal, JournalError, JournalLocked, JournalReader
-from streams.state.spends import put_aside, read_spends, spends_file
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal import Journal, JournalLocked, JournalReader
+from streams.state.spends import put_aside, read_spends
 from tests.streams.state.test_secret import band, found, record
 
 ROUNDS = 6
@@ -55,7 +56,7 @@ def test_what_a_power_failure_interrupts_is_done_at_the_next_start(tmp_path):
     written(tmp_path).close()
     secret.wipe(tmp_path / "a.journal")
     assert put_aside(tmp_path, "a", "r2") == tmp_path / "a.r1.journal"
-    assert [spend.charged for spend in read_spends(spends_file(tmp_path, "a"))] == [ROUNDS]
+    assert [spend.charged for spend in read_spends(StateFolder(tmp_path).spends("a"))] == [ROUNDS]
 
 
 def test_a_journal_that_another_process_writes_is_left_alone(tmp_path):
@@ -64,7 +65,7 @@ def test_a_journal_that_another_process_writes_is_left_alone(tmp_path):
             put_aside(tmp_path, "a", "r2")
         journal.append(record(ROUNDS + 1), band(ROUNDS + 1))
         assert journal.secret() is not None
-    assert not spends_file(tmp_path, "a").exists()
+    assert not StateFolder(tmp_path).spends("a").exists()
 
 
 def test_of_two_processes_one_puts_it_aside(tmp_path, monkeypatch):
@@ -78,7 +79,7 @@ def test_of_two_processes_one_puts_it_aside(tmp_path, monkeypatch):
     monkeypatch.setattr(spends, "wipe", meanwhile)
     assert put_aside(tmp_path, "a", "r2") == tmp_path / "a.r1.journal"
     assert put_aside(tmp_path, "a", "r2") is None  # the other one, a moment later
-    assert [spend.run for spend in read_spends(spends_file(tmp_path, "a"))] == ["r1"]
+    assert [spend.run for spend in read_spends(StateFolder(tmp_path).spends("a"))] == ["r1"]
 
 
 def test_a_reader_in_the_way_is_told_and_nothing_is_renamed(tmp_path, monkeypatch):

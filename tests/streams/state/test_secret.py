@@ -12,7 +12,8 @@ from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened as look
 from streams.state import secret as module
-from streams.state.journal import Journal, JournalError, JournalReader
+from streams.state.folder import JournalError
+from streams.state.journal import Journal, JournalReader
 from streams.state.memory_journal import MemoryJournal
 
 HORIZON = 4

@@ -8,8 +8,9 @@ import pytest
 
 from nodes.accounting.spends import Span, Spend
 from nodes.machine.journal import JournalRecord
-from streams.state.journal import Journal, JournalError, JournalReader
-from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside, read_spends, spends_file
+from streams.state.folder import JournalError, StateFolder
+from streams.state.journal import Journal, JournalReader
+from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside, read_spends
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
 
@@ -38,7 +39,7 @@ def journal(folder, run, charged, *, node="east", end=40, name=None, life="aa" *
 
 
 def test_a_spend_is_read_as_it_was_kept(tmp_path):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     assert read_spends(path) == ()
     bare = Spend("r2", 1, None, 0.0, math.inf, 0.0)
     keep_spend(path, SPEND)
@@ -48,7 +49,7 @@ def test_a_spend_is_read_as_it_was_kept(tmp_path):
 
 
 def test_a_run_that_goes_on_keeps_its_beginning_and_its_charges(tmp_path):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     keep_spend(path, SPEND._replace(spans=(Span("0", 3),)))
     keep_spend(path, SPEND._replace(spans=(Span("0", 20, 30),), charged=5, stream_epsilon=1.0, open=False))
     (kept,) = read_spends(path)
@@ -63,7 +64,7 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
     assert not path.exists()
     with JournalReader(aside) as found:
         assert found.charged == 12
-    (kept,) = read_spends(spends_file(tmp_path, "east"))
+    (kept,) = read_spends(StateFolder(tmp_path).spends("east"))
     assert (kept.run, kept.charged, kept.spans, kept.open) == ("r1", 12, (Span("0", end=40),), False)
     assert (kept.epsilon, kept.stream_epsilon) == (None, math.inf)  # the price: nobody wrote it down
     journal(tmp_path, "r2", 1)  # a new run may begin
@@ -73,14 +74,18 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
 def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_far_it_got(tmp_path):
     who = {"before": 3, "word": "end", "life": "aa" * 16}
     opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, **who)
-    keep_spend(spends_file(tmp_path, "east"), opened)
+    keep_spend(StateFolder(tmp_path).spends("east"), opened)
     journal(tmp_path, "r1", 12)  # killed: nobody has closed the line
     spans = (Span("0", 5, 40),)
     expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, spans, **who)
     assert earlier_spends(tmp_path, "east", "r2") == (expected,)
     assert earlier_spends(tmp_path, "east", "r1") == ()
     put_aside(tmp_path, "east", "r2")
-    assert earlier_spends(tmp_path, "east", "r2") == read_spends(spends_file(tmp_path, "east")) == (expected,)
+    assert (
+        earlier_spends(tmp_path, "east", "r2")
+        == read_spends(StateFolder(tmp_path).spends("east"))
+        == (expected,)
+    )
 
 
 def test_every_journal_of_another_run_in_the_folder_counts(tmp_path):
@@ -101,7 +106,7 @@ def test_a_node_whose_name_begins_like_anothers_is_not_that_one(tmp_path):
 
 
 def test_spends_are_for_their_owner_alone(tmp_path):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     path.write_text("")
     path.chmod(0o644)  # as it was made before
     keep_spend(path, SPEND)
@@ -109,7 +114,7 @@ def test_spends_are_for_their_owner_alone(tmp_path):
 
 
 def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     path.write_text(
         '{"run": "r1", "charged": 7, "epsilon": "1/3", "delta": 0.0, "stream_epsilon": 2.5, '
         '"stream_delta": 0.0, "spans": [["0", 3, null]], "open": true}\n'
@@ -139,7 +144,7 @@ def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
     ],
 )
 def test_what_no_life_can_have_spent_is_broken_and_lowers_nothing(tmp_path, wrong):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     keep_spend(path, SPEND)
     path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
     with pytest.raises(JournalError, match="is broken: what earlier runs have spent is not known"):
@@ -147,7 +152,7 @@ def test_what_no_life_can_have_spent_is_broken_and_lowers_nothing(tmp_path, wron
 
 
 def test_nothing_is_forgotten_silently(tmp_path):
-    path = spends_file(tmp_path, "east")
+    path = StateFolder(tmp_path).spends("east")
     path.write_text('{"run": "r1"}\n')
     with pytest.raises(JournalError, match="is broken: what earlier runs have spent is not known"):
         read_spends(path)
@@ -167,5 +172,5 @@ def test_of_one_run_any_number_of_journals_is_put_aside(tmp_path):
     assert not (tmp_path / "east.journal").exists()
     journal(tmp_path, "r2", 8)
     assert sorted(spend.charged for spend in earlier_spends(tmp_path, "east", "r2")) == [1, 2, 4]
-    spends_file(tmp_path, "east").unlink()
+    StateFolder(tmp_path).spends("east").unlink()
     assert sorted(spend.charged for spend in all_spends(tmp_path, "east")) == [1, 2, 4, 8]

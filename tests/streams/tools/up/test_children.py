@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from streams.state.folder import StateFolder
 from streams.tools.up import children
 from streams.tools.up.children import FIRST, LONGEST, Backoff, Child, end_all, ending
 from streams.tools.up.programs import Program
@@ -16,9 +17,11 @@ def child(monkeypatch, tmp_path):
     """Make a child that runs a line of Python; it is ended with the test."""
     monkeypatch.setattr(children, "_COMMAND", (sys.executable, "-c"))
     made, said = [], []
+    folder = StateFolder(tmp_path)
+    folder.logs.mkdir()
 
     def make(code, label="node a"):
-        made.append(Child(Program(label, (code,)), tmp_path, said.append))
+        made.append(Child(Program(label, (code,)), folder.log(label), said.append))
         made[-1].said = said
         return made[-1]
 

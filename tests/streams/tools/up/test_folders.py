@@ -7,8 +7,8 @@ import typer
 
 from nodes.accounting.spends import Reuse, Span, Spend, total
 from streams.cli.up import up
-from streams.state.journal_file import JournalError
-from streams.state.spends import all_spends, keep_spend, spends_file
+from streams.state.folder import JournalError, StateFolder
+from streams.state.spends import all_spends, keep_spend
 from streams.tools.up.folders import bring_spends, default_folder, other_folders
 from tests.support.accounts import journal, record
 from tests.support.brokers import free_port
@@ -52,7 +52,7 @@ def test_spends_are_brought_and_counted_once(tmp_path, parent):
     older, empty = parent / "tracking.run-1", parent / "tracking.run-0"
     for folder in (here, older, empty):
         folder.mkdir()
-    keep_spend(spends_file(older, "a"), OLD)
+    keep_spend(StateFolder(older).spends("a"), OLD)
     for _ in range(2):
         assert bring_spends(file, here, (empty, older)) == [older]
     (brought,) = all_spends(here, "a")
@@ -79,7 +79,7 @@ def test_an_older_journal_counts_too_and_one_that_cannot_be_read_is_not_passed_o
 def test_a_new_run_finds_the_older_ones_before_anything_is_started(tmp_path, parent, capsys):
     older = parent / "tracking.run-1"
     older.mkdir()
-    keep_spend(spends_file(older, "a"), OLD)
+    keep_spend(StateFolder(older).spends("a"), OLD)
     servers = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     tree = changed(run="run-2", nodes=NODES)
     tree["nodes"] = {name: tree["nodes"][name] for name in NODES}

@@ -2,6 +2,7 @@ import pytest
 
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError
+from streams.state.folder import StateFolder
 from streams.tools.up import programs
 from streams.tools.up.programs import Options
 from tests.support.feeding import SCHEMA
@@ -28,9 +29,10 @@ def test_a_scheduler_the_nodes_and_their_feeders(tmp_path):
     assert nodes["b"].arguments == ("node", str(file.path), "b", "--state", str(tmp_path / "state"))
     feeders = dict(programs.feeders(file, options))
     assert feeders["d"].arguments == ("feed", str(file.path), "d")
-    labels = {programs.scheduler(file, None).log} | {one.log for one in (*nodes.values(), *feeders.values())}
-    assert len(labels) == 9
-    assert {"scheduler.log", "node-a.log", "feed-a.log"} < labels
+    labels = [one.label for one in (programs.scheduler(file, None), *nodes.values(), *feeders.values())]
+    logs = {StateFolder(tmp_path).log(label).name for label in labels}
+    assert len(logs) == 9
+    assert {"scheduler.log", "node-a.log", "feed-a.log"} < logs
 
 
 def test_a_node_without_its_own_part_is_not_run_and_one_without_a_path_is_not_fed(tmp_path):

@@ -1,1 +1,0 @@
-"""The mesh file: its settings, its checks, and what it builds."""
