@@ -1,1 +1,1 @@
-"""One learner: mirror maps, constraints, losses, algorithms, slots, the node machine, regret. Pure."""
+"""One node's learning: mirror maps, losses, mechanisms, accounting, algorithms, the node machine. Pure."""

@@ -1,7 +1,7 @@
 """Algorithms as two public functions: `decide` (consensus -> decision) and `update` (-> the next release).
 
-DPDO-NC (Zhou, Li 2025, Algorithm 1) and DOLA (Li et al. 2018, Algorithms 1, 2 and 4) are one mirror step;
-they differ in the public point at which the gradient is taken.
+DPDO-NC (Zhou, Li 2025, Algorithm 1) and DOLA (Li et al. 2018, Algorithms 1, 2 and 4) make the same mirror
+step and differ in the public point at which the gradient is taken.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ GradientAt = Literal["decision", "consensus"]
 
 
 class Algorithm(Protocol):
-    """What one learner does with public values. Pure; arrays (d,) or (..., d) with contiguous rows."""
+    """A learner's steps on public values. Pure; arrays (d,) or (..., d) with contiguous rows."""
 
     @property
     def start(self) -> FloatArray:
@@ -39,7 +39,7 @@ class Algorithm(Protocol):
         """The largest L2 norm of a release before any noise on it."""
 
     def decide(self, round: int, consensus: Consensus) -> Decision:
-        """Return x_t, what the node acts on in round t."""
+        """Return x_t, the point that the node acts on in round t."""
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
         """Return the public point at which the slot's gradients are taken."""
@@ -55,8 +55,8 @@ class Algorithm(Protocol):
 class MirrorDescent:
     """q_{t+1} = argmin over x in Omega of D(x, z_t) + alpha_t <eta z_t + g, x>;  x_t = the same with alpha 0.
 
-    eta is the `regulariser`, at the public consensus z_t (Li et al. 2018, Algorithm 4, with the public point
-    in place of the private w_t). `x_1` (d,) is the point of Omega where phi is least unless given.
+    eta is the `regulariser`, taken at the public consensus z_t (Li et al. 2018, Algorithm 4, with the public
+    point in place of the private w_t). `x_1` (d,) defaults to the point of Omega where phi is least. Raises
     ValueError if eta is negative or not finite, if `gradient_at` is unknown, or if x_1 is not in Omega.
     """
 
@@ -102,7 +102,7 @@ class MirrorDescent:
         return Decision(self.step.project(consensus))
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
-        """Return the decision (DPDO-NC, ours) or the unprojected consensus (DOLA), shape (..., d)."""
+        """Return the decision (DPDO-NC) or the unprojected consensus (DOLA), shape (..., d)."""
         return decision if self.gradient_at == "decision" else consensus
 
     def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
-"""The running average of a node's decisions: from regret to stochastic optimisation.
+"""The running average of a node's decisions, for stochastic optimisation.
 
-w^_T = (1/T) (x_1 + ... + x_T), (Li et al. 2018, Theorems 9 and 10). Public, as decisions are; O(d) memory.
+w^_T = (1/T) (x_1 + ... + x_T) (Li et al. 2018, Theorems 9 and 10). Public, as decisions are; O(d) memory.
 """
 
 from typing import NamedTuple
@@ -11,16 +11,16 @@ from nodes.values import Decision, FloatArray
 
 
 class Average(NamedTuple):
-    """The mean of `rounds` >= 1 decisions of one journal's life, shape (d,), read-only."""
+    """The mean of `rounds` >= 1 decisions of one journal life, shape (d,), read-only."""
 
     rounds: int
     mean: FloatArray
 
 
 def averaged(before: Average | None, decision: Decision) -> Average:
-    """Return the average with one more decision (d,), in the order of the rounds; None: it is the first.
+    """Return the average with one more decision (d,), in the order of the rounds; `before` is None at first.
 
-    The mean moves by (x - mean)/T (Welford 1962): a sum would grow without end.
+    The mean moves by (x - mean)/T (Welford 1962), as a sum would grow without end.
     """
     if before is None:
         rounds, mean = 1, np.array(decision)

@@ -10,7 +10,7 @@ from nodes.values import FloatArray
 
 
 class OutOfRange(ValueError):
-    """The setting `name` has a `value` that it must not have; `allowed` says what it must be."""
+    """The setting `name` has a wrong `value`; `allowed` says what it must be."""
 
     def __init__(self, name: str, value: float | Fraction, allowed: str) -> None:
         text = as_text(value) if isinstance(value, Fraction) else repr(value)

@@ -1,4 +1,4 @@
-"""A user's code, called without trust: whatever it raises ends where it is called."""
+"""Contains a user's code: whatever it raises ends at the call."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -6,20 +6,20 @@ from typing import Protocol, Self
 
 
 class Containing(Protocol):
-    """Makes the context that a user's code is called in; it tells the type of what is raised."""
+    """Makes the context for calls of a user's code, which tells the type of what they raise."""
 
     def __call__(self, tell: Callable[[str], None]) -> "Contained":
         """Return the context of one call."""
 
 
 type_name: Callable[[type], str] = vars(type)["__name__"].__get__
-"""The name of a type, whatever its own type would say of it: that is a user's code, too."""
+"""Reads a type's name without asking its metaclass, which may be a user's code too."""
 
 
 class Contained:
-    """A context that nothing comes out of, not even SystemExit. `tell` gets its type's name, never a message.
+    """A context that swallows everything raised in it, SystemExit too. `tell` gets the type's name.
 
-    The message, and the traceback with its variables, may hold a record.
+    It never gets the message or traceback: they may hold a record.
     """
 
     __slots__ = ("_tell",)

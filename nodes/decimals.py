@@ -1,4 +1,4 @@
-"""Exact numbers for what is claimed: decimals as fractions, and floats that never round down."""
+"""Exact numbers for claims: decimals as fractions, and floats that never round down."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 
 def decimal(value: float | str) -> Fraction:
-    """Return the decimal number that is written, exactly: 0.1 (or "0.1") is 1/10, not the nearest double.
+    """Return the number exactly as it is written: 0.1 (or "0.1") is 1/10, not the nearest double.
 
     Raises ValueError unless `value` is finite.
     """
@@ -35,15 +35,15 @@ _ROUNDED_OFF = 1e-12
 
 
 def up_to_digits(value: float) -> float:
-    """Return `value`, at least 0, rounded up to six digits: what is spent is never shown as less.
+    """Return `value`, at least 0, rounded up to six digits, so that spending is never shown as less.
 
-    Up to 1e-12 of it: a float that was rounded up to (0.30000000000000004) is not rounded up again.
+    A relative 1e-12 is ignored, so that 0.30000000000000004, itself rounded up, is shown as 0.3.
     """
     return _to_digits(value * (1 - _ROUNDED_OFF), ROUND_CEILING)
 
 
 def down_to_digits(value: float) -> float:
-    """Return `value`, at least 0, rounded down to six digits: what is left is never shown as more."""
+    """Return `value`, at least 0, rounded down to six digits, so that the rest is never shown as more."""
     return _to_digits(value * (1 + _ROUNDED_OFF), ROUND_FLOOR)
 
 
@@ -54,6 +54,6 @@ def _to_digits(value: float, rounding: str) -> float:
 
 
 def as_text(value: Fraction) -> str:
-    """Return `value` as people write it: as a decimal where that is exact (0.1, 10), else 1/3."""
+    """Return `value` as a decimal if that is exact (0.1, 10), otherwise as a fraction (1/3)."""
     text = f"{float(value)!r}".removesuffix(".0")
     return text if Fraction(text) == value else str(value)

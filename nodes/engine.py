@@ -1,7 +1,7 @@
-"""A whole mesh in step, as arrays over nodes: for experiments, where one party has all data.
+"""Runs a whole mesh in step, as arrays over nodes: for experiments, where one party has all data.
 
-Nodes do what they do on a bus when nobody is late: the same `decide`, `update` and `privatise`, by the same
-`Learner`, on (N, d) in place of (d,). Under the same seeded noise releases are the mesh's, bit for bit.
+The same `Learner` calls the same `decide`, `update` and `privatise` as on a bus where nobody is late, on
+(N, d) in place of (d,). With the same seeded noise its releases equal those of the mesh bit for bit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,9 +19,9 @@ from topology.schedules import CACHED, Schedule
 
 
 class Step(NamedTuple):
-    """One round of all nodes: `releases` q_t, `consensus` z_t and `decision` x_t, all (N, d), and the lesson.
+    """One round of all nodes: `releases` q_t, `consensus` z_t, `decision` x_t, each (N, d), and the lesson.
 
-    `lesson.release` is q_{t+1}; its private counts are sums over the nodes.
+    `lesson.release` is q_{t+1}; the lesson's private counts are sums over the nodes.
     """
 
     round: int
@@ -33,18 +33,18 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """All nodes of a schedule, in bytes order, with one learner: its sampler draws for all of them."""
+    """Runs all nodes of a schedule, in bytes order, with one learner whose sampler draws for all of them."""
 
     learner: Learner
     schedule: Schedule
 
     def steps(self, slots: Iterable[Observations]) -> Iterator[Step]:
-        """Yield the rounds 1, 2, ..., one a slot: observations with features (N, n, p), n <= batch size."""
+        """Yield rounds 1, 2, ..., one per slot of observations: features (N, n, p), n <= batch size."""
         learner, algorithm = self.learner, self.learner.algorithm
         nodes = self.schedule.graph.nodes
         releases = Release(np.tile(algorithm.start, (len(nodes), 1)))
         charged, secret = learner.charged_before, None
-        mixing = lru_cache(CACHED)(Mixing)  # by the weights' identity: a schedule keeps what comes again
+        mixing = lru_cache(CACHED)(Mixing)  # by identity: schedules return recurring weights as one object
         for round, observations in enumerate(slots, 1):
             consensus = Consensus(mixing(self.schedule.weights(round, nodes))(releases))
             decision = algorithm.decide(round, consensus)

@@ -1,4 +1,4 @@
-"""One learner: algorithm, loss, mechanism and ledger, put together into the lesson of one round."""
+"""One learner: combines algorithm, loss, mechanism and ledger into the lesson of a round."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from nodes.values import Consensus, Decision, FloatArray, Observations, Release
 
 
 class Lesson(NamedTuple):
-    """What a node makes of one slot.
+    """The result of learning from one slot.
 
-    `release` (d,) is public, `exact` where no noise was drawn; `charged` counts the charged rounds so far.
-    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret` is what the next
-    lesson needs of the noise.
+    `release` (d,) is public, `exact` if no noise was drawn. `charged` counts the charged rounds so far.
+    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret` is the noise state
+    that the next lesson needs.
     """
 
     release: Release
@@ -35,18 +35,18 @@ class Lesson(NamedTuple):
 
 
 def release_bound(algorithm: Algorithm, mechanism: Mechanism) -> float:
-    """Return the public bound on a release's L2 norm; a projection in floats may be an ulp outside."""
+    """Return the public bound on a release's L2 norm; a projection in floats may exceed it by an ulp."""
     return (algorithm.reach + mechanism.release_slack) * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """The pure settings of one node's learning; all public.
+    """The settings of one node's learning, all public, and its step.
 
-    `charged_before`: charged rounds of runs that nobody here knows of, as the operator says (`--spent`).
-    `from_end`: a new journal reads its data from the topic's end as it then stands, not from the beginning.
+    `charged_before`: rounds that unknown runs have charged, as stated by the operator (`--spent`).
+    `from_end`: a new journal reads its data from the topic's current end, not from its beginning.
     `release_bound`: the public bound on a release's L2 norm.
-    Raises ValueError for charges of which nobody knows the price.
+    Raises ValueError for charges whose price is unknown.
     """
 
     algorithm: Algorithm
@@ -63,17 +63,17 @@ class Learner:
         if self.charged_before and isinstance(self.ledger.composition, GrowingSum):
             raise ValueError(
                 f"charged_before is {self.charged_before}: must be 0 where epsilon grows: "
-                f"rounds of other runs have no one price there"
+                f"rounds of other runs have no single price there"
             )
         object.__setattr__(self, "release_bound", release_bound(self.algorithm, self.mechanism))
 
     @property
     def leave_from(self) -> int | None:
-        """The first round without this node: its last release, drawn in the last learning round, is out."""
+        """The first round without this node: two after its last learning round, as its release is mixed."""
         last = self.ledger.last_learning_round
         return last + 2 if last is not None and self.after_budget == "leave" else None
 
-    @np.errstate(all="ignore")  # data may overflow; a warning would tell
+    @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def learn(
         self,
         round: int,
@@ -83,9 +83,10 @@ class Learner:
         charged: int,
         secret: Secret | None = None,
     ) -> Lesson:
-        """Charge, clip, draw and step; after the last learning round relay instead. Total over observations.
+        """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
-        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the lesson's before; a relay needs none.
+        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret` is that of the lesson before; a relay
+        needs none.
         """
         point = self.algorithm.gradient_point(consensus, decision)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
@@ -108,7 +109,7 @@ class Learner:
         return Lesson(release, exact, charged, mean, made.clipped, made.broken, made.secret)
 
     def clamped(self, release: Release) -> Release:
-        """Return the release (..., d), scaled into the public bound where it is outside (post-processing)."""
+        """Return the release (..., d), scaled into the public bound if outside (post-processing)."""
         if release.ndim > 1:
             return self._clamped_rows(release)
         norm = math.hypot(*release.tolist())  # as the readers see it

@@ -1,4 +1,4 @@
-"""Weighted averages of releases, in one order everywhere, so that results are equal bit for bit."""
+"""Weighted averages of releases, always summed in one order, so that results are equal bit for bit."""
 
 from collections.abc import Iterable
 from operator import itemgetter
@@ -26,10 +26,10 @@ def mixed(terms: Iterable[Term]) -> FloatArray:
 
 
 class Mixing:
-    """z_t^i = sum_j a_ij q_t^j for every i, the same bits as `nodes.mixing.mixed` gives each node.
+    """z_t^i = sum_j a_ij q_t^j for every i, with the same bits as `nodes.mixing.mixed`.
 
-    Rows are nodes in bytes order. Time and memory are linear in the edges: the k-th terms of all rows that
-    have so many are added together.
+    Rows are nodes in bytes order. Time and memory are linear in the edges: the k-th terms of all rows are
+    added in one go.
     """
 
     __slots__ = ("_terms",)

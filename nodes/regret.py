@@ -16,7 +16,7 @@ _CHUNK = 1 << 20  # gradient entries held at a time
 class LocalRegret:
     """R_T = sum <g_t, x_t> + support(-sum g_t) of one node, exact, in O(d) memory; private, never stored.
 
-    Counted since this object was made. A g_t that is not finite, or beyond 1e100 in L1, counts as 0.
+    Counts from the creation of this object. A g_t that is not finite, or above 1e100 in L1, counts as 0.
     """
 
     __slots__ = ("_constraint", "_sums")
@@ -25,9 +25,9 @@ class LocalRegret:
         self._constraint = constraint
         self._sums = Private((0.0, np.zeros(constraint.dimension)))
 
-    @np.errstate(all="ignore")  # data may overflow; a warning would tell
+    @np.errstate(all="ignore")  # data may overflow, and a warning would show it
     def add(self, gradient_mean: Private[FloatArray], decision: Decision) -> None:
-        """Count a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
+        """Add a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
 
         def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
             if not np.add.reduce(np.abs(gradient)) <= _LARGEST:
@@ -47,8 +47,8 @@ def network_regret(
 ) -> FloatArray:
     """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, f_s = sum_j f_s^j, shape (T, N).
 
-    `decisions` (T, N, d), `observations` over (T, N, h): for where all data is. f^j is the mean over
-    the h records of node j's slot; a gradient that is not finite counts as 0. (Zhou, Li 2025, section 2.)
+    `decisions` (T, N, d), `observations` over (T, N, h): needs all data in one place. f^j is the mean over
+    the h records of node j's slot; a gradient that is not finite counts as 0 (Zhou, Li 2025, section 2).
     """
     rounds, nodes, dimension = decisions.shape
     features = dense(observations.features)

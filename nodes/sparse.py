@@ -1,8 +1,7 @@
-"""Rows of which few coordinates are stored: a slot's features and gradients, in O(stored + d) memory.
+"""Sparse rows: a slot's features and gradients in O(stored + d) memory, never as a dense array (n, d).
 
-A dense array (n, d) is never made of them. Whatever is computed here has the same bits as the dense array
-would give, the sign of a zero apart: so a mechanism's integers, and its guarantee, are those of dense rows.
-Which coordinates are stored depends on data, as their values do.
+Every result has the same bits as for the dense array, except the sign of a zero. So a mechanism's integers,
+and its guarantee, are those of dense rows. Which coordinates are stored depends on data, as their values do.
 """
 
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ class SparseRows:
 
     Row k holds `values[indptr[k]:indptr[k + 1]]` at the coordinates `indices[indptr[k]:indptr[k + 1]]`, which
     ascend, each once. Values may be any floats. `rows` is the row of each stored value. Raises ValueError,
-    which shows nothing stored, for arrays that are no such rows.
+    without showing any content, for arrays that break these rules.
     """
 
     indptr: _Integers
@@ -37,9 +36,9 @@ class SparseRows:
         values = np.asarray(self.values, np.float64)
         lengths = np.diff(indptr)
         if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or np.count_nonzero(lengths < 0):
-            raise ValueError("indptr must be of shape (n + 1,), from 0 on and never falling")
+            raise ValueError("indptr must have shape (n + 1,), begin with 0 and never fall")
         if not indices.shape == values.shape == (int(indptr[-1]),):
-            raise ValueError("indices and values must be of one shape, as many as indptr says")
+            raise ValueError("indices and values must have one shape, with as many entries as indptr says")
         if np.count_nonzero((indices < 0) | (indices >= self.dimension)):
             raise ValueError(f"an index is out of range: must be from 0 to {self.dimension - 1}")
         rows = np.repeat(np.arange(lengths.size), lengths)
@@ -50,7 +49,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[_Integers, _Floats]], dimension: int) -> "SparseRows":
-        """Return rows that are each given as (indices, values)."""
+        """Return rows, each given as (indices, values)."""
         found = list(rows)
         indptr = np.cumsum([0, *(indices.size for indices, _ in found)])
         indices = np.concatenate([np.zeros(0, np.int64), *(indices for indices, _ in found)])
@@ -60,17 +59,17 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, d), as of the dense array."""
+        """(n, d), the shape of the dense array."""
         return self.indptr.size - 1, self.dimension
 
     def row(self, k: int) -> "SparseRows":
-        """Return row k, as one row of its own."""
+        """Return row k as sparse rows of one row."""
         first, end = int(self.indptr[k]), int(self.indptr[k + 1])
         part = slice(first, end)
         return SparseRows(np.array([0, end - first]), self.indices[part], self.values[part], self.dimension)
 
     def with_values(self, values: _Floats) -> "SparseRows":
-        """Return rows that hold these values at the same coordinates."""
+        """Return rows with these values at the same coordinates."""
         return replace(self, values=values)
 
     def scaled(self, factors: _Floats) -> "SparseRows":
@@ -78,9 +77,9 @@ class SparseRows:
         return self.with_values(self.values * factors[self.rows])
 
     def reduced(self, operation: np.ufunc, values: _Floats) -> _Floats:
-        """Return operation.reduce over each row of values (stored,), shape (n,): the dense array's own bits.
+        """Return operation.reduce over each row of values (stored,), shape (n,), with the dense array's bits.
 
-        One row at a time is laid out, (d,): numpy's sum depends on where the zeros are.
+        Makes one row at a time dense, (d,), as numpy's sum depends on where the zeros are.
         """
         line, found = np.zeros(self.dimension), np.empty(self.shape[0])
         for k in range(found.size):
@@ -91,19 +90,19 @@ class SparseRows:
         return found
 
     def totals(self, integers: _Integers) -> _Integers:
-        """Return the sum of its row for each of the integers (stored,), exactly, in their places."""
+        """Return, in place of each of the integers (stored,), the exact sum of its row."""
         sums = np.zeros(self.shape[0], np.int64)
         np.add.at(sums, self.rows, integers)
         return sums[self.rows]
 
     def summed(self, values: _Floats) -> _Floats:
-        """Return the sum over the rows of values (stored,), shape (d,), dense; added in the rows' order."""
+        """Return the dense sum over the rows of values (stored,), shape (d,), added in the rows' order."""
         total = np.zeros(self.dimension)
         np.add.at(total, self.indices, values)
         return total
 
     def counted(self, integers: _Integers) -> _Integers:
-        """Return the sum over the rows of integers (stored,), shape (d,), dense and exact."""
+        """Return the dense, exact sum over the rows of integers (stored,), shape (d,)."""
         total = np.zeros(self.dimension, np.int64)
         np.add.at(total, self.indices, integers)
         return total

@@ -1,4 +1,4 @@
-"""Sparse DOLA (Li et al. 2018, Algorithm 3): dual averaging with a lasso step: sparse decisions."""
+"""Sparse DOLA (Li et al. 2018, Algorithm 3): dual averaging with a lasso step, for sparse decisions."""
 
 from dataclasses import dataclass, field
 
@@ -20,11 +20,11 @@ def soft(p: FloatArray, threshold: float) -> FloatArray:
 class SparseDola:
     """theta_{t+1} = Proj[z_t - alpha_t g_t(w_t)];  w_t = soft(p_t, alpha_t rho), p_t = Proj[z_t].
 
-    The releases are the dual state theta, which the projection keeps in the ball (phi = ||.||^2/2, so that
-    the mirror map is the identity); z_t is its weighted average, which is in the ball as they are, up to
-    rounding and noise on the parameters. The paper's listing leaves out the mixing and the dual update; its
-    text (section 5) implies them. theta_1 = 0, so x_1 = 0. The regret is that of the loss alone, without
-    the lasso term. `lasso` is rho; ValueError if it is negative or not finite.
+    The releases are the dual state theta, which the projection keeps in the ball (phi = ||.||^2/2, so the
+    mirror map is the identity). z_t is their weighted average, and so in the ball too, up to rounding and
+    noise on the parameters. The paper's listing leaves out the mixing and the dual update; its text
+    (section 5) implies them. theta_1 = 0, so x_1 = 0. The regret counts the loss alone, without the lasso
+    term. `lasso` is rho; raises ValueError if it is negative or not finite.
     """
 
     constraint: L2Ball
@@ -49,7 +49,7 @@ class SparseDola:
         return self.constraint.reach
 
     def decide(self, round: int, consensus: Consensus) -> Decision:
-        """Return w_t = soft(p_t, alpha_t rho), shape (..., d): in the ball as p_t is."""
+        """Return w_t = soft(p_t, alpha_t rho), shape (..., d): in the ball, as p_t is."""
         return Decision(soft(self.constraint.project(consensus), self.step_size(round) * self.lasso))
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:  # noqa: ARG002 # public too

@@ -1,4 +1,4 @@
-"""Step sizes alpha_t, public functions of the round t >= 1 alone."""
+"""Step sizes alpha_t: public functions of the round t >= 1 alone."""
 
 import math
 from dataclasses import dataclass

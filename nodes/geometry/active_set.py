@@ -8,7 +8,7 @@ from nodes.values import FloatArray
 def project_full_l1(q: FloatArray, radius: float, y: FloatArray) -> FloatArray:
     """Return the projection of y (..., d) onto the L1 ball, exact up to rounding; q (d, d).
 
-    Row by row: each is an active-set method of its own, so that a row's bits do not depend on the others.
+    Each row is solved on its own, so its bits do not depend on the other rows.
     """
     outside = np.add.reduce(np.abs(y), -1) > radius
     if not np.count_nonzero(outside):
@@ -24,9 +24,9 @@ class _Search:
     """Minimise 1/2 x'Qx - <b, x> over ||x||_1 <= radius: the method of Wolfe (1976) for polytopes.
 
     x is a convex combination of the corners radius s_k e_k, k in `active`, and, while `origin` is true, of 0.
-    A turn adds the corner (or 0) that the gradient asks for and goes to the minimum over the affine hull of
-    what it has; where a weight would turn negative it stops, drops that corner, and goes on from there. The
-    objective falls with every turn and each set has one minimum, so no set comes twice: finite, ties or not.
+    A turn adds the corner (or 0) that the gradient asks for and moves to the minimum over their affine hull.
+    Where a weight would turn negative it stops, drops that corner, and goes on from there. The objective
+    falls with every turn and each set has one minimum, so no set comes twice: it ends, with ties or without.
     """
 
     def __init__(self, q: FloatArray, radius: float, b: FloatArray) -> None:
@@ -40,7 +40,7 @@ class _Search:
     def run(self) -> FloatArray:
         """Return the minimum, shape (d,)."""
         multiplier = 0.0  # of ||x||_1 <= radius
-        for _ in range(100 + 10 * len(self.b)):  # an end even if rounding led it in circles
+        for _ in range(100 + 10 * len(self.b)):  # a limit, in case rounding makes it cycle
             if not self._add(multiplier):
                 break
             multiplier = self._descend()
@@ -62,7 +62,7 @@ class _Search:
         return True
 
     def _descend(self) -> float:
-        """Go to the minimum over the hull of the active corners, dropping those in the way."""
+        """Move to the minimum over the hull of the active corners, dropping those in the way."""
         while True:
             target, multiplier = self._hull_minimum()
             now = self.signs[self.active] * self.x[self.active]  # weights times the radius, the origin's last

@@ -14,8 +14,8 @@ from nodes.values import FloatArray
 def largest_mean(values: FloatArray, radius: float) -> FloatArray:
     """Return tau = max_k (v_1 + ... + v_k - radius)/k, v the values (..., d) in descending order; (..., 1).
 
-    Duchi, Shalev-Shwartz, Singer, Chandra (2008), figure 1: the mean grows exactly as long as the next v
-    exceeds it, so their search for rho is this maximum.
+    Duchi, Shalev-Shwartz, Singer, Chandra (2008), figure 1: the mean grows as long as the next v exceeds it,
+    and no longer, so their search for rho is this maximum.
     """
     sums = np.add.accumulate(np.sort(values)[..., ::-1], -1)
     means = (sums - radius) / _counts(values.shape[-1])
@@ -79,7 +79,7 @@ class L2Ball(_Ball):
         return self.radius
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Scale to the sphere what lies outside it."""
+        """Return the nearest member in L2, shape (..., d): points outside are scaled to the sphere."""
         norm = np.sqrt(np.add.reduce(x * x, -1, keepdims=True))
         scaled: FloatArray = x * (self.radius / np.maximum(norm, self.radius))
         return scaled
@@ -102,7 +102,7 @@ class LinfBall(_Ball):
         return self.radius * math.sqrt(self.dimension)
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Clip each coordinate."""
+        """Return the nearest member in L2, shape (..., d): each coordinate is clipped."""
         return np.minimum(np.maximum(x, -self.radius), self.radius)
 
     def support(self, v: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Constraints: the compact convex sets Omega in which decisions live.
 
-Arrays are float64 with contiguous rows, shape (d,) or (..., d); a row's result is the same, bit for bit,
-alone or among others. Results may be the argument itself: arrays are values here, nobody writes into them.
+Arrays are float64 with contiguous rows, shape (d,) or (..., d). A row gives the same bits alone or among
+others. A result may be the argument itself: nobody writes into arrays here.
 """
 
 import math
@@ -68,7 +68,7 @@ class Box:
         return math.hypot(*np.maximum(np.abs(self.lower), np.abs(self.upper)).tolist())
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Clip each coordinate."""
+        """Return the nearest member in L2, shape (..., d): each coordinate is clipped."""
         return np.minimum(np.maximum(x, self.lower), self.upper)
 
     def support(self, v: FloatArray) -> FloatArray:
@@ -94,7 +94,7 @@ class Simplex:
         return 1.0
 
     def project(self, x: FloatArray) -> FloatArray:
-        """Return the nearest member in L2, shape (..., d): shifted, cut at 0 (Duchi et al. 2008).
+        """Return the nearest member in L2, shape (..., d): shifted, then cut at 0 (Duchi et al. 2008).
 
         A sum within rounding of 1 (4 d ulp) counts as 1.
         """

@@ -1,7 +1,7 @@
 """Projections in the metric of a diagonal or a full Q: argmin over the set of 1/2 (x - y)'Q(x - y).
 
-For the L1 ball and a full Q see `nodes.geometry.active_set`. The functions of a full Q return y (..., d)
-itself where it is inside, and a row's bits do not depend on the others.
+For the L1 ball and a full Q see `nodes.geometry.active_set`. The functions of a full Q return a row of y
+(..., d) unchanged if it is inside, and its bits do not depend on the other rows.
 """
 
 from typing import NamedTuple
@@ -32,11 +32,11 @@ def project_diagonal_l1(q: FloatArray, radius: float, y: FloatArray) -> FloatArr
 def project_diagonal_l2(q: FloatArray, radius: float, y: FloatArray) -> FloatArray:
     """Return the projection of y (..., d) onto the L2 ball; q (d,) > 0.
 
-    x = Qy/(Q + lambda) with ||x|| = radius. Newton on 1/||x|| - 1/radius, which is concave and increasing in
-    lambda, climbs to the root from 0 (More, Sorensen 1983, section 3). Each row stops where it moves no more.
+    x = Qy/(Q + lambda) with ||x|| = radius. Newton's method on 1/||x|| - 1/radius, concave and increasing in
+    lambda, climbs to the root from 0 (More, Sorensen 1983, section 3). A row stops once it no longer moves.
     """
     x, multiplier = y, np.zeros((*y.shape[:-1], 1))
-    for _ in range(100):  # quadratic: a handful of turns, whatever the row
+    for _ in range(100):  # converges quadratically: a handful of turns for any row
         norm = np.sqrt(np.add.reduce(x * x, -1, keepdims=True))
         slope = np.add.reduce(x * x / (q + multiplier), -1, keepdims=True)
         step = norm / np.where(slope > 0.0, slope, 1.0) * norm * (norm / radius - 1.0)
@@ -63,10 +63,10 @@ class Eigenbasis(NamedTuple):
 
 
 def project_full_l2(basis: Eigenbasis, radius: float, y: FloatArray) -> FloatArray:
-    """Return the projection of y (..., d) onto the L2 ball, exact up to rounding; Q by its eigenbasis.
+    """Return the projection of y (..., d) onto the L2 ball, exact up to rounding.
 
-    Turning into the eigenbasis changes no L2 norm, and makes Q diagonal: the secular equation
-    ||(Q + lambda)^-1 Qy|| = radius (More, Sorensen 1983) is solved there.
+    Solves the secular equation ||(Q + lambda)^-1 Qy|| = radius (More, Sorensen 1983) in Q's eigenbasis,
+    where L2 norms are the same and Q is diagonal.
     """
     outside = np.sqrt(np.add.reduce(y * y, -1, keepdims=True)) > radius
     if not np.count_nonzero(outside):
@@ -91,9 +91,9 @@ class _Search:
     """Minimise 1/2 (x - y)'Q(x - y) over a box: bounded least squares (Stark, Parker 1995).
 
     Coordinates are `free`, or held at a bound. A turn frees the one that the gradient pulls off its bound
-    most, and goes to the minimum over the free ones; where one would leave the box it stops, holds that one
-    there, and goes on from there. The objective falls with every turn, and each way of holding coordinates
-    has one minimum, so none comes twice: finite.
+    most, and moves to the minimum over the free ones. Where a coordinate would leave the box it stops, holds
+    that one at its bound, and goes on from there. The objective falls with every turn, and each set of held
+    coordinates has one minimum, so none comes twice: it ends.
     """
 
     def __init__(self, q: FloatArray, lower: FloatArray, upper: FloatArray, y: FloatArray) -> None:
@@ -105,7 +105,7 @@ class _Search:
     def run(self) -> FloatArray:
         """Return the minimum, shape (d,)."""
         self._descend()
-        for _ in range(100 + 10 * len(self.x)):  # an end even if rounding led it in circles
+        for _ in range(100 + 10 * len(self.x)):  # a limit, in case rounding makes it cycle
             if not self._let_go():
                 break
             self._descend()
@@ -128,7 +128,7 @@ class _Search:
         return True
 
     def _descend(self) -> None:
-        """Go to the minimum over the free coordinates, holding those at a bound that are in the way."""
+        """Move to the minimum over the free coordinates, holding those that would leave the box."""
         while (free := np.flatnonzero(self.free)).size:
             now = self.x[free]
             then = now - np.linalg.solve(self.q[np.ix_(free, free)], self._gradient()[free])

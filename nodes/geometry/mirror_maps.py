@@ -55,8 +55,8 @@ class Euclidean:
 class Mahalanobis:
     """phi(x) = 1/2 x'Qx; omega = lambda_min(Q) in L2.
 
-    `q` is the diagonal of Q, shape (d,), or the whole of it, shape (d, d); a whole Q with zeros off its
-    diagonal is kept as the diagonal. ValueError unless Q is finite, symmetric and positive definite.
+    `q` is the diagonal of Q, shape (d,), or Q itself, shape (d, d); a diagonal Q is stored as its diagonal.
+    Raises ValueError unless Q is finite, symmetric and positive definite.
     """
 
     q: FloatArray
@@ -82,12 +82,12 @@ class Mahalanobis:
 
     @property
     def diagonal(self) -> bool:
-        """Whether Q is diagonal; `q` is (d,) then."""
+        """Whether Q is diagonal; if so, `q` has shape (d,)."""
         return self.q.ndim == 1
 
     @property
     def name(self) -> str:
-        """The name in errors: which of the two forms."""
+        """The name in errors, with the form of q."""
         return "mahalanobis with a diagonal q" if self.diagonal else "mahalanobis with a full q"
 
     @property

@@ -1,8 +1,8 @@
 """The mirror step argmin over x in Omega of D(x, z) + <s, x>, for the combinations that are offered.
 
-With y the free step, grad phi(y) = grad phi(z) - s, the step is the Bregman projection of y onto Omega: in
-closed form, by a finite search, or by one equation that is solved to the last bits (Zhou, Li 2025,
-Algorithm 1; Beck, Teboulle 2003, eq. 3.11 for the entropy).
+The step is the Bregman projection onto Omega of the free step y, grad phi(y) = grad phi(z) - s. It has a
+closed form, or takes a finite search, or one equation solved to the last bits (Zhou, Li 2025, Algorithm 1;
+Beck, Teboulle 2003, eq. 3.11 for the entropy).
 
 | mirror map | constraints offered |
 |---|---|
@@ -30,19 +30,19 @@ from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMa
 from nodes.values import FloatArray
 
 ENTROPY_FLOOR = 1e-12
-"""Each coordinate stays at ENTROPY_FLOOR/d or above, before renormalising: one at 0 could never come back."""
+"""Each coordinate is at least ENTROPY_FLOOR/d before renormalising: one at 0 could never grow again."""
 
 
-class NotOffered(ValueError):  # says what it is
-    """A combination of mirror map and constraint without an exact step; the text names those offered."""
+class NotOffered(ValueError):
+    """The mirror map and constraint have no exact step; the text names the combinations that do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirrorStep:
     """A mirror step of one map on one set. Arrays as in `nodes.geometry.constraints`: (d,) or (..., d).
 
-    `free` is (z, s) -> y, the step without the constraint; `onto` the Bregman projection of y onto Omega;
-    `start` the point of Omega where phi is least, shape (d,), read-only.
+    `free` maps (z, s) to y, the step without the constraint. `onto` is the Bregman projection of y onto
+    Omega. `start` is the point of Omega where phi is least, shape (d,), read-only.
     """
 
     mirror_map: MirrorMap
@@ -61,9 +61,9 @@ class MirrorStep:
 
 
 def mirror_step(mirror_map: MirrorMap, constraint: Constraint) -> MirrorStep:
-    """Return the step of that map on that set; NotOffered, a ValueError, if there is none.
+    """Return the step of that map on that set.
 
-    ValueError also if the map's dimension is not the set's.
+    Raises NotOffered, a ValueError, if there is none, and ValueError if the dimensions differ.
     """
     onto: Callable[[FloatArray], FloatArray]
     free: Callable[[FloatArray, FloatArray], FloatArray]
@@ -77,7 +77,7 @@ def mirror_step(mirror_map: MirrorMap, constraint: Constraint) -> MirrorStep:
             free = partial(_multiplicative, onto)
         case _:
             raise _not_offered(mirror_map, constraint)
-    # phi is least at 0 without the constraint; the entropy among equal coordinates, as is this projection.
+    # phi is least at 0 without the constraint; the entropy at equal coordinates, to which 0 is projected.
     start = onto(np.zeros(constraint.dimension))
     start.flags.writeable = False
     return MirrorStep(mirror_map, constraint, free, onto, start)
@@ -129,7 +129,7 @@ def _multiplicative(onto: Callable[[FloatArray], FloatArray], z: FloatArray, s: 
 
 
 def _floored_simplex(simplex: Simplex, y: FloatArray) -> FloatArray:
-    """Return y, if need be projected onto the simplex in L2, with the public floor, renormalised."""
+    """Return y, projected onto the simplex in L2 if it is outside, with the public floor, renormalised."""
     floored = np.maximum(simplex.project(y), ENTROPY_FLOOR / simplex.dimension)
     total: FloatArray = floored / np.add.reduce(floored, -1, keepdims=True)
     return total

@@ -1,4 +1,4 @@
-"""What is wrong with a loss, in words, found on made-up records: for whoever writes one."""
+"""Checks a loss on random records, for those who write one."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -22,34 +22,34 @@ def check_loss(
     norm: Norm = "l2",
     seed: int = 0,
 ) -> list[str]:
-    """Return what is wrong with the loss, a line each; an empty list if nothing was found.
+    """Return the problems of the loss, one line each; an empty list if none was found.
 
-    Looked at: shapes (0, 1 and 3 records; leading axes) and dtypes; NaN and infinity, also at a decision of
+    Checks shapes (0, 1 and 3 records; leading axes) and dtypes; NaN and infinity, also at a decision of
     zeros, on features of zeros, and where the two are equal; gradients against finite differences; absent
-    records; whether a record's gradient depends on the record beside it; whether the arguments are changed,
-    or the same question has two answers; the gradients after the mechanism's clip.
+    records; that a record's gradient does not depend on the records beside it; that arguments stay unchanged
+    and repeated calls agree; the gradients after the mechanism's clip.
 
     A gradient's coordinate is right if it is between the difference quotients to the left and to the right,
-    2^-20 away, up to rounding: at a kink any number between the two slopes is. At most 32 coordinates are
-    looked at, at 20 random records and three decisions (`nodes.losses.trials`).
+    2^-20 away, up to rounding: at a kink any number between the two slopes is right. At most 32 coordinates
+    are checked, at 20 random records and three decisions (`nodes.losses.trials`).
 
     Parameters
     ----------
     loss : Loss
-        It is asked for values and gradients, and nothing else of it is used.
+        Only its values and gradients are used.
     dimension, width : int
-        d, the numbers that are learnt, and p, a record's features; p = d unless given.
+        d, the length of a decision, and p, the number of a record's features; p = d unless given.
     labels : sequence of float, optional
-        What the labels are drawn from; else they are normal.
+        The labels to draw from; without them labels are normal.
     gradient_bound, norm
         The clip.
     seed : int
-        Of the made-up records.
+        The seed of the random records.
     """
     draw = Draws(dimension, width or dimension, labels, generator("check loss", seed))
     found = list(dict.fromkeys(_shapes(loss, draw)))
     if found:
-        return found  # the rest would fall over it
+        return found  # the other checks need the right shapes
     try:
         for look in (_finite, wrong_slopes, _apart, _absent, _steady):
             found += look(loss, draw)
@@ -116,7 +116,7 @@ def _apart(loss: Loss, draw: Draws) -> Iterator[str]:
             for k in range(3)
         ]
         if not np.allclose(together, alone, rtol=1e-9, atol=1e-12):
-            yield f"{name} of a record depends on the records beside it: must be of that record alone"
+            yield f"{name} of a record depends on the records beside it: must depend on that record alone"
 
 
 def _absent(loss: Loss, draw: Draws) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _steady(loss: Loss, draw: Draws) -> Iterator[str]:
             yield f"{name} changes its arguments"
             return
         if not np.array_equal(first, of(x, o)):
-            yield f"{name} gives another answer when it is asked again: must be of its arguments alone"
+            yield f"{name} gives another answer when called again: must depend on its arguments alone"
 
 
 def _both(loss: Loss) -> Iterator[tuple[str, Callable[[FloatArray, Observations], FloatArray]]]:

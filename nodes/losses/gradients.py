@@ -1,4 +1,4 @@
-"""Gradients of a slot, totally: any record, and any loss, gives a gradient."""
+"""Gradients of a slot. Total: any record and any loss give a gradient."""
 
 import math
 
@@ -12,10 +12,10 @@ _FLOAT = np.dtype(np.float64)
 
 
 def slot_gradients(loss: Loss, point: FloatArray, observations: Observations) -> Rows:
-    """Return one gradient an observation at the public `point`, shape (n, d); sparse for sparse features.
+    """Return each observation's gradient at the public `point`, shape (n, d); sparse for sparse features.
 
-    A row that the loss cannot make (it raises, or returns another shape) is NaN, so that the mechanism's clip
-    counts it as broken and takes zero instead. Nothing of the record gets into an exception.
+    A row is NaN where the loss fails (it raises, or returns another shape): the mechanism's clip counts it as
+    broken and takes zero instead. No exception carries anything of a record.
     """
     if isinstance(observations.features, SparseRows):
         return _sparse_gradients(loss, point, observations, observations.features)
@@ -85,7 +85,7 @@ def _sparse_gradients(
 def _sparse_attempt(
     loss: Loss, point: FloatArray, observations: Observations, shape: tuple[int, int]
 ) -> SparseRows | None:
-    """Return what the loss makes of sparse features, if that is sparse: an array (n, d) has no room."""
+    """Return the loss's sparse gradients; None if it fails or makes an array (n, d), which may not fit."""
     try:
         rows: object = loss.gradients(point, observations)
     except Exception:  # noqa: BLE001 # the step is total: a loss that raises gives no gradient

@@ -1,8 +1,8 @@
 """Losses of one observation, and their gradients in the decision.
 
 Shapes: decision (..., d) against features (..., n, d), labels and present (..., n), leading axes broadcast.
-An absent record has value 0 and a zero gradient. Where a loss has a kink, the gradient is a subgradient.
-Sparse features (n, d), with a decision (d,), give sparse gradients where the loss is of <x, a> alone.
+An absent record has value 0 and a zero gradient. At a kink the gradient is a subgradient. Sparse features
+(n, d), with a decision (d,), give sparse gradients if the loss depends on the score <x, a> alone.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ class Loss(Protocol):
     """f(x) of each observation."""
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
-        """Return f at the decision, one an observation, shape (..., n)."""
+        """Return f of each observation at the decision, shape (..., n)."""
 
     def gradients(self, decision: FloatArray, observations: Observations) -> Rows:
         """Return the gradients at the decision, shape (..., n, d); sparse for sparse features."""
@@ -148,12 +148,12 @@ class Huber(_OfTheScore):
 
 @dataclass(frozen=True, slots=True)
 class Linear(_OfTheScore):
-    """<x, a>: a holds what each expert or asset costs, x how much goes to each. The label has no part."""
+    """<x, a>: a holds the cost of each expert or asset, x the share of each. The label is not used."""
 
-    def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # as said above
+    def _curve(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # the label is not used
         return scores
 
-    def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # as said above
+    def _slope(self, scores: FloatArray, labels: FloatArray) -> FloatArray:  # noqa: ARG002 # the label is not used
         return np.ones_like(scores)
 
 

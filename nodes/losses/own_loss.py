@@ -1,4 +1,4 @@
-"""A user's own loss, made safe: whatever it does, one record speaks in one gradient alone."""
+"""Isolates a user's own loss: whatever it does, a record affects only its own gradient."""
 
 from collections.abc import Callable
 
@@ -10,17 +10,18 @@ from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 
 ANOTHER_SHAPE = "an answer of another shape"
-"""What is told of an answer that is no array of numbers of the right shape."""
+"""Reported for an answer that is not an array of numbers of the right shape."""
 
 
 class OwnLoss:
-    """Asks a user's loss for one record at a time, with copies of its arguments.
+    """Calls a user's loss on one record at a time, with copies of its arguments.
 
     So the clip's proof holds whatever the loss does with its arguments: no gradient is made of two records,
-    and nothing private gets into the public decision. What raises, or is of another shape, is NaN, so that
-    the mechanism counts it as broken. `tell` gets the exception's type, or `ANOTHER_SHAPE`, never a message:
-    that may hold data. A loss that keeps records between its calls is beyond any such help. Each call is
-    `contained`, whatever it raises: a shell's own lets out what a signal's handler has raised meanwhile.
+    and nothing private gets into the public decision. A call that raises, or returns another shape, gives
+    NaN, which the mechanism counts as broken. `tell` gets the exception's type, or `ANOTHER_SHAPE`, never a
+    message, which may hold data. This cannot help against a loss that keeps records between its calls.
+    `contained` catches whatever a call raises; a shell passes its own, which lets through an exception that
+    a signal handler raised meanwhile.
     """
 
     __slots__ = ("_contained", "_loss", "_tell")
@@ -37,7 +38,7 @@ class OwnLoss:
         return self._by_record("gradients", decision, observations, decision.shape[-1:])
 
     def predict(self, decision: FloatArray, features: FloatArray) -> FloatArray | None:
-        """Return what the loss's own `predict` says, shape (n,); None where it has none, or fails."""
+        """Return the answer of the loss's own `predict`, shape (n,); None if it has none, or fails."""
         return self._answer("predict", (decision.copy(), features.copy()), features.shape[:-1])
 
     def _by_record(
@@ -62,7 +63,7 @@ class OwnLoss:
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)
 
     def _answer(self, of: str, arguments: tuple[object, ...], shape: tuple[int, ...]) -> FloatArray | None:
-        """Return what its method `of` says; None where it has none, or fails; asking is a call, too."""
+        """Return the answer of its method `of`; None if it has none, or fails. Its lookup is contained too."""
         with self._contained(self._tell):
             method = getattr(self._loss, of, None)
             if method is None:

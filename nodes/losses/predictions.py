@@ -1,4 +1,4 @@
-"""What a decision says of records."""
+"""Predicts labels of records from a decision."""
 
 import numpy as np
 
@@ -16,11 +16,11 @@ def unweighted(loss: Loss) -> Loss:
 
 
 def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
-    """Return what the decision (..., d) says of records with these features (..., n, p), shape (..., n).
+    """Return the decision's (..., d) predictions for features (..., n, p), shape (..., n).
 
     Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||. An own loss:
-    what its `predict` says, if it has one. Else the score <x, a>, whose sign is the class for hinge and
-    logistic. Raises ValueError where an own loss of p != d has no `predict` that answers.
+    the answer of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
+    and logistic. Raises ValueError for an own loss with p != d whose `predict` is missing or fails.
     """
     loss = unweighted(loss)
     if isinstance(loss, Softmax):
@@ -40,9 +40,9 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
 
 
 def right(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> BoolArray | None:
-    """Return which of the records (..., n, p) have the class (..., n) that the decision (..., d) says.
+    """Return which records (..., n, p) have the class that the decision (..., d) predicts, shape (..., n).
 
-    None for a loss without classes. A score of 0 says -1.
+    None for a loss without classes. A score of 0 predicts -1.
     """
     loss = unweighted(loss)
     if isinstance(loss, Hinge | Logistic):

@@ -1,4 +1,4 @@
-"""Multi-class cross-entropy: one score a class, d = classes x features."""
+"""Multi-class cross-entropy: one score per class, d = classes x features."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ class Softmax:
     """log(sum_c exp <x_c, a>) - <x_y, a>, labels y = 0, ..., C - 1 (Bishop 2006, equations 4.104 to 4.109).
 
     The decision (..., d) is read as (..., C, p), row-major: x_c weighs the p features a for class c. A label
-    outside the classes has value 0 and a zero gradient. ValueError unless there are two classes at least.
+    outside the classes has value 0 and a zero gradient. Raises ValueError for fewer than two classes.
     """
 
     classes: int
@@ -47,13 +47,13 @@ class Softmax:
         return scores
 
     def _logarithms(self, decision: FloatArray, features: Rows) -> FloatArray:
-        """Return log softmax_c, shape (..., n, C); the largest score is taken out first: no overflow."""
+        """Return log softmax_c, shape (..., n, C); subtracting the largest score first avoids overflow."""
         scores = self.scores(decision, features)
         below = scores - np.maximum.reduce(scores, -1, keepdims=True)
         logarithms: FloatArray = below - np.log(np.add.reduce(np.exp(below), -1, keepdims=True))
         return logarithms
 
     def _is_label(self, observations: Observations) -> BoolArray:
-        """Return whether c is the record's label, shape (..., n, C): nowhere for a label outside."""
+        """Return whether c is the record's label, shape (..., n, C); false for labels outside the classes."""
         is_label: BoolArray = observations.labels[..., None] == np.arange(float(self.classes))
         return is_label & observations.present[..., None]

@@ -1,4 +1,4 @@
-"""Made-up decisions and records, to try a loss on."""
+"""Random decisions and records to try a loss on."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from nodes.values import BoolArray, FloatArray, Observations
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Draws decisions (d,) and records of `width` features; `labels` None: normal ones, else out of these."""
+    """Draws decisions (d,) and records of `width` features, with labels from `labels` (None: normal)."""
 
     dimension: int
     width: int
@@ -24,7 +24,7 @@ class Draws:
         return self.rng.normal(size=(*leading, self.dimension))
 
     def records(self, *shape: int) -> Observations:
-        """Return records of that shape, all present, with features of a length about 1."""
+        """Return records of that shape, all present, with features of norm about 1."""
         features = self.rng.normal(size=(*shape, self.width)) / np.sqrt(self.width)
         labels = self.rng.normal(size=shape) if self.labels is None else self.rng.choice(self.labels, shape)
         return Observations(features, labels, np.ones(shape, dtype=np.bool_))

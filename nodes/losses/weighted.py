@@ -1,4 +1,4 @@
-"""A loss whose rare labels count more."""
+"""A loss with weighted labels."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ from nodes.values import FloatArray, Observations
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighted:
-    """The loss of each record times the weight of its label; a label that has none counts 0.
+    """The loss of each record times the weight of its label; a label without a weight counts 0.
 
-    `labels` and `weights` have shape (k,). The mechanism clips after the weight: a heavy record's gradient is
-    bounded as any other. ValueError unless all is finite, the weights above 0, one for each label.
+    `labels` and `weights` have shape (k,). The mechanism clips after weighting, so a heavy record's gradient
+    has the same bound. Raises ValueError unless all are finite, weights above 0, with one for each label.
     """
 
     loss: Loss

@@ -91,7 +91,7 @@ FAULTS = {
     ),
     "absent records": ({"value": lambda f, x, o: f + 1.0}, "value of an absent record is not 0"),
     "changes arguments": ({"gradients": _changed}, "gradients changes its arguments"),
-    "unsteady": ({"gradients": _unsteady()}, "gradients gives another answer when it is asked again"),
+    "unsteady": ({"gradients": _unsteady()}, "gradients gives another answer when called again"),
 }
 
 
