@@ -63,7 +63,7 @@ class OwnLoss:
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)
 
     def _answer(self, of: str, arguments: tuple[object, ...], shape: tuple[int, ...]) -> FloatArray | None:
-        """Return the answer of its method `of`; None if it has none, or fails. Its lookup is contained too."""
+        """Return the answer of its method `of`; None if it has none or fails. Its lookup is contained too."""
         with self._contained(self._tell):
             method = getattr(self._loss, of, None)
             if method is None:

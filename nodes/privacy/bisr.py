@@ -1,37 +1,38 @@
-"""`gaussian-bisr`: Gaussian noise, correlated over rounds: later rounds take it back in part.
+"""`gaussian-bisr`: Gaussian noise, correlated over rounds, so that later rounds cancel part of it.
 
 As in Kalinin, McKenna, Upadhyay, Lampert 2025: the noise of the t-th charged step is sum_{k<w} r_k Z_{t-k},
-with one new draw Z_t and the r of `nodes.privacy.bisr_coefficients`. The last w - 1 draws are state, and
-secret: whoever has them can take the noise off the releases that they went into. They leave `privatise` as a
-private value, to be journalled with the release and given back in the next step; without it a band begins.
+with one new draw Z_t and the r of `nodes.privacy.bisr_coefficients`. The last w - 1 draws are secret state:
+whoever has them can subtract the noise from the releases that they went into. `privatise` returns them as a
+private value, to be journalled with the release and passed to the next step. Without it a new band begins.
 
 Guarantees
 ----------
 Adjacency: event, as in `nodes.privacy.gaussian`: one observation, in one slot, moves the sum of that one
-step by D = 2K at most in L2, in integers. G + C^-1 Z is a function of C G + Z, and C G moves by at most
-s D, s the norm of C's first column, however long the stream: in real arithmetic Z of scale sigma is
+step by at most D = 2K in L2, in integers. G + C^-1 Z is a function of C G + Z, and C G moves by at most
+s D, s the norm of C's first column, however long the stream. So in real arithmetic Z of scale sigma is
 (epsilon, delta) for the whole stream, as one release of sensitivity s D is (Balle, Wang 2018), adaptively
-chosen data included. It needs an exact sampler, one call a round, slots that do not shift, a public point at
-which the gradients are taken, and a band that is what the steps before it drew.
+chosen data included. Required: an exact sampler, one call a round, slots that do not shift, a public point
+at which the gradients are taken, and a band that holds what the steps before it drew.
 
-In the integers that are drawn: Z is discrete Gaussian on a grid 2^24 times finer than the gradients', and in
-its steps y_t = G_t + Z_t + [sum_{k>=1} r_k Z_{t-k}], [] the nearest integer (without it y_t would show the
-parity of Z_{t-1}, as r_1 = -1/2, and so that of G). The release is made of y_t/2^24, rounded again, which is
-post-processing. On either of two neighbours each y belongs to one Z, as y_1, y_2 ... give Z_1, Z_2 ... in
-turn: no y is excluded. The two Z differ by h_t, which is 0 before the slot s of the observation, and then
-C (what that moved, and an error of 1 at most in each coordinate of each step, for two roundings): ||h_t|| <=
-c_{t-s} D + gain sqrt(d), and h_t is known before Z_t is drawn. So this is an adaptive composition of discrete
-Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps, d T coordinates
-(`nodes.accounting.composition`). The scale is made for T = 2^40, which takes 0.01 % more noise at d = 1,000.
+In the integers that are drawn: Z is discrete Gaussian on a grid 2^24 times finer than the gradients'. In its
+steps y_t = G_t + Z_t + [sum_{k>=1} r_k Z_{t-k}], [] the nearest integer (without this rounding y_t would show
+the parity of Z_{t-1}, as r_1 = -1/2, and so that of G). The release is made of y_t/2^24, rounded again, which
+is post-processing. For either of two neighbours each y belongs to one Z, as y_1, y_2 ... give Z_1, Z_2 ... in
+turn: no y is excluded. The two Z differ by h_t, which is 0 before the slot s of the observation, and from
+then on C (what the observation moved, and an error of at most 1 in each coordinate of each step, for two
+roundings): ||h_t|| <= c_{t-s} D + gain sqrt(d), and h_t is known before Z_t is drawn. So this is an adaptive
+composition of discrete Gaussian releases, (epsilon, delta) for sensitivity s D + gain sqrt(d T) over T steps,
+d T coordinates (`nodes.accounting.composition`). The scale is made for T = 2^40, which takes 0.01 % more
+noise at d = 1,000.
 
 | case | what happens |
 |---|---|
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
-| n < h observations | the sum is divided by h all the same: a count would be another release |
+| n < h observations | the sum is still divided by h: a count would be another release |
 | bands outside 1..1,024 (1: that of `gaussian`), w d above 2^26, delta outside [1e-300, 1) | ValueError |
 | epsilon not in (1e-8, 1e5], or so small that draws leave 64 bits (0.001 at delta 1e-6) | ValueError |
-| other settings than those of the band | a new band begins: the old one is a stream that ended |
+| settings other than the band's | a new band begins: the old one is a stream that ended |
 | a band of another shape | ValueError |
 
 The estimate of the clipped gradients' sum / h is unbiased up to the grid, theta sqrt(d) 2^-19 an observation.
@@ -67,8 +68,8 @@ _MOST_STEPS = 1 << 40
 class GaussianBisr(GridMechanism):
     """Correlated Gaussian noise on the sums of the slots' gradients, each clipped in L2 to `theta`.
 
-    `epsilon` and `delta`, in (0, 1), are of the whole stream at event level. `bands`: w, how many steps a
-    draw takes part in. `privatise` begins a new band where there is no secret, or one of other settings.
+    `epsilon` and `delta`, in (0, 1), hold for the whole stream at event level. `bands`: w, the number of
+    steps that use a draw. `privatise` begins a new band if there is no secret, or one of other settings.
     """
 
     name: ClassVar[str] = "gaussian-bisr"
@@ -78,12 +79,12 @@ class GaussianBisr(GridMechanism):
 
     @property
     def basis(self) -> str:
-        """The settings that draws of one band have in common."""
+        """The settings that all draws of one band share."""
         return f"{self.bands} bands, scale {self.scale!r}, grid {self.grid.step!r}, d {self.dimension}"
 
     @property
     def sensitivity(self) -> int:
-        """How far one record moves all draws together, in L2 and in their steps: s D + gain sqrt(d T)."""
+        """The L2 distance by which one record moves all draws, in their steps: s D + gain sqrt(d T)."""
         moved = self.matrix.norm * (2 * self.grid.radius << FINER)
         return math.ceil(moved + self.matrix.gain * math.sqrt(self.dimension * _MOST_STEPS))
 
@@ -94,17 +95,17 @@ class GaussianBisr(GridMechanism):
 
     @property
     def band(self) -> Band:
-        """The matrix, and the step of the grid that a release is rounded to."""
+        """The matrix and the step of the grid that a release is rounded to."""
         return Band(self.matrix, self.grid.step / self.batch_size)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
-        """Return how releases add up where all h records of every slot may change."""
+        """Return how releases compose if all h records of every slot may change."""
         delta = self.delta if budget is None else budget.delta
         moved = 2 * self.grid.radius * self.batch_size << FINER
         return BandComposition(self.matrix, moved, self.scale, self.dimension, delta)
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
-        """Return the standard deviation of one coordinate's noise on a mean gradient, with a full band."""
+        """Return the standard deviation of a coordinate's noise on the mean gradient, with a full band."""
         return math.ldexp(self.scale, -FINER) * self.matrix.row_norm * self.grid.step / self.batch_size
 
     def _clip_grid(self) -> Grid:

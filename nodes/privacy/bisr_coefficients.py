@@ -1,14 +1,14 @@
-"""The band of `gaussian-bisr`: the inverse square root of the summing matrix, cut and in fixed point.
+"""The band of `gaussian-bisr`: the inverse square root of the summing matrix, truncated, in fixed point.
 
 Kalinin, McKenna, Upadhyay, Lampert 2025. C^-1 is the lower triangular Toeplitz matrix with r_0 = 1 and
-r_k = r_{k-1} (k - 3/2)/k, k < w, the series of (1 - x)^(1/2), else 0. For k >= 1 r_k is below 0, and is kept
-as an integer over 2^30. What is proved is proved of those integers, not of what they stand for.
+r_k = r_{k-1} (k - 3/2)/k for k < w, the series of (1 - x)^(1/2), else 0. For k >= 1 r_k is below 0, and is
+stored as an integer over 2^30. The proofs are about those integers, not the reals that they approximate.
 
-C, the inverse, has c_0 = 1 and c_k = sum_j |r_j| c_{k-j} on its diagonals, all >= 0. They add up to gain =
-1/(1 - sum |r_j|), about sqrt(pi w), and none is above the largest of the w - 1 before it, so that those from
-n on have squares of at most (the largest of the w - 1 before n) * (their sum), and for the sum S
-S/gain = sum_j |r_j| (c_{n-j} + ... + c_{n-1}). All that is added is >= 0, so the doubles' relative errors are
-at most n w 2^-53 < 1e-8, below the margin.
+C, the inverse, has c_0 = 1 and c_k = sum_j |r_j| c_{k-j} on its diagonals, all >= 0. They sum to gain =
+1/(1 - sum |r_j|), about sqrt(pi w), and none is above the largest of the w - 1 before it. So the squares of
+those from n on sum to at most (the largest of the w - 1 before n) * S, S their sum, with
+S/gain = sum_j |r_j| (c_{n-j} + ... + c_{n-1}). All terms are >= 0, so the doubles' relative errors are at
+most n w 2^-53 < 1e-8, below the margin.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BandMatrix:
-    """C^-1 with `bands` diagonals, and what follows from it.
+    """C^-1 with `bands` diagonals, and quantities derived from it.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class BandMatrix:
     column : FloatArray
         C's first column, up to where it is negligible.
     norm : float
-        The norm of C's first column, all of it; rounded up.
+        The norm of C's whole first column, rounded up.
     gain : float
-        The sum of C's first column; rounded up.
+        The sum of C's first column, rounded up.
     """
 
     bands: int
@@ -55,13 +55,13 @@ class BandMatrix:
 
     @property
     def row_norm(self) -> float:
-        """The norm of a row of C^-1: a release's noise over that of a draw."""
+        """The norm of a row of C^-1: the ratio of a release's noise to a draw's."""
         return sqrt(1 + float(np.square(self.weights / _UNIT).sum()))
 
     def mixed(self, draws: IntArray) -> IntArray:
         """Return sum_{k>=1} r_k Z_{t-k}, each coordinate rounded once to an integer.
 
-        `draws` (k, ..., d), |Z| < 2^62, the newest first. In two halves, so that nothing leaves 64 bits.
+        `draws` (k, ..., d), |Z| < 2^62, the newest first. Computed in two halves, to stay within 64 bits.
         """
         weights = self.weights[: len(draws)]
         high = np.tensordot(weights, draws >> (_BITS + 1), 1)
@@ -70,7 +70,7 @@ class BandMatrix:
         return rounded
 
     def stream_norm(self, releases: int) -> float:
-        """Return sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2), rounded up: C times ones, for T releases."""
+        """Return ||C 1|| = sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2) for T releases, rounded up."""
         tabled = min(releases, len(self._energies) - 1)
         energy = float(self._energies[tabled]) * _MARGIN + (releases - tabled) * self.gain**2
         return sqrt(energy) * _MARGIN
@@ -78,7 +78,7 @@ class BandMatrix:
 
 @lru_cache(maxsize=8)
 def band_matrix(bands: int) -> BandMatrix:
-    """Return the matrix with that many bands; one is the identity. ValueError unless 1 <= bands <= 1,024."""
+    """Return the matrix with that many bands; 1 gives the identity. Raises ValueError outside 1..1,024."""
     if not 1 <= bands <= MOST_BANDS:
         raise OutOfRange("bands", bands, f"must be from 1 to {MOST_BANDS:,}")
     weights = np.array([_weight(k) for k in range(1, bands)], dtype=np.int64)
@@ -98,7 +98,7 @@ def _weight(k: int) -> int:
 
 
 def _column(weights: IntArray, gain: float) -> tuple[FloatArray, float]:
-    """Return C's first column to where the rest is negligible, and a bound on the rest's squares."""
+    """Return C's first column up to a negligible rest, and a bound on the sum of the rest's squares."""
     size = len(weights)
     backwards = weights[::-1] / _UNIT
     shares = np.cumsum(backwards)  # of c_{n-1-i} in S/gain: |r_{i+1}| + ... + |r_{w-1}|, the largest i first

@@ -1,15 +1,15 @@
-"""Bounds what one observation can do: a float clip for use, an integer clip for proof (privacy.md 3).
+"""Bounds the effect of one observation: a float clip for use, an integer clip for proof.
 
-The float clip keeps a vector's direction, and nothing is proved from it. Then the vector is rounded to a
-public grid and clipped again in integers, where no rounding can hide anything: ||k||_1 <= K holds for any
-input, and the sensitivity of a sum of such vectors is the diameter of that set, 2K.
+The float clip keeps a vector's direction; no proof rests on it. The vector is then rounded to a public grid
+and clipped again in integers, where rounding hides nothing: ||k||_1 <= K holds for any input, and the
+sensitivity of a sum of such vectors is the diameter of that set, 2K.
 
 | vector | becomes |
 |---|---|
 | norm at most the bound | its nearest grid point |
 | 0 | 0 |
 | norm above the bound, finite | scaled to the bound, rounded to the grid, towards 0 where the sum exceeds K |
-| NaN or infinity inside, or a norm beyond the largest float | 0, counted as broken |
+| contains NaN or infinity, or its norm is beyond the largest float | 0, counted as broken |
 """
 
 import math
@@ -31,7 +31,7 @@ _MOST_DIMENSIONS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A public grid: points are `step` times integers; `radius` is K, in steps, the L1 clip's."""
+    """A public grid: points are `step` times integers; `radius` is K of the L1 clip, in steps."""
 
     step: float
     radius: int
@@ -41,8 +41,8 @@ class Grid:
         """Return the grid for vectors (d,) of L1 norm at most `bound`.
 
         The step is the power of two for which bound/step is in [2^29, 2^30). Rounding moves a coordinate by
-        half a step at most, so with K = ceil(bound/step + d/2) the integer clip does nothing to a vector
-        within the bound. Raises OutOfRange unless 1e-100 <= bound <= 1e100 and 1 <= d <= 2^24.
+        at most half a step, so with K = ceil(bound/step + d/2) the integer clip leaves vectors within the
+        bound unchanged. Raises OutOfRange unless 1e-100 <= bound <= 1e100 and 1 <= d <= 2^24.
         """
         if not _LEAST <= bound <= _LARGEST:
             raise OutOfRange("the clip's bound", bound, f"must be from {_LEAST:g} to {_LARGEST:g}")
@@ -53,10 +53,10 @@ class Grid:
 
 
 class Totals(Protocol):
-    """The exact sum of its vector's integers, for each of them."""
+    """Gives for each integer the exact sum of its vector's integers."""
 
     def __call__(self, integers: IntArray, /) -> IntArray:
-        """Return the sums, in a shape that broadcasts to that of the integers."""
+        """Return the sums, in a shape that broadcasts to the integers'."""
 
 
 def along_rows(integers: IntArray, /) -> IntArray:
@@ -71,10 +71,10 @@ def clip(vectors: FloatArray, bound: float, norm: Norm) -> tuple[FloatArray, int
 def clip(vectors: SparseRows, bound: float, norm: Norm) -> tuple[SparseRows, int, int]: ...
 @np.errstate(all="ignore")
 def clip(vectors: Rows, bound: float, norm: Norm) -> tuple[Rows, int, int]:
-    """Return (clipped (..., d), how many the clip changed, how many were broken).
+    """Return (clipped rows (..., d), number of rows that the clip changed, number of broken rows).
 
-    Rows of a norm above `bound` are scaled to it (up to rounding); broken rows are 0. The same operations
-    whatever the values are.
+    Rows with a norm above `bound` are scaled to it (up to rounding); broken rows become 0. The operations are
+    the same for all values.
     """
     sizes = _norms(vectors, norm)
     whole = np.isfinite(sizes)
@@ -90,9 +90,9 @@ def clip(vectors: Rows, bound: float, norm: Norm) -> tuple[Rows, int, int]:
 def to_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> IntArray:
     """Return grid points k, shape (..., d), with ||k||_1 <= grid.radius for any input, NaN and infinity too.
 
-    Coordinates are first held to 2K (`fmax`, `fmin`: NaN as well), so that all that follows is exact in 64
-    bits: 2 K^2 < 2^62, 2 K d < 2^62. Then k_i = sign_i floor(|k_i| K / max(||k||_1, K)), whose sum is at
-    most K. `totals`: how entries add up to a vector's size; for (stored,), the stored entries of sparse rows,
+    Coordinates are first limited to 2K (`fmax`, `fmin`: NaN as well), so that all that follows is exact in 64
+    bits: 2 K^2 < 2^62, 2 K d < 2^62. Then k_i = sign_i floor(|k_i| K / max(||k||_1, K)), so their magnitudes
+    sum to at most K. `totals` sums the entries of each vector; stored entries of sparse rows, (stored,), need
     their own.
     """
     limit = 2.0 * grid.radius * grid.step

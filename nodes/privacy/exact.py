@@ -1,18 +1,18 @@
 """The exact sampler: OpenDP's discrete noise and coins, from the operating system's entropy.
 
-With `opendp_calls`, by which it draws, the one place under `nodes/` that is not a function of its arguments.
-Noise is used once and dropped.
+With `opendp_calls`, through which it draws, it is the only code under `nodes/` that is not a function of its
+arguments. Noise is used once and dropped.
 
 Guarantees
 ----------
 `laplace`: P(k) is proportional to exp(-|k|/S) exactly for the float S (Canonne, Kamath, Steinke 2020,
 algorithm 2, in rational arithmetic), so a sum of sensitivity D in L1 is released with epsilon = D/S.
-`gaussian`: P(k) is proportional to exp(-k^2/(2 S^2)) exactly (algorithm 3). Draws that leave 64 bits would
-saturate: private still, but biased; callers keep |values| + 64 S below 2^62.
+`gaussian`: P(k) is proportional to exp(-k^2/(2 S^2)) exactly (algorithm 3). Draws beyond 64 bits would
+saturate: still private, but biased; callers keep |values| + 64 S below 2^62.
 `randomised`: a bit is N >= 0 or N >= 1, N discrete Laplace of scale S, the least float of at least 1/epsilon:
 P(N >= 0) = 1/(1 + e^(-1/S)), P(N >= 1) = e^(-1/S) P(N >= 0), so their ratio is e^(1/S), at most e^epsilon.
-`sphere`: each direction has a generator of its own, of 128 fresh bits, so directions are independent and
-alike exactly; uniform they are as far as numpy's generator and floats go.
+`sphere`: each direction has its own generator with 128 fresh bits, so directions are exactly independent and
+identically distributed; they are uniform only as far as numpy's generator and floats are.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from nodes.values import BoolArray, FloatArray, IntArray
 
 
 class SamplerError(RuntimeError):
-    """A draw failed. The text never says on what."""
+    """A draw failed. The text never shows the values."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,8 +45,8 @@ class ExactSampler:
     def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:  # noqa: ARG002 # no seed
         """Return `values` plus noise of that scale, same shape.
 
-        Raises ValueError for a scale that is not positive and finite, SamplerError where values leave
-        62 bits or OpenDP refuses.
+        Raises ValueError unless the scale is positive and finite, SamplerError if values leave 62 bits or
+        OpenDP refuses.
         """
         return self._noisy(_laplace_measure, values, scale)
 

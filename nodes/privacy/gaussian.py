@@ -2,24 +2,24 @@
 
 Guarantees
 ----------
-Adjacency: event, one record of a node replaced; or added or removed, where slots are by time: in a full slot
-a record displaces another, so it is a replacement here too. Everything is in integers, in steps of a public
-grid: one observation moves the sum by at most 2K in L2 (`nodes.privacy.l2_grid`), and discrete Gaussian noise
-(Canonne, Kamath, Steinke 2020) whose scale `nodes.accounting.calibration` takes from epsilon, delta, 2K and d
-gives (epsilon, delta), discretisation included, for the release and, as each observation enters one slot and
-what follows is made of the release, for the whole stream. Calibration `analytic` is that of Balle, Wang 2018,
-`classic` sqrt(2 ln(2/delta)) 2K/epsilon. Nothing is assumed of the loss, step size, map, set or solver: they
-come after. It needs an exact sampler, one call a round, slots that do not shift, and a public point at which
-the gradients are taken.
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
+displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
+observation moves the sum by at most 2K in L2 (`nodes.privacy.l2_grid`). Discrete Gaussian noise (Canonne,
+Kamath, Steinke 2020), whose scale `nodes.accounting.calibration` derives from epsilon, delta, 2K and d, makes
+the release (epsilon, delta), discretisation included. So is the whole stream: each observation enters one
+slot, and what follows is made of the release. Calibration `analytic` is that of Balle, Wang 2018, `classic`
+is sqrt(2 ln(2/delta)) 2K/epsilon. Nothing is assumed about the loss, step size, map, set or solver: they come
+after. Required: an exact sampler, one call a round, slots that do not shift, and a public point at which the
+gradients are taken.
 
 | case | what happens |
 |---|---|
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
-| n < h observations | the sum is divided by h all the same: a count would be another release |
+| n < h observations | the sum is still divided by h: a count would be another release |
 | delta not in [1e-300, 1), epsilon not in (1e-8, 1e5] | ValueError |
 | classic with epsilon above 1, where it does not hold | ValueError |
-| noise that draws beyond 64 bits, or below the grid | ValueError |
+| noise whose draws leave 64 bits, or fall below the grid | ValueError |
 
 The estimate of the clipped gradients' sum / h is unbiased up to the grid, at most theta sqrt(d) 2^-b an
 observation, b = 29 at d <= 15, falling to 18 at d = 2^24.
@@ -45,7 +45,7 @@ Calibration = Literal["analytic", "classic"]
 class GaussianGradient(GridMechanism):
     """Gaussian noise on the sum of a slot's gradients, each clipped in L2 to `theta`; `delta` in (0, 1).
 
-    `calibration`: how epsilon and delta make a scale.
+    `calibration`: how the scale follows from epsilon and delta.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -54,11 +54,11 @@ class GaussianGradient(GridMechanism):
 
     @property
     def mu(self) -> float:
-        """The sensitivity over the noise's scale, rounded up: all that composition needs to know."""
+        """The sensitivity over the noise's scale, rounded up: all that composition needs."""
         return math.nextafter(2 * self.grid.radius / self.scale, math.inf)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
-        """Return how releases add up where all h records of a slot may change."""
+        """Return how releases compose if all h records of a slot may change."""
         delta = self.delta if budget is None else budget.delta
         return GaussianComposition(2 * self.grid.radius * self.batch_size, self.scale, self.dimension, delta)
 

@@ -1,28 +1,28 @@
 """`l2-sphere`: each gradient becomes a random direction that leans its way (Duchi, Jordan, Wainwright 2018).
 
-For one gradient g, ||g||_2 <= theta: u = g/||g||, or -u, +u with probability 1/2 + ||g||/(2 theta). V is
+For one gradient g, ||g||_2 <= theta: u is g/||g|| with probability 1/2 + ||g||/(2 theta), else -g/||g||. V is
 uniform on the unit sphere. S = sign(<V, u>), sign(0) = +1, is kept with probability
-e^epsilon/(1 + e^epsilon), else turned. What leaves is theta B S V, whose mean is g,
+e^epsilon/(1 + e^epsilon), else flipped. The result is theta B S V, whose mean is g, with
 B = coth(epsilon/2) sqrt(pi) Gamma((d+1)/2)/Gamma(d/2). The slot's h draws are summed and divided by h.
 
 Guarantees
 ----------
-Adjacency: event, one record of a node replaced; or added or removed, where slots are by time. One draw is a
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed. One draw is a
 function of V, which the sampler makes without seeing data, and of one bit that passed an exact coin of ratio
-at most e^epsilon, so it has epsilon, delta = 0, however inexact V, u and the coin for u's sign are: they
-touch the mean alone. -x is exact in floats, so both signs of every V occur for every gradient. A slot makes
-h draws whatever it holds, and one record is in one of them. Where a record comes or goes the others change
-places, which shows nothing: the draws of all places are independent and alike, and their sum, in integers,
-has no order. So the release has epsilon, and, as each observation enters one slot, the whole stream. It needs
-an exact sampler, one call a round, slots that do not shift, and a public point at which the gradients are
-taken.
+at most e^epsilon. So it has epsilon, delta = 0, however inexact V, u and the coin for u's sign are: they
+affect the mean alone. -x is exact in floats, so both signs of every V occur for every gradient. A slot makes
+h draws whatever it holds, and one record is in one of them. Where a record is added or removed the others
+change places, which shows nothing: the draws of all places are independent and identically distributed, and
+their sum, in integers, has no order. So the release has epsilon, and, as each observation enters one slot,
+so has the whole stream. Required: an exact sampler, one call a round, slots that do not shift, and a public
+point at which the gradients are taken.
 
 | case | what happens |
 |---|---|
-| no observation, n < h | zero gradients take the empty places, and are randomised like any other |
+| no observation, n < h | zero gradients fill the empty places, and are randomised like any other |
 | a zero gradient | S is a fair coin, as with any fixed u: the draw is uniform on its sphere |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
-| a norm whose square is below the least float | as a zero gradient: a bias below theta 1e-50 |
+| a norm whose square is below the least float | treated as a zero gradient: a bias below theta 1e-50 |
 | epsilon not in (1e-8, 1e5], or h d above 2^26 | ValueError |
 
 The mean is unbiased up to V's rounding in the sum, 2^-31 of a coordinate, of mean 0 as V is symmetric. At
@@ -50,7 +50,7 @@ from nodes.values import FloatArray, Release
 
 
 def directions(normals: FloatArray) -> FloatArray:
-    """Return `normals` (..., d), not kept, each scaled to norm 1; a zero vector becomes the first axis."""
+    """Return `normals` (..., d), which may change, scaled to norm 1; a zero vector becomes the first axis."""
     sizes = np.sqrt(np.add.reduce(normals * normals, -1, keepdims=True))
     normals[..., :1] += sizes == 0.0
     unit: FloatArray = normals / np.where(sizes == 0.0, 1.0, sizes)
@@ -61,7 +61,7 @@ _UNIT = 1 << 30
 
 
 def sphere_radius(epsilon: Fraction, dimension: int) -> float:
-    """Return B, the length of what a gradient of norm at most 1 becomes."""
+    """Return B, the norm of the result for gradients of norm at most 1."""
     gammas = math.lgamma((dimension + 1) / 2) - math.lgamma(dimension / 2)
     return math.sqrt(math.pi) * math.exp(gammas) / math.tanh(float(epsilon) / 2)
 
@@ -70,7 +70,7 @@ def sphere_radius(epsilon: Fraction, dimension: int) -> float:
 class L2Sphere(OnGradients):
     """Random directions in place of a slot's gradients, each clipped in L2 to `theta`.
 
-    `epsilon` is of one draw and of one release; a slot makes h draws.
+    `epsilon` is that of one draw, and of one release; a slot makes h draws.
     """
 
     name: ClassVar[str] = "l2-sphere"
@@ -79,14 +79,14 @@ class L2Sphere(OnGradients):
 
     def __post_init__(self) -> None:
         OnGradients.__post_init__(self)
-        Grid.of(self.theta, self.dimension)  # for its ranges
+        Grid.of(self.theta, self.dimension)  # checks its ranges
         in_range(self.epsilon)
         fits_memory("batch_size", self.batch_size, self.dimension)
         object.__setattr__(self, "length", self.theta * sphere_radius(self.epsilon, self.dimension))
 
     @property
     def draw_cost(self) -> int:
-        """What one release takes, in noisy integers: one coin a direction."""
+        """The noisy integers that one release takes: one coin per direction."""
         return self.batch_size * (4 + self.dimension // 64)
 
     @property
@@ -95,11 +95,11 @@ class L2Sphere(OnGradients):
         return 8 * (self.dimension * self.theta / (float(self.epsilon) * self.length)) ** 2
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
-        """Return the root mean square of one coordinate of what zero gradients become."""
+        """Return the root mean square of one coordinate of the mean of h directions of zero gradients."""
         return self.length / math.sqrt(self.dimension * self.batch_size)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
-        """Return how releases add up where all h records of a slot may change."""
+        """Return how releases compose if all h records of a slot may change."""
         return pure_composition("pure", self.batch_size * self.epsilon, budget)
 
     def privatise(
@@ -109,7 +109,7 @@ class L2Sphere(OnGradients):
         update: Update,
         secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
-        """Return update(mean of h directions), gradients (..., n, d), n <= h; sparse ones made dense."""
+        """Return update(mean of h directions), gradients (..., n, d), n <= h; sparse ones become dense."""
         rows = dense(opened(gradients), self.batch_size, self.dimension)
         held, clipped, broken = clip(rows, self.theta, "l2")
         places = np.zeros((*rows.shape[:-2], self.batch_size, self.dimension))

@@ -2,20 +2,20 @@
 
 Guarantees
 ----------
-Adjacency: event, one record of a node replaced; or added or removed, where slots are by time: in a full slot
-a record displaces another, so it is a replacement here too. Everything is in integers, in steps of a public
-grid: one observation moves the sum by at most 2K in L1 (`nodes.privacy.clipping`), and discrete Laplace noise
-of scale S >= 2K/epsilon gives epsilon = 2K/S, delta = 0 (Dwork, McSherry, Nissim, Smith 2006; Ghosh,
-Roughgarden, Sundararajan 2009) for the release and, as each observation enters one slot, for the whole stream
-(Jain, Raskhodnikova, Sivakumar, Smith 2023). Nothing is assumed of the loss, step size, map, set or solver:
-they come after. It needs an exact sampler, one call a round, slots that do not shift, and a public point at
-which the gradients are taken.
+Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
+displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
+observation moves the sum by at most 2K in L1 (`nodes.privacy.clipping`). Discrete Laplace noise of scale
+S >= 2K/epsilon gives the release epsilon = 2K/S, delta = 0 (Dwork, McSherry, Nissim, Smith 2006; Ghosh,
+Roughgarden, Sundararajan 2009). The whole stream has the same, as each observation enters one slot (Jain,
+Raskhodnikova, Sivakumar, Smith 2023). Nothing is assumed about the loss, step size, map, set or solver: they
+come after. Required: an exact sampler, one call a round, slots that do not shift, and a public point at which
+the gradients are taken.
 
 | case | what happens |
 |---|---|
 | no observation, or zero gradients | the release is made of noise alone |
 | NaN, infinity, a norm that overflows | a zero gradient, counted as broken |
-| n < h observations | the sum is divided by h all the same: a count would be another release |
+| n < h observations | the sum is still divided by h: a count would be another release |
 | epsilon so small that draws leave 64 bits (about 3e-8) | ValueError |
 | epsilon so large that noise falls below the grid (about 1e9) | ValueError |
 
@@ -40,7 +40,7 @@ from nodes.values import IntArray
 def laplace_scale(radius: int, epsilon: Fraction, batch_size: int = 1) -> float:
     """Return S, the smallest float that is at least 2K/epsilon, in grid steps; `radius` is K.
 
-    Raises OutOfRange where K h + 64 S would leave the sampler's 64 bits, or S would be below one step.
+    Raises OutOfRange if K h + 64 S would leave the sampler's 64 bits, or S would be below one step.
     """
     least = Fraction(2 * radius * TAIL, room_for_noise(radius, batch_size))
     largest = Fraction(2 * radius)
@@ -59,7 +59,7 @@ class LaplaceGradient(GridMechanism):
     delta: float = field(default=0.0, init=False)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
-        """Return how releases add up where all h records of a slot may change."""
+        """Return how releases compose if all h records of a slot may change."""
         return pure_composition("laplace", self.batch_size * self.epsilon, budget)
 
     def _clip_grid(self) -> Grid:

@@ -1,15 +1,16 @@
-"""`laplace`, on parameters: the papers' form, noise on the value after the step (privacy.md 2, 3).
+"""`laplace`, on parameters: the papers' form, with noise on the value after the step.
 
 Guarantees
 ----------
 Adjacency: event, as in `nodes.privacy.laplace`; one observation a slot. With c = update(0), public, and
-x = update(clipped gradient), x - c is clipped in integers to L1 radius K of a public grid: whatever the step
-does, two observations give values at most 2K apart, and discrete Laplace noise of scale S >= 2K/epsilon gives
+x = update(clipped gradient), x - c is clipped in integers to L1 radius K of a public grid. Whatever the step
+does, two observations give values at most 2K apart, so discrete Laplace noise of scale S >= 2K/epsilon gives
 epsilon = 2K/S, delta = 0. The release is c + step * (integers): post-processing. Radius, grid and noise use
 alpha_t, t the round of the step that made x: with the next round's step size, as the papers print it, epsilon
-would be alpha_t/alpha_{t+1} times what is stated.
+would be alpha_t/alpha_{t+1} times the stated one.
 
-The radius is chosen so that the clip does nothing to a step that is as the table says; it is not trusted.
+The radius is chosen so that the clip leaves steps within the table's bound unchanged. The proof needs the
+clip, not the table.
 
 | mirror map, set, norm of the gradient's clip | radius in L1, half the sensitivity |
 |---|---|
@@ -23,11 +24,11 @@ The radius is chosen so that the clip does nothing to a step that is as the tabl
 |---|---|
 | no observation, or a zero gradient | x = c: the release is c and noise |
 | NaN, infinity, a norm that overflows | x = c, counted as broken |
-| a step that raises on the gradient, or gives no numbers | x = c, counted as broken |
-| more than one observation a slot | ValueError: `laplace` on gradients is for that |
+| a step that raises on the gradient, or returns no numbers | x = c, counted as broken |
+| more than one observation a slot | ValueError: use `laplace` on gradients |
 | epsilon out of range | ValueError, as in `nodes.privacy.laplace` |
 
-Noise carries the release out of the set, so it is biased for what the set would have kept.
+Noise carries the release out of the set, so it is a biased estimate of the value within the set.
 """
 
 import math
@@ -54,15 +55,15 @@ from nodes.values import FloatArray, Release
 
 _SLACK = 64
 _LAST = 1 << 40
-"""No round is later, and steps do not grow: what fits it and the first fits all between."""
+"""The last round checked. No round is later, and steps do not grow: if it and the first fit, so do all."""
 
 
 def step_radius(
     mirror_map: MirrorMap, constraint: Constraint, norm: Norm, alpha: float, theta: float
 ) -> float:
-    """Return the most that a step moves from the zero-gradient step in L1 (the module's table).
+    """Return the largest L1 distance of a step from the zero-gradient step (the module's table).
 
-    ValueError for a row that the table does not have.
+    Raises ValueError for a combination that the table does not have.
     """
     reach = alpha * theta
     separable = isinstance(constraint, Box | LinfBall)
@@ -92,13 +93,13 @@ class LaplaceParameters:
     theta, norm
         The bound that the clip enforces, and its norm.
     epsilon : Fraction
-        Of one release, exactly.
+        That of one release, exactly.
     mirror_map, constraint, step_size
-        The algorithm's own, for the radius; step sizes that do not grow.
+        Those of the algorithm, for the radius; step sizes must not grow.
     sampler : Sampler
-        Where the noise comes from.
+        The source of the noise.
 
-    Raises ValueError for settings out of range, naming which and what is allowed.
+    Raises ValueError for settings out of range, naming the setting and what is allowed.
     """
 
     theta: float
@@ -144,7 +145,7 @@ class LaplaceParameters:
         return replace(self, sampler=sampler)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
-        """Return how releases add up; a slot holds one record."""
+        """Return how releases compose; a slot holds one record."""
         return pure_composition("laplace", self.epsilon, budget)
 
     @property
@@ -153,7 +154,7 @@ class LaplaceParameters:
         return _SLACK * math.sqrt(self.dimension) * self.noise_scale(1)
 
     def noise_scale(self, round: int) -> float:
-        """Return the scale of one coordinate's noise on the parameters that the step of `round` makes."""
+        """Return the scale of a coordinate's noise on the parameters after the step of `round`."""
         _, grid, scale = self._calibrated(round)
         return scale * grid.step
 
@@ -166,7 +167,7 @@ class LaplaceParameters:
     ) -> Privatised:
         """Return update(clipped gradient) + noise, gradients of shape (..., n, d), n <= 1.
 
-        `update` uses the step size of the same `round`. Sparse gradients are made dense.
+        `update` uses the step size of the same `round`. Sparse gradients become dense.
         """
         rows = dense(opened(gradients), 1, self.dimension)
         held, clipped, broken = clip(rows, self.theta, self.norm)
@@ -184,7 +185,7 @@ class LaplaceParameters:
 
 
 def _moved(update: Update, gradient: FloatArray, zero_step: FloatArray) -> FloatArray:
-    """Return x - c, shape (..., d); NaN where the step fails on the private gradient."""
+    """Return x - c, shape (..., d); NaN if the step fails on the private gradient."""
     with np.errstate(all="ignore"):
         try:
             return update(gradient) - zero_step

@@ -2,13 +2,13 @@
 
 Guarantees
 ----------
-As `nodes.privacy.laplace`, in every round with that round's epsilon, a function of settings and round alone.
-Event level: a record enters one release, so its epsilon is at most the largest. Stream level: they add up to
-the schedule's total, h times (`nodes.accounting.releases.GrowingSum`).
+As in `nodes.privacy.laplace`, in each round with its own epsilon, a function of settings and round alone.
+Event level: a record enters one release, so its epsilon is at most the largest. Stream level: h times the
+rounds' epsilons add up to the schedule's total (`nodes.accounting.releases.GrowingSum`).
 
 | case | what happens |
 |---|---|
-| a round outside the schedule | ValueError: the ledger lets no such round learn |
+| a round outside the schedule | ValueError: the ledger does not let it learn |
 | an epsilon of the schedule out of range | ValueError at the start, as in `nodes.privacy.laplace` |
 | all else | as in `nodes.privacy.laplace` |
 """
@@ -26,10 +26,10 @@ from nodes.sparse import Rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceSchedule:
-    """Laplace noise on the sum of a slot's gradients, its scale that of the round's epsilon.
+    """Laplace noise on the sum of a slot's gradients, scaled by the round's epsilon.
 
     `theta`, `dimension` and `sampler` as in `LaplaceGradient`; h is the schedule's `batch_size`. Raises
-    ValueError for settings out of range, naming which and what is allowed.
+    ValueError for settings out of range, naming the setting and what is allowed.
     """
 
     theta: float
@@ -47,7 +47,7 @@ class LaplaceSchedule:
 
     @property
     def epsilon(self) -> Fraction:
-        """The largest of a release."""
+        """The largest epsilon of a release."""
         return self.schedule.largest
 
     @property
@@ -70,7 +70,7 @@ class LaplaceSchedule:
         return LaplaceGradient(self.theta, epsilon, size, self.dimension, self.sampler)
 
     def noise_scale(self, round: int) -> float:
-        """Return the scale of one coordinate's noise on the slot's mean gradient; after the end, the last."""
+        """Return the scale of a coordinate's noise on the mean gradient; after the end, the last round's."""
         return self.of_round(min(round, self.schedule.rounds)).noise_scale(round)
 
     def privatise(

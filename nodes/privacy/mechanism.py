@@ -1,4 +1,4 @@
-"""What a mechanism is: the one step from private gradients to a public release."""
+"""The interface of a mechanism: the one step from private gradients to a public release."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,15 +13,15 @@ from nodes.values import BoolArray, FloatArray, IntArray, Release
 Update = Callable[[FloatArray], FloatArray]
 """The algorithm's step of this round: gradient (..., d) -> next value (..., d).
 
-A public map: all else that it depends on is public (consensus, decision, settings, round).
+The map is public: everything else that it depends on is public (consensus, decision, settings, round).
 """
 
 
 class Secret(NamedTuple):
-    """What a mechanism must remember from step to step, and nobody may know.
+    """The state that a mechanism keeps from step to step, and that nobody may know.
 
-    It is journalled with the release that it went into, and given back in the next step. `basis`, public,
-    says in which settings `draws` (k, ..., d), the newest first, were made.
+    It is journalled with the release that it went into, and passed to the next step. `draws` (k, ..., d) has
+    the newest first; `basis`, public, names the settings that they were made with.
     """
 
     basis: str
@@ -29,7 +29,7 @@ class Secret(NamedTuple):
 
 
 class Sampler(Protocol):
-    """Where noise comes from: an argument, as every randomness is."""
+    """The source of noise: an argument, as all randomness is."""
 
     @property
     def simulated(self) -> bool:
@@ -38,34 +38,34 @@ class Sampler(Protocol):
     def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
         """Return `values` plus independent discrete Laplace noise, P(k) ~ exp(-|k|/scale), same shape.
 
-        A caller keeps |values| + 64 scale below 2^62, and asks once a round.
+        The caller keeps |values| + 64 scale below 2^62, and calls this once a round.
         """
 
     def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
         """Return `values` plus independent discrete Gaussian noise, P(k) ~ exp(-k^2/(2 scale^2)), same shape.
 
-        As for `laplace`: |values| + 64 scale below 2^62, once a round.
+        As for `laplace`, |values| + 64 scale stays below 2^62; once a round.
         """
 
     def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
         """Return directions (..., d), uniform on the unit sphere, and numbers (...), uniform on [0, 1).
 
-        Functions of no data, independent and alike over all axes but the last, and otherwise not exact:
-        nothing may be proved from how uniform they are.
+        They depend on no data, and are independent and identically distributed over all axes but the last.
+        They are not exact otherwise: no proof may rest on their uniformity.
         """
 
     def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
-        """Return `bits`, each kept with probability e^epsilon/(1 + e^epsilon), else turned; never kept more.
+        """Return `bits`, each kept with probability e^epsilon/(1 + e^epsilon), never more, otherwise flipped.
 
-        As for `laplace`: once a round.
+        As for `laplace`, once a round.
         """
 
 
 class Privatised(NamedTuple):
-    """A release, with what the owner alone may know of its making.
+    """A release, with values that only the data's owner may know.
 
-    `clipped` counts the observations that the clip changed, `broken` those that were no numbers. `secret` is
-    what the next step needs; None: nothing.
+    `clipped` counts the observations that the clip changed, `broken` those that were not finite. `secret` is
+    the state that the next step needs, if any.
     """
 
     release: Release
@@ -75,7 +75,7 @@ class Privatised(NamedTuple):
 
 
 class Band(NamedTuple):
-    """How noise is correlated over rounds: by the matrix C^-1. `step`: of the grid that estimates are on."""
+    """Correlation of noise over rounds by the matrix C^-1. `step`: that of the grid of estimates."""
 
     matrix: BandMatrix
     step: float
@@ -86,15 +86,15 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """The mechanism's name, for people."""
+        """The name shown to people."""
 
     @property
     def epsilon(self) -> Fraction | None:
-        """Of one release, exactly as claimed; None: nothing is protected."""
+        """The epsilon of one release, exactly as claimed; None: nothing is protected."""
 
     @property
     def delta(self) -> float:
-        """0 for a pure guarantee."""
+        """The delta of one release; 0 for a pure guarantee."""
 
     @property
     def simulated(self) -> bool:
@@ -102,42 +102,42 @@ class Mechanism(Protocol):
 
     @property
     def release_slack(self) -> float:
-        """How far, in L2, noise may carry a release out of the set that the algorithm keeps it in."""
+        """The L2 distance by which noise may carry a release out of the algorithm's set."""
 
     @property
     def band(self) -> Band | None:
-        """How the noise is correlated over rounds; None: each round's is independent."""
+        """The correlation of noise over rounds; None: each round's noise is independent."""
 
     @property
     def audited(self) -> "Audited | None":
-        """What an audit draws from, the mechanism of the round with the least noise; None: no claim."""
+        """The mechanism that an audit draws from, that of the round with the least noise; None: no claim."""
 
     def composition(self, budget: DeltaBudget | None) -> Composition | None:
-        """Return how releases add up at stream level, for an account with a delta or (None) without.
+        """Return how releases compose at stream level, for an account with a delta or (None) without.
 
-        None where nothing is protected. Raises ValueError for a delta that the account cannot have.
+        None if nothing is protected. Raises ValueError for a delta that the account cannot have.
         """
 
     def noise_scale(self, round: int) -> float:
-        """Return the scale of one coordinate's noise drawn in `round`, in units of what is noised."""
+        """Return the scale of a coordinate's noise in `round`, in units of the value that gets it."""
 
     def privatise(
         self, round: int, gradients: Private[Rows], update: Update, secret: Secret | None = None
     ) -> Privatised:
-        """Return the release that the step of `round` makes of gradients (..., n, d), n <= batch size.
+        """Return the release of the step of `round` from gradients (..., n, d), n <= batch size.
 
-        Sparse rows (n, d) give what the same rows give when dense. `secret`: what the step before gave.
+        Sparse rows (n, d) give the same result as dense ones. `secret` is that of the step before.
 
-        Total: any floats give a release. To be called once a round: each call is a draw, and draws add up.
+        Total: any floats give a release. Call it once a round: each call is a draw, and draws compose.
         """
 
 
 class Audited(Mechanism, Protocol):
-    """What an audit needs to know of a mechanism that claims something."""
+    """The interface that an audit needs from a mechanism with a claim."""
 
     @property
     def epsilon(self) -> Fraction:
-        """Of one release, exactly as claimed."""
+        """The epsilon of one release, exactly as claimed."""
 
     @property
     def theta(self) -> float:
@@ -153,15 +153,15 @@ class Audited(Mechanism, Protocol):
 
     @property
     def sampler(self) -> Sampler:
-        """Where the noise comes from."""
+        """The source of the noise."""
 
     @property
     def mu(self) -> float | None:
-        """What Gaussian noise claims: the sensitivity over its scale, rounded up; None: other noise."""
+        """The claim of Gaussian noise: the sensitivity over its scale, rounded up; None: other noise."""
 
     @property
     def draw_cost(self) -> int:
-        """What one release takes, in noisy integers."""
+        """The noisy integers that one release takes."""
 
     def with_sampler(self, sampler: Sampler) -> "Audited":
         """Return the same mechanism with another sampler."""

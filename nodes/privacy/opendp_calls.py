@@ -1,8 +1,7 @@
-"""OpenDP's measurements, invoked by its C functions: its interface for every language.
+"""Invokes OpenDP's measurements through its C functions, its interface for every language.
 
-Its Python layer asks for types, parses them and converts element by element at each call, which takes longer
-than the draw. The noise is the same function's. What an error says shows the private value: it is freed here,
-unread.
+OpenDP's Python layer parses types and converts element by element at each call, which takes longer than the
+draw. The noise comes from the same function. Error texts show the private value, so they are freed unread.
 """
 
 import ctypes
@@ -40,7 +39,7 @@ _free_error = _function("opendp_core___error_free", _POINTER, returns=ctypes.c_b
 
 
 def invoked(measurement: Measurement, values: IntArray) -> IntArray | None:
-    """Return what a measurement of integers, i64, makes of `values` (n,); None on any failure."""
+    """Return the measurement's result for integers, i64, `values` (n,); None on any failure."""
     given = np.ascontiguousarray(values, dtype=np.int64)
     taken = _pointer(_put(_Slice(given.ctypes.data, given.size), _TYPE))
     if taken is None:
@@ -55,7 +54,7 @@ def invoked(measurement: Measurement, values: IntArray) -> IntArray | None:
 
 
 def _copied(made: int) -> IntArray | None:
-    """Return the integers of an object."""
+    """Return a copy of the object's integers."""
     place = _pointer(_look(made))
     if place is None:
         return None

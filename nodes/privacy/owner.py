@@ -1,4 +1,4 @@
-"""Discloses private values to the party that owns the data. Its importers are listed in a linter contract."""
+"""Discloses private values to the owner of the data. A linter contract lists its importers."""
 
 from typing import TypeVar
 

@@ -1,4 +1,4 @@
-"""`Private[T]`: a value that depends on data. It can be computed with, and not looked at."""
+"""`Private[T]`: a value that depends on data. Code can compute with it and cannot look at it."""
 
 from collections.abc import Callable
 from typing import Generic, NoReturn, TypeVar
@@ -11,9 +11,9 @@ V = TypeVar("V")
 class Private(Generic[T_co]):
     """A value that depends on a node's own records.
 
-    `map` computes with it and stays private. It is opened only in `nodes.privacy.reveal`, which the
-    mechanisms import, and in `nodes.privacy.owner`, for the party's own eyes. It has no equality, no truth,
-    no text and no pickle, so it cannot slip into a comparison, a branch, a log line or a file.
+    `map` computes with it, and the result is private too. Only `nodes.privacy.reveal`, which the mechanisms
+    import, and `nodes.privacy.owner`, for the data's owner, open it. It has no equality, no truth, no text
+    and no pickle, so it cannot slip into a comparison, a branch, a log line or a file.
     """
 
     __slots__ = ("_value",)
@@ -27,7 +27,7 @@ class Private(Generic[T_co]):
 
     def with_(self, other: "Private[U]", function: Callable[[T_co, U], V]) -> "Private[V]":
         """Return function(value, other value), still private. `function` must be pure."""
-        return Private(function(self._value, other._value))  # noqa: SLF001 # its own class
+        return Private(function(self._value, other._value))  # noqa: SLF001 # the same class
 
     def __repr__(self) -> str:
         return "Private(...)"

@@ -1,4 +1,4 @@
-"""What a mechanism takes: epsilons that neither drown all nor hide nothing, and draws that fit 64 bits."""
+"""Ranges of settings: epsilons where formulas are safe, draws that fit 64 bits, rows that fit memory."""
 
 from fractions import Fraction
 
@@ -7,9 +7,9 @@ from nodes.decimals import as_text
 
 _LEAST, _LARGEST = Fraction(1, 10**8), Fraction(10**5)
 RANGE = 1 << 62
-"""Values that are noised, and their noise, stay below it: OpenDP's draws saturate at 64 bits."""
+"""Bound on noised values and their noise: OpenDP's draws saturate at 64 bits."""
 TAIL = 64
-"""Scales of noise that must fit: an exact draw is beyond them once in e^64."""
+"""Number of noise scales that must fit: an exact draw exceeds them once in e^64."""
 _MOST_NUMBERS = 1 << 26
 
 
@@ -21,9 +21,9 @@ def in_range(epsilon: Fraction) -> None:
 
 
 def room_for_noise(radius: int, batch_size: int) -> int:
-    """Return what sums of h values of up to `radius` leave of the range to noise: at least half of it.
+    """Return the room that sums of h values of up to `radius` leave to noise: at least half of the range.
 
-    Raises OutOfRange where they leave less.
+    Raises OutOfRange if they leave less.
     """
     room = RANGE - radius * batch_size
     if room <= RANGE // 2:
@@ -32,7 +32,7 @@ def room_for_noise(radius: int, batch_size: int) -> int:
 
 
 def fits_memory(name: str, rows: int, dimension: int) -> None:
-    """Raise OutOfRange where so many rows of d numbers are more than 2^26: half a GiB, held in every step."""
+    """Raise OutOfRange if the rows hold more than 2^26 numbers: half a GiB in every step."""
     if rows * dimension > _MOST_NUMBERS:
         allowed = f"must be at most {_MOST_NUMBERS // dimension} where the dimension is {dimension}"
         raise OutOfRange(name, rows, allowed)

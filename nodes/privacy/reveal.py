@@ -1,4 +1,4 @@
-"""Opens a private value. Importable from `nodes.privacy` alone (a linter contract): the folder to audit."""
+"""Opens a private value. A linter contract lets only `nodes.privacy`, the folder to audit, import it."""
 
 from typing import TypeVar
 

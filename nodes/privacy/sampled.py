@@ -1,4 +1,4 @@
-"""What the mechanisms on gradients share: their settings, and the noisy sum of a slot on a public grid."""
+"""Shared by the mechanisms on gradients: their settings, and the noisy sum of a slot on a public grid."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
@@ -26,17 +26,17 @@ class OnGradients:
     theta : float
         The bound that the clip enforces on each gradient, in the mechanism's norm.
     epsilon : Fraction
-        Of one release, exactly, at `delta`.
+        That of one release, exactly, at `delta`.
     delta : float
-        Of one release; 0: pure.
+        That of one release; 0: pure.
     batch_size : int
-        h: what sums are divided by, fixed and public.
+        h, the fixed public number that sums are divided by.
     dimension : int
         d.
     sampler : Sampler
-        Where the noise comes from.
+        The source of the noise.
 
-    Raises ValueError for settings out of range, naming which and what is allowed.
+    Raises ValueError for settings out of range, naming the setting and what is allowed.
     """
 
     theta: float
@@ -100,11 +100,11 @@ class GridMechanism(OnGradients, ABC):
 
     @abstractmethod
     def _noise(self) -> float:
-        """Return the scale of the noise, in steps of what is drawn."""
+        """Return the scale of the noise, in steps of the draws' grid."""
 
     @abstractmethod
     def _noised(self, round: int, total: IntArray, secret: Secret | None) -> tuple[IntArray, Secret | None]:
-        """Return the sum (..., d) with its noise, in steps of the grid, and what the next step needs."""
+        """Return the noisy sum (..., d), in steps of the grid, and the state that the next step needs."""
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
         """Return the scale of one coordinate's noise on the slot's mean gradient."""

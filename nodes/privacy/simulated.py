@@ -1,10 +1,10 @@
-"""Simulated noise: seeded, repeatable, and so no protection at all. For experiments, tests and demos.
+"""Simulated noise: seeded and repeatable, and so no protection at all. For experiments, tests and demos.
 
 Guarantees
 ----------
-None: whoever knows the seed subtracts the noise. It has the right size, and it is a function of (seed, node,
-round, shape) alone: a restarted node, one in another order of events, or a row of an array over nodes draws
-the same.
+None: whoever knows the seed can subtract the noise. It has the right size, and depends on (seed, node, round,
+shape) alone: a node draws the same after a restart, with another order of events, or as a row of an array
+over nodes.
 """
 
 import math
@@ -28,9 +28,9 @@ _Kept = tuple[int, _Shape, FloatArray]
 
 @dataclass(slots=True, eq=False)
 class SimulatedSampler:
-    """Numpy's noise, rounded to integers, drawn in blocks of 64 rounds (of one, where a round takes much).
+    """Numpy's noise, rounded to integers, drawn in blocks of 64 rounds (of one, if rounds are large).
 
-    `node`: whose noise it is, or the names of several: then values have an axis more, the first, over them.
+    `node`: the name of the node, or the names of several; values then have a first axis over the nodes.
     """
 
     seed: int
@@ -56,7 +56,7 @@ class SimulatedSampler:
         return self._of_round("sphere", _directions, round, shape, 2), numbers
 
     def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
-        """Return `bits`, shape (h,), each kept or turned by the node's coins of `round`."""
+        """Return `bits`, shape (h,), each kept or flipped by the node's coins of `round`."""
         turned = 1 / (1 + math.exp(min(float(epsilon), 700.0)))
         randomised: BoolArray = bits ^ (self._of_round("coin", _uniform, round, bits.shape, 1) < turned)
         return randomised

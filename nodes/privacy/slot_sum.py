@@ -1,6 +1,6 @@
-"""The sum of a slot's gradients, each bounded on its own: what mechanisms add their noise to.
+"""The sum of a slot's gradients, each clipped on its own, before the mechanism's noise.
 
-Sparse gradients give the integers that dense ones would: a coordinate that is not stored is 0, and so is its
+Sparse gradients give the same integers as dense ones: a coordinate that is not stored is 0, and so is its
 grid point. The sum is dense, and so is the noise on it: which coordinates were stored does not show.
 """
 
@@ -15,7 +15,7 @@ from nodes.values import FloatArray, IntArray
 
 
 class ToPoints(Protocol):
-    """Rounds to a public grid, and clips again in integers: that is what is proved from."""
+    """Rounds to a public grid and clips again in integers: the clip that proofs rest on."""
 
     def __call__(self, vectors: FloatArray, *, totals: Totals = ...) -> IntArray:
         """Return the points; `totals` as for `nodes.privacy.clipping.to_grid`."""
@@ -32,12 +32,12 @@ def checked(gradients: Rows, batch_size: int, dimension: int) -> Rows:
 
 
 def dense(gradients: Rows, batch_size: int, dimension: int) -> FloatArray:
-    """Return the gradients as `checked` does, and as an array: for mechanisms that need all of every row."""
+    """Return the gradients as `checked` does, as a dense array, for mechanisms that need whole rows."""
     return as_array(checked(gradients, batch_size, dimension))
 
 
 def bounded_sum(gradients: Rows, theta: float, norm: Norm, to_points: ToPoints) -> tuple[IntArray, int, int]:
-    """Return (the sum (..., d) of the clipped gradients' grid points, how many were clipped, and broken)."""
+    """Return (sum (..., d) of the clipped gradients' grid points, number clipped, number broken)."""
     if isinstance(gradients, SparseRows):
         held, clipped, broken = clip(gradients, theta, norm)
         return held.counted(to_points(held.values, totals=held.totals)), clipped, broken

@@ -1,8 +1,8 @@
-"""`none`: no noise. Releases show the records they were made of: for comparison, and for data that is public.
+"""`none`: no noise, so releases show the records. For comparison, and for public data.
 
 Guarantees
 ----------
-None. Gradients are clipped as elsewhere, so that runs with and without noise differ in the noise alone.
+None. Gradients are clipped as elsewhere, so that runs with and without noise differ only in the noise.
 
 | case | what happens |
 |---|---|
@@ -29,7 +29,7 @@ from nodes.values import FloatArray, Release
 class Unprotected:
     """The mean of a slot's gradients (..., n, d), each clipped to `theta` in `norm`, over `batch_size`.
 
-    ValueError for settings out of range.
+    Raises ValueError for settings out of range.
     """
 
     theta: float
@@ -58,12 +58,12 @@ class Unprotected:
 
     def privatise(
         self,
-        round: int,  # noqa: ARG002 # the field's word; no draw
+        round: int,  # noqa: ARG002 # part of the protocol
         gradients: Private[Rows],
         update: Update,
         secret: Secret | None = None,  # noqa: ARG002
     ) -> Privatised:
-        """Return update(sum of clipped gradients/h): the un-noised truth."""
+        """Return update(sum of clipped gradients/h), without noise."""
         rows = checked(opened(gradients), self.batch_size, self.dimension)
         total, clipped, broken = self._sum(rows)
         return Privatised(Release(update(total / self.batch_size)), Private(clipped), Private(broken))
