@@ -56,7 +56,11 @@ def test_no_process_of_up_writes_to_the_log_of_another(tmp_path):
     file, options = file_of(tmp_path), Options(tmp_path)
     everything = [programs.scheduler(file, None)]
     everything += [one for _, one in (*programs.nodes(file, options, None), *programs.feeders(file, options))]
-    assert len({StateFolder(tmp_path).log(one.label) for one in everything}) == len(everything) == 1 + 2 * len(NODES)
+    assert (
+        len({StateFolder(tmp_path).log(one.label) for one in everything})
+        == len(everything)
+        == 1 + 2 * len(NODES)
+    )
 
 
 @pytest.mark.parametrize("mesh", ["m", "m-1", "m1"])
