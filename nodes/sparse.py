@@ -36,9 +36,9 @@ class SparseRows:
         values = np.asarray(self.values, np.float64)
         lengths = np.diff(indptr)
         if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or np.count_nonzero(lengths < 0):
-            raise ValueError("indptr must have shape (n + 1,), begin with 0 and never fall")
+            raise ValueError("indptr must be of shape (n + 1,), from 0 on and never falling")
         if not indices.shape == values.shape == (int(indptr[-1]),):
-            raise ValueError("indices and values must have one shape, with as many entries as indptr says")
+            raise ValueError("indices and values must be of one shape, as many as indptr says")
         if np.count_nonzero((indices < 0) | (indices >= self.dimension)):
             raise ValueError(f"an index is out of range: must be from 0 to {self.dimension - 1}")
         rows = np.repeat(np.arange(lengths.size), lengths)

@@ -1,1 +1,1 @@
-"""What releases cost, and what is promised."""
+"""The cost of releases, and the guarantee that follows."""

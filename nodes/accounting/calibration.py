@@ -1,23 +1,23 @@
-r"""How much discrete Gaussian noise an (epsilon, delta) takes, what discretisation costs included.
+r"""The scale of discrete Gaussian noise for an (epsilon, delta), with the cost of discretisation.
 
 Continuous noise N(0, sigma^2) on a sensitivity of Delta in L2 is (epsilon, delta) exactly for delta >=
 G(epsilon, mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = Delta/sigma (Balle, Wang
-2018, theorem 8). The noise that is drawn is discrete, P(k) = e^(-k^2/2 sigma^2)/Z on the integers, d of them,
-and its delta is at most
+2018, theorem 8). The noise that is drawn is discrete, P(k) = e^(-k^2/2 sigma^2)/Z on d integers, and its
+delta is at most
 
     e^(d/24 sigma^2) G(epsilon - sqrt(d) Delta/(2 sigma^2), Delta/sigma).
 
 Proof. Let v be the integer vector by which neighbours differ, ||v||_2 <= Delta, f(k) = P(k_1)...P(k_d).
-(1) Z is the same for both, v being integer, so the privacy loss at k is L(k) = (||v||^2 - 2 <k, v>)/2 sigma^2
+(1) Z is the same for both, as v is integer, so the privacy loss at k is L(k) = (||v||^2 - 2 <k, v>)/2 sigma^2
 as in the continuous case (Canonne, Kamath, Steinke 2020, theorem 7), and delta = E_f (1 - e^(epsilon - L))^+.
 (2) Z >= sqrt(2 pi) sigma (Poisson summation), so f is at most the normal density, phi. (3) The normal
 probability of the unit cube around k is phi(k) times a product of int e^(-u^2/2s^2) cosh(k_i u/s^2) du over
 |u| <= 1/2, each at least e^(-1/24 s^2): cosh >= 1, and Jensen with E u^2 = 1/12. So f(k) <= e^(d/24 sigma^2)
 P(round(X) = k), X normal. (4) L is affine: |L(round(X)) - L(X)| <= ||v||_1/(2 sigma^2) <= sqrt(d) Delta/(2
-sigma^2), and (1 - e^(epsilon - L))^+ grows with L. Put the four together. With Delta = 2^31 this moves
-epsilon by about 1e-11.
+sigma^2), and (1 - e^(epsilon - L))^+ grows with L. The four together give the bound. With Delta = 2^31 it
+moves epsilon by about 1e-11.
 
-Everything here is evaluated in doubles, with a margin that is far above what they round off.
+All formulas are evaluated in doubles, with a margin far above their rounding errors.
 """
 
 import math
@@ -49,7 +49,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 def discrete_delta(epsilon: float, sensitivity: float, scale: float, coordinates: int) -> float:
     """Return a delta that holds for discrete Gaussian noise of that scale on `coordinates` integers.
 
-    `sensitivity` is in L2 and integer steps, as `scale` is. The module says why it holds.
+    `sensitivity`, in L2, and `scale` are in integer steps. The module has the proof.
     """
     if says_nothing(scale, coordinates):
         return 1.0
@@ -59,16 +59,16 @@ def discrete_delta(epsilon: float, sensitivity: float, scale: float, coordinates
 
 
 def says_nothing(scale: float, coordinates: int) -> bool:
-    """Return whether discretisation takes so much there that the bound is useless, and would overflow."""
+    """Return whether discretisation costs so much that the bound is useless and would overflow."""
     return coordinates > 1000 * scale * scale
 
 
 def analytic_scale(
     epsilon: Fraction, delta: float, sensitivity: int, coordinates: int, largest: float
 ) -> float:
-    """Return the least scale, up to 1e-12 of it, whose `discrete_delta` is at most `delta`.
+    """Return the least scale, to a relative 1e-12, whose `discrete_delta` is at most `delta`.
 
-    OutOfRange where that is more than `largest`, or less than one step.
+    Raises OutOfRange if it is more than `largest`, or less than one step.
     """
     claimed = -rounded_up(-epsilon)  # rounded down
 
@@ -92,8 +92,8 @@ def classic_scale(
 ) -> float:
     """Return sqrt(2 ln(2/delta)) * sensitivity/epsilon, which holds for epsilon <= 1 (Dwork, Roth 2014, A.1).
 
-    For comparison with papers that use it. OutOfRange above epsilon 1, where it does not hold, and where the
-    scale is more than `largest` or discretisation takes more than it leaves.
+    For comparison with papers that use it. Raises OutOfRange above epsilon 1, where it does not hold, if the
+    scale is more than `largest`, or if discretisation costs more than its slack.
     """
     if epsilon > 1:
         raise OutOfRange("epsilon", epsilon, "must be at most 1 with calibration classic; analytic takes any")
@@ -111,7 +111,7 @@ def _too_small(epsilon: Fraction, delta: float) -> OutOfRange:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the least epsilon, at least 0 and up to 1e-12 of it, for which G(epsilon, mu) <= delta."""
+    """Return the least epsilon >= 0, to a relative 1e-12, for which G(epsilon, mu) <= delta."""
     low, high = 0.0, 1.0
     if gaussian_delta(low, mu) <= delta:
         return low

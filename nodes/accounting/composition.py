@@ -1,7 +1,7 @@
-"""What T releases cost together: the smallest epsilon for which they are (epsilon, delta)-private.
+"""The cost of T releases together: the smallest epsilon for which they are (epsilon, delta)-private.
 
-Each function returns an upper bound, tight up to rounding (0.5 % for `laplace`, whose losses are put on a
-grid, pessimistically), and is monotone in T up to that.
+Each function returns an upper bound, tight up to rounding (0.5 % for `laplace`, whose losses are rounded up
+to a grid), and monotone in T up to that.
 
 | releases | compose as | source |
 |---|---|---|
@@ -9,13 +9,13 @@ grid, pessimistically), and is monotone in T up to that.
 | pure mechanisms | randomised response, the worst of them | Kairouz, Oh, Viswanath 2015, theorem 3.3 |
 | Gaussian noise on integers | Gaussian noise, mu sqrt(T) | Balle, Wang 2018; Dong, Roth, Su 2022 |
 
-Why the continuous scalar Laplace pair stands for noise on d integers. Let delta(x) be the hockey-stick
-divergence at e^x. On one coordinate, distance k, scale S, the discrete pair has delta(x) = 1 - e^(-j/S) at
-x = (k - 2j)/S, as the continuous pair has, and is linear in e^x between, where the continuous pair at the
-distance k + 1/(4S) is above it (as 1/cosh(1/(2S)) >= e^(-1/(8S^2))). On d coordinates go from one input to
-the other a coordinate at a time: the trade-off functions of log-concave noise follow each other as distances
+Why the continuous scalar Laplace pair bounds noise on d integers. Let delta(x) be the hockey-stick divergence
+at e^x. On one coordinate, distance k, scale S, the discrete pair has delta(x) = 1 - e^(-j/S) at
+x = (k - 2j)/S, as the continuous pair has. Between these points it is linear in e^x, and the continuous pair
+at the distance k + 1/(4S) is above it (as 1/cosh(1/(2S)) >= e^(-1/(8S^2))). On d coordinates go from one
+input to the other one coordinate at a time: the trade-off functions of log-concave noise compose as distances
 add up (Dong, Roth, Su 2022, section 2.5), so the pair at the L1 distance bounds them all. With S >= 2^30/30
-and d <= 2^24 the d/(4S) is less than 1e-9 of the distance, by which `laplace` takes a larger epsilon.
+and d <= 2^24, d/(4S) is less than 1e-9 of the distance; `laplace` takes an epsilon larger by that much.
 """
 
 import math
@@ -26,13 +26,13 @@ import numpy as np
 from nodes.accounting.calibration import discrete_delta, says_nothing
 from nodes.values import FloatArray
 
-_POINTS = 2000  # privacy.md 5: a grid of epsilon sqrt(T)/2000
+_POINTS = 2000  # the grid's step is epsilon sqrt(T)/2000
 _UP = 1 + 1e-9
-_ADDS_UP = 30.0  # above it the loss of a release is nearly always epsilon, and nothing is gained
+_ADDS_UP = 30.0  # above it the loss of a release is nearly always epsilon: the sum is as good
 
 
 def checked_delta(delta: float) -> float:
-    """Return `delta`; ValueError unless it is from 1e-12, where rounding still does not show, to below 1."""
+    """Return `delta`. Raises ValueError unless 1e-12 <= delta < 1; below that rounding would show."""
     if not 1e-12 <= delta < 1:
         raise ValueError(f"delta is {delta!r}: must be at least 1e-12 and below 1")
     return delta
@@ -54,18 +54,18 @@ def _distributions() -> Any:
         from dp_accounting.pld import privacy_loss_distribution  # noqa: PLC0415 # an extra: 150 MB, 0.8 s
     except ImportError:
         raise ValueError(
-            "a budget with a delta is kept by dp-accounting, which is not installed: "
-            "pip install 'mirrormesh[accounting]', or give the budget as a number alone, which sums up"
+            "a budget with a delta needs dp-accounting, which is not installed: "
+            "pip install 'mirrormesh[accounting]', or give the budget as a plain number, which sums epsilons"
         ) from None
     return privacy_loss_distribution
 
 
 def pure(epsilon: float, releases: int, delta: float) -> float:
-    """Return the epsilon of `releases` mechanisms of which nothing is known but epsilon, delta = 0.
+    """Return the epsilon of any `releases` pure mechanisms of that epsilon.
 
     p = e^epsilon/(1 + e^epsilon), q = 1 - p. The loss is (T - 2l) epsilon with probability
-    C(T, l) p^(T-l) q^l, and delta(x) the sum of C(T, l) (p^(T-l) q^l - e^x q^(T-l) p^l) over the losses above
-    x: solved for x in the piece between two losses where it is delta.
+    C(T, l) p^(T-l) q^l, and delta(x) is the sum of C(T, l) (p^(T-l) q^l - e^x q^(T-l) p^l) over the losses
+    above x. It is solved for x in the piece between two losses where it equals delta.
     """
     together = releases * epsilon * _UP
     if epsilon > _ADDS_UP or releases < 2:
@@ -88,9 +88,10 @@ def pure(epsilon: float, releases: int, delta: float) -> float:
 def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, delta: float) -> float:
     """Return the epsilon of `releases` discrete Gaussian mechanisms, by bisection.
 
-    `sensitivity` in L2 and `scale` are in integer steps. All releases together are one of sqrt(T) times the
-    sensitivity on T times the coordinates, and the proof in `nodes.accounting.calibration` holds as it
-    stands: its sums run over rounds too, and the pair at mu sqrt(T) bounds what depends on the rounds before.
+    `sensitivity`, in L2, and `scale` are in integer steps. All releases together are one with sqrt(T) times
+    the sensitivity on T times the coordinates. The proof in `nodes.accounting.calibration` holds unchanged:
+    its sums run over rounds too, and the pair at mu sqrt(T) also bounds adaptive releases, which depend on
+    the rounds before.
     """
     if not releases:
         return 0.0
@@ -98,9 +99,9 @@ def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, de
 
 
 def gaussian_pair(sensitivity: float, scale: float, coordinates: int, delta: float) -> float:
-    """Return the epsilon at delta of discrete Gaussian noise on so many coordinates, by bisection.
+    """Return the epsilon at delta of discrete Gaussian noise on that many coordinates, by bisection.
 
-    Infinite where the noise is too little for the bound on so many coordinates to say anything.
+    Infinite if the noise is too small for the bound to say anything.
     """
     if says_nothing(scale, coordinates):
         return math.inf

@@ -1,4 +1,4 @@
-"""What is promised to the owner of a record: one value, from which every sentence about it is made."""
+"""The guarantee to the owner of a record: one value, from which every sentence about it is made."""
 
 import math
 from dataclasses import dataclass
@@ -19,27 +19,27 @@ _PUBLIC = {
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The event-level guarantee of a node's whole stream of releases (privacy.md 1).
+    """The event-level guarantee of a node's whole stream of releases.
 
     Attributes
     ----------
     mechanism : str
         The mechanism's name, for people.
     epsilon : Fraction or None
-        Of one release, and of the whole stream; None: the mechanism protects nothing.
+        That of one release, and of the whole stream; None: the mechanism protects nothing.
     delta : float
         0 for a pure guarantee.
     slots : {"count", "time"}
-        How records are bound to slots. `count`: neighbours differ in the value of one record. `time`: in one
-        record, added, removed, or replaced at the same timestamp.
+        How records get into slots. `count`: neighbours differ in the value of one record. `time`: they differ
+        in one record, added, removed, or replaced at the same timestamp.
     batch_size : int
-        Records a slot holds: a fixed, public number.
+        The number of records of a slot, fixed and public.
     simulated : bool
-        The noise is seeded numpy noise, so nothing is protected.
+        Whether the noise is seeded numpy noise, so that nothing is protected.
     trusted_broker : bool
-        The mesh broker also carries the data, so it is no adversary.
+        Whether the mesh broker also carries the data, so that it is no adversary.
     correlated : bool
-        Noise is correlated over rounds: two slots share it, and the proof is for real arithmetic.
+        Whether noise is correlated over rounds: slots share it, and the proof is for real arithmetic.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -64,7 +64,7 @@ class Guarantee:
 
     @property
     def protects(self) -> bool:
-        """Whether anything is protected at all."""
+        """Whether anything is protected."""
         return self.epsilon is not None and not self.simulated
 
     def sentence(self, node: str) -> str:
@@ -91,9 +91,10 @@ class Guarantee:
         )
 
     def _moved(self, epsilon: Fraction) -> str:
-        """Two releases are touched: they compose (Dwork, Roth 2014, theorem 3.16) where they share no noise.
+        """Return what protects a record that is moved to another slot.
 
-        Else the record is removed, then added elsewhere: P <= e^epsilon (e^epsilon P'' + delta) + delta.
+        Two releases change: they compose (Dwork, Roth 2014, theorem 3.16) if they share no noise. Otherwise
+        the record is removed, then added elsewhere: P <= e^epsilon (e^epsilon P'' + delta) + delta.
         """
         delta = 2 * self.delta
         if self.correlated:

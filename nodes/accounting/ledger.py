@@ -1,8 +1,8 @@
-"""What has been spent, as a function of the number of charged rounds. Rounded up, never down.
+"""The ledger: the epsilon spent after a number of charged rounds, rounded up, never down.
 
-At event level there is nothing to run out: the epsilon of one release is that of the whole stream. At stream
-level all `batch_size` records of a slot may change at once, so a release costs batch_size * epsilon, and
-releases compose (`nodes.accounting.releases`).
+At event level nothing runs out: the epsilon of one release is that of the whole stream. At stream level all
+`batch_size` records of a slot may change at once, so a release costs batch_size * epsilon, and releases
+compose (`nodes.accounting.releases`).
 """
 
 import math
@@ -21,19 +21,19 @@ class Ledger:
     Attributes
     ----------
     epsilon : Fraction or None
-        Of one release at event level, the largest of a schedule's, above 0; None where nothing is protected.
+        That of one release at event level, the largest of a schedule, above 0; None: nothing is protected.
     batch_size : int
-        Observations a slot holds.
+        The number of observations of a slot.
     budget : Fraction or None
-        The stream-level epsilon that may be spent; None: no limit. ValueError where it does not pay for one
-        round, or where nothing is protected.
+        The stream-level epsilon that may be spent; None: no limit. Raises ValueError if it does not pay for
+        one round, or if nothing is protected.
     composition : Composition or None
-        How releases add up; None: the sum of batch_size * epsilon.
+        How releases compose; None: the sum of batch_size * epsilon.
     rounds : int or None
-        The end of a schedule of epsilons; None: none ends.
+        The last round of a schedule of epsilons; None: no end.
     last_learning_round : int or None
-        The last round in which a node that missed none may learn; None: nothing ends it. A node that was away
-        stops in the same round.
+        The last round in which a node that missed none may learn; None: no end. A node that was away stops in
+        the same round.
     """
 
     epsilon: Fraction | None
@@ -70,7 +70,7 @@ class Ledger:
 
     @property
     def delta(self) -> float:
-        """Of what was spent at stream level; 0: pure."""
+        """The delta at stream level; 0: pure."""
         return self.composition.delta if self.composition else 0.0
 
     def may_learn(self, round: int, charged: int) -> bool:
@@ -79,9 +79,9 @@ class Ledger:
         return last is None or (round <= last and charged < last)
 
     def spent(self, charged: int, round: int | None = None) -> float:
-        """Return the stream-level epsilon of `charged` charged rounds; infinite where none is protected.
+        """Return the stream-level epsilon of `charged` rounds; infinite if nothing is protected.
 
-        `round` is the last that was stepped; without it, where epsilons vary, the largest are counted.
+        `round` is the last one stepped; without it the largest of a schedule's epsilons are counted.
         """
         last = self.last_learning_round
         if last is not None and (round is None or round > last):
@@ -89,7 +89,7 @@ class Ledger:
         return self.composition.spent(charged, round) if self.composition else math.inf
 
     def left(self, charged: int, round: int | None = None) -> float:
-        """Return what is left of the budget, rounded down; infinite without one."""
+        """Return the rest of the budget, rounded down; infinite without a budget."""
         if self.budget is None:
             return math.inf
         spent = self.spent(charged, round)

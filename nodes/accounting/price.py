@@ -1,4 +1,4 @@
-"""What one node's releases cost, as it was when its journal began: today's file never speaks for the past."""
+"""The price of a node's releases, as set when its journal began, whatever today's mesh file says."""
 
 from fractions import Fraction
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from nodes.decimals import as_text
 
 
 class Changed(NamedTuple):
-    """A setting of the price that is another now."""
+    """A setting of the price that has changed."""
 
     key: str
     was: str
@@ -15,7 +15,7 @@ class Changed(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is wrong with that in a run that has charged."""
+        """The error for a run that has already charged."""
         return f"{self.key} is {self.was}, not {self.now}: a node's own privacy settings need a new run"
 
 
@@ -25,13 +25,13 @@ class Price(NamedTuple):
     Attributes
     ----------
     epsilon : Fraction or None
-        Of a record, for the whole stream (event level); None: nothing is protected.
+        That of a record, for the whole stream (event level); None: nothing is protected.
     delta : float
-        Of a record.
+        That of a record.
     stream_delta : float
-        At which the whole stream's epsilon holds.
+        The delta at which the stream-level epsilon holds.
     settings : tuple of (key, value)
-        What makes the price, as text: mechanism, epsilon or schedule, delta, bound, norm, bands, h.
+        The settings behind the price, as text: mechanism, epsilon or schedule, delta, bound, norm, bands, h.
     """
 
     epsilon: Fraction | None
@@ -40,9 +40,9 @@ class Price(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
 
     def changed(self, now: "Price") -> Changed | None:
-        """Return the first setting that is another in `now`; None where the price is the same.
+        """Return the first setting that differs in `now`; None if the price is the same.
 
-        A price without settings is known by its epsilon and delta alone.
+        A price without settings is compared by its epsilon and delta alone.
         """
         was, new = dict(self.settings), dict(now.settings)
         keys = dict.fromkeys([*was, *new]) if was else {}

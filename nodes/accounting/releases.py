@@ -1,8 +1,8 @@
-"""What a node's releases cost at stream level, by how many were charged: rounded up, never down.
+"""Compositions: the cost of a node's releases at stream level, by their number; rounded up, never down.
 
 At stream level all h records of a slot may change at once, so one release costs h * epsilon; a `Composition`
-says what many cost together. It holds for any history: `spent` never falls, and what is affordable is within
-the budget whichever rounds were missed. A tight one, from a table, is in `nodes.accounting.tight`.
+gives the cost of many together. It holds for any history: `spent` never falls, and what is affordable is
+within the budget whichever rounds were missed. A tight one, from a table, is in `nodes.accounting.tight`.
 """
 
 import math
@@ -26,39 +26,39 @@ def most_within(spent: Callable[[int], float], budget: Fraction) -> int:
 
 
 class DeltaBudget(NamedTuple):
-    """What a whole stream may spend, in an account with a delta."""
+    """The budget of a whole stream, in an account with a delta."""
 
     epsilon: Fraction
     delta: float
 
 
 class Composition(Protocol):
-    """How the releases of one node add up."""
+    """How the releases of one node compose."""
 
     @property
     def words(self) -> str:
-        """The composition, for people."""
+        """The composition, in words for people."""
 
     @property
     def delta(self) -> float:
-        """Of all releases together; 0: pure."""
+        """The delta of all releases together; 0: pure."""
 
     def spent(self, charged: int, round: int | None = None) -> float:
         """Return the epsilon of `charged` releases, made in rounds up to `round` (None: any)."""
 
     def affordable(self, budget: Fraction) -> int:
-        """Return how many releases `budget` pays for."""
+        """Return the number of releases that `budget` pays for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Epsilons add up (Dwork, Roth 2014, corollary 3.15). `cost`: of one release, exactly."""
+    """Epsilons add up (Dwork, Roth 2014, corollary 3.15). `cost`: that of one release, exactly."""
 
     cost: Fraction
     words: str = field(default="sum", init=False)
     delta: float = field(default=0.0, init=False)
 
-    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # all cost the same
         """Return charged * cost."""
         return quotient_up(charged * self.cost.numerator, self.cost.denominator)
 
@@ -69,16 +69,16 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class GrowingSum:
-    """The sum of a schedule's epsilons, h times. Of the rounds so far the cheapest count as missed."""
+    """The sum of a schedule's epsilons, times h. Missed rounds count as the cheapest so far."""
 
     schedule: GrowingEpsilon
     words: str = field(default="sum of the schedule", init=False)
     delta: float = field(default=0.0, init=False)
 
     def spent(self, charged: int, round: int | None = None) -> float:
-        """Return the sum of the `charged` largest among rounds 1..round: a round is charged once at most.
+        """Return the sum of the `charged` largest among rounds 1..round: a round is charged at most once.
 
-        Charges that rounds do not explain count as the largest of all.
+        Charges beyond the number of rounds count as the largest of all.
         """
         last = self.schedule.rounds if round is None else min(round, self.schedule.rounds)
         known = min(charged, last)
@@ -87,7 +87,7 @@ class GrowingSum:
         return rounded_up(self.schedule.batch_size * costs)
 
     def affordable(self, budget: Fraction) -> int:
-        """Return the last round until which a node that misses none may learn."""
+        """Return the last round in which a node that misses none may learn."""
         cost = self.schedule.batch_size
         return bisect_right(
             range(1, self.schedule.rounds + 1), budget, key=lambda n: cost * self.schedule.until(n)
@@ -96,9 +96,9 @@ class GrowingSum:
 
 @dataclass(frozen=True, slots=True)
 class GaussianComposition:
-    """Gaussian releases: one Gaussian of sqrt(T) the sensitivity, by a bound that has a formula.
+    """Gaussian releases, as one Gaussian with sqrt(T) times the sensitivity.
 
-    `sensitivity` (L2, of all h records of a slot) and `scale` are in integer steps, in `coordinates`.
+    `sensitivity` (L2, of all h records of a slot) and `scale` are in integer steps, over `coordinates`.
     """
 
     sensitivity: int
@@ -110,10 +110,10 @@ class GaussianComposition:
     def __post_init__(self) -> None:
         delta_in_range(self.delta)
 
-    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # all cost the same
         """Return the epsilon at delta."""
         return gaussian(self.sensitivity, self.scale, self.coordinates, charged, self.delta)
 
     def affordable(self, budget: Fraction) -> int:
-        """Return the largest n, up to 2^40, that stays within the budget."""
+        """Return the largest n, up to 2^40, within the budget."""
         return most_within(self.spent, budget)

@@ -1,13 +1,13 @@
-"""A total epsilon of the whole stream, split over a given number of rounds: pure, exact, never more than it.
+"""Splits a total stream-level epsilon over a number of rounds: pure, exact, and never above the total.
 
 At stream level a release costs h * epsilon_t (all h records of a slot may change), so the shares are
 
     uniform   epsilon_t = total/(h R)
     growing   epsilon_t = total sqrt(t)/(h (sqrt(1) + ... + sqrt(R)))
 
-for R rounds, each rounded down to six significant digits or better. `growing` spends where steps have become
-small: a mirror step forgets early noise, and late noise stays. At event level a record enters one release, so
-its epsilon is that release's: at most the largest.
+for R rounds, each rounded down to six significant digits or better. `growing` spends most when steps have
+become small: later steps forget early noise, while late noise stays. At event level a record enters one
+release, so its epsilon is that release's: at most the largest.
 """
 
 import math
@@ -24,7 +24,7 @@ _MOST_ROUNDS = 1_000_000
 
 
 def uniform_epsilon(total: Fraction, rounds: int, batch_size: int) -> Fraction:
-    """Return the epsilon of each release; ValueError unless total is above 0, the others at least 1."""
+    """Return each release's epsilon. Raises ValueError unless total > 0 and the others are at least 1."""
     _check(total, rounds, batch_size)
     share = total / (rounds * batch_size)
     return math.floor(share / _unit(share)) * _unit(share)
@@ -77,7 +77,7 @@ def _growing(total: Fraction, rounds: int, batch_size: int) -> tuple[Fraction, t
 
 
 def _unit(share: Fraction) -> Fraction:
-    """Return the power of ten of which `share` holds 10^5 or more, and less than 10^6 or so."""
+    """Return the power of ten that fits into `share` between 10^5 and about 10^6 times."""
     return Fraction(10) ** (math.floor(math.log10(share)) - _DIGITS + 1)
 
 

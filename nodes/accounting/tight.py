@@ -1,4 +1,4 @@
-"""The tightest composition that is known, made into a table before the first round: a step only looks up."""
+"""The tightest known composition, as a table made before the first round: a step only looks up."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -25,10 +25,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Tight:
-    """The tightest composition of releases that cost the same, from a table made once, up to a budget.
+    """The tightest composition of releases of equal cost, from a table made once, up to a budget.
 
-    Look-ups round up to the next of 41 points; the sum counts where it is less. More than 100,000 releases
-    are paid for by the sum alone. Raises ValueError for a delta out of range, or without dp-accounting.
+    Look-ups round up to the next of 41 points; the sum counts if it is less. Beyond 100,000 releases only
+    the sum counts. Raises ValueError for a delta out of range, or without dp-accounting.
     """
 
     kind: TightKind
@@ -46,26 +46,26 @@ class Tight:
 
     @property
     def words(self) -> str:
-        """The composition, for people."""
+        """The composition, in words for people."""
         return _WORDS[self.kind]
 
-    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # each costs the same
+    def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # all cost the same
         """Return the epsilon at delta of at least `charged` releases."""
         together = Sum(self.cost).spent(charged)
         last = self._points[-1]
-        if charged > last:  # by charges that rounds do not explain: to twice, four times ... as many
+        if charged > last:  # more charges than rounds: round up to twice, four times ... as many
             most = last << ((charged - 1) // last).bit_length()
             return min(together, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, most)))
         return min(together, self._spent[bisect_left(self._points, charged)])
 
     def affordable(self, budget: Fraction) -> int:
-        """Return the largest n that is known to stay within a budget, which is at most the table's."""
+        """Return the largest n known to be within `budget`, which is at most the table's."""
         tabled = self._points[bisect_right(self._spent, budget) - 1]
         return max(tabled, Sum(self.cost).affordable(budget))
 
 
 def pure_composition(kind: TightKind, cost: Fraction, budget: DeltaBudget | None) -> Composition:
-    """Return how releases of a pure `cost` each add up: tightly at the budget's delta, else in sum."""
+    """Return how releases of a pure `cost` each compose: tightly at the budget's delta, else as a sum."""
     return Sum(cost) if budget is None else Tight(kind, cost, budget.delta, budget.epsilon)
 
 
@@ -73,9 +73,9 @@ def pure_composition(kind: TightKind, cost: Fraction, budget: DeltaBudget | None
 def _table(
     kind: TightKind, cost: Fraction, delta: float, budget: Fraction
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return points 0..n, the last within the budget, and what each costs at most, in rising order.
+    """Return points 0..n, the last within the budget, and a bound on the cost of each, in rising order.
 
-    What more releases cost bounds what fewer cost: a later point that came out lower stands for the earlier.
+    The cost of more releases bounds that of fewer, so a later point that came out lower replaces an earlier.
     """
     spent_by = partial(_exact, kind, cost, delta)
     last = _last_within(spent_by, max(1, min(Sum(cost).affordable(budget), _MOST_RELEASES)), budget)
@@ -87,7 +87,7 @@ def _table(
 
 
 def _last_within(spent_by: Callable[[int], float], low: int, budget: Fraction) -> int:
-    """Return the largest n found, at least `low` and at most 100,000, that costs at most the budget."""
+    """Return the largest n found between `low` and 100,000 whose cost is within the budget."""
     high = low
     while high < _MOST_RELEASES and spent_by(high) <= budget:
         low, high = high, min(2 * high, _MOST_RELEASES)

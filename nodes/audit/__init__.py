@@ -1,1 +1,1 @@
-"""What samples of a mechanism prove of it."""
+"""Audits: what samples of a mechanism prove about it."""

@@ -1,8 +1,8 @@
-"""The lattice test of correlated noise, whose releases are only looked at rightly together.
+"""The lattice test of correlated noise, over pairs of successive releases.
 
-The lattice is looked at over pairs of successive releases. The sampler's answers for one pair of slots are
-played back for another, the second moved by whole steps of the gradients' grid: there must be an answer that
-gives the same bits. Without the rounding of the band there is none where the first draws differ in parity.
+The sampler's answers for one pair of slots are played back for another pair, the second answer moved by whole
+steps of the gradients' grid: one of these answers must give the same bits. Without the rounding of the band
+there is none if the first draws differ in parity.
 """
 
 from typing import cast
@@ -16,7 +16,7 @@ from nodes.values import FloatArray, IntArray, Release
 
 
 def band_lattice_holds(mechanism: Audited, band: Band, pairs: int, seed: int) -> bool:
-    """Whether every pair of successive releases of one pair of slots is a pair of any other's."""
+    """Return whether each pair of releases of one pair of slots is also one of any other pair of slots."""
     random = np.random.Generator(np.random.Philox(seed))
     return all(_alike(mechanism, band, random, 2 * pair + 1) for pair in range(pairs))
 
@@ -34,7 +34,7 @@ def _alike(mechanism: Audited, band: Band, random: np.random.Generator, round: i
 
 
 def _pair(mechanism: Audited, tape: "_Tape", slots: FloatArray, round: int) -> tuple[Release, Release]:
-    taped = mechanism.with_sampler(cast("Sampler", tape))  # which is asked for nothing else
+    taped = mechanism.with_sampler(cast("Sampler", tape))  # only its `gaussian` is called
     made = taped.privatise(round, Private(slots[0]), _as_it_is)
     after = taped.privatise(round + 1, Private(slots[1]), _as_it_is, made.secret)
     return made.release, after.release
@@ -45,7 +45,7 @@ def _as_it_is(gradient: FloatArray) -> FloatArray:
 
 
 class _Tape:
-    """Records a sampler's answers, or, without one, gives those that it was made with."""
+    """Records a sampler's answers; without a sampler, plays back the given answers."""
 
     simulated = False
 

@@ -1,17 +1,17 @@
-"""What samples alone prove of a mechanism: lower bounds on epsilon and mu, and what it was made of.
+"""Lower bounds on a mechanism's epsilon and mu, from samples alone.
 
-An audit never proves that a mechanism is private: it shows, at a stated confidence, that it is not more
-private than a bound. A bound above the claim refutes the claim.
+An audit never proves that a mechanism is private. It shows, at a stated confidence, that the mechanism is not
+more private than a bound. A bound above the claim refutes the claim.
 
-A statistic is drawn on two neighbouring inputs. On the first half of each sample an event {statistic on one
-side of a threshold} is chosen, on the second half its two probabilities are bounded, each at half of the
-allowed error, so no correction for the choice is needed. Nor does the bound depend on how it is chosen: by
-the bound that the first half would give at a far smaller error, as the best of hundreds at the same error is
-often a rare event that happened by luck, of which the second half proves little.
+A statistic is drawn on two neighbouring inputs. The first half of each sample chooses an event {statistic on
+one side of a threshold}. The second half bounds its two probabilities, each at half of the allowed error, so
+the choice needs no correction, and the bound holds however it is made. The event chosen is the one that gives
+the best bound on the first half at a far smaller error: the best of hundreds at the same error is often a
+rare event that happened by luck, and the second half proves little from it.
 
 A probability's bounds are those p for which n KL(k/n || p) = ln(1/error) (Chernoff 1952; Hoeffding 1963,
 theorem 1): right for every n, a little wider than Clopper and Pearson's. With p below the probability on one
-input and q above that on the other, epsilon >= ln((p - delta)/q); for Gaussian noise mu >= Phi^-1(p) -
+input and q above that on the other, epsilon >= ln((p - delta)/q). For Gaussian noise mu >= Phi^-1(p) -
 Phi^-1(q) (Dong, Roth, Su 2022), as events of probability delta are too rare to be seen.
 """
 
@@ -25,11 +25,11 @@ from nodes.values import BoolArray, FloatArray
 
 _THRESHOLDS = 99
 _STRICTER = 20_000
-"""By this the error is divided where an event is chosen."""
+"""Divisor of the error when an event is chosen."""
 
 
 def proportion_bounds(successes: int, trials: int, error: float) -> tuple[float, float]:
-    """Return (low, high): each holds for the probability but for a chance of `error`."""
+    """Return (low, high): each bounds the probability, except with a chance of `error`."""
     seen, limit = successes / trials, math.log(1 / error) / trials
 
     def furthest(outside: float) -> float:
@@ -45,9 +45,10 @@ def proportion_bounds(successes: int, trials: int, error: float) -> tuple[float,
 def epsilon_lower_bound(
     first: FloatArray, second: FloatArray, confidence: float = 0.95, delta: float = 0.0
 ) -> float:
-    """Return a lower bound on epsilon from a statistic's values (n,) on two neighbouring inputs, at least 0.
+    """Return a lower bound on epsilon, at least 0, from a statistic's values (n,) on two neighbouring inputs.
 
-    Where the mechanism has (epsilon, delta), it is above epsilon with probability 1 - `confidence` at most.
+    If the mechanism has (epsilon, delta), the bound is above epsilon with probability at most
+    1 - `confidence`.
     """
     return _lower_bound(
         first, second, confidence, lambda p, q: math.log((p - delta) / q) if p > delta else -math.inf
@@ -55,7 +56,7 @@ def epsilon_lower_bound(
 
 
 def mu_lower_bound(first: FloatArray, second: FloatArray, confidence: float = 0.95) -> float:
-    """Return a lower bound on a Gaussian mechanism's mu, sensitivity over noise; as `epsilon_lower_bound`."""
+    """Return a lower bound on a Gaussian mechanism's mu, sensitivity over scale; as `epsilon_lower_bound`."""
     quantile = NormalDist().inv_cdf
     return _lower_bound(
         first, second, confidence, lambda p, q: quantile(p) - quantile(q) if p > 0 else -math.inf
@@ -91,13 +92,13 @@ def _lower_bound(
 def _happened(
     samples: tuple[FloatArray, FloatArray], swap: int, sign: int, level: float
 ) -> tuple[BoolArray, BoolArray]:
-    """Return where the event happened on the input that it is likelier on by assumption, and on the other."""
+    """Return where the event happened on the input where it is assumed likelier, and on the other one."""
     one, other = samples[swap], samples[1 - swap]
     return sign * one >= sign * level, sign * other >= sign * level
 
 
 def _divergence(seen: float, p: float) -> float:
-    """Return KL(seen || p) of two coins; infinite where p excludes what was seen."""
+    """Return KL(seen || p) of two coins; infinite if p excludes what was seen."""
     total = 0.0
     for a, b in ((seen, p), (1 - seen, 1 - p)):
         if a > 0:

@@ -1,15 +1,15 @@
-"""An audit of a mechanism as it stands: what its code does, against what it claims.
+"""Audits a mechanism: compares what its code does with what it claims.
 
-The statistical audit draws on two slots that differ in one record, as far apart as the clip lets them be, and
-looks at the first coordinate. The lattice test looks for what a statistic cannot see, values that one slot
-reaches and its neighbour does not: it plays the sampler's answers for one slot back to another, and the
-releases must be the same bits. So a release is made of integers and coins that the sampler answered for both,
-of directions that are no data, and of public things, and noise in floats is found (Mironov 2012).
+The statistical audit draws on two slots that differ in one record, as far as the clip allows, and looks at
+the first coordinate. The lattice test finds what a statistic cannot see, values that one slot reaches and its
+neighbour does not: it plays the sampler's answers for one slot back to another, and the releases must be the
+same bits. If they are, a release is made of integers and coins that the sampler answered for both, of
+directions that do not depend on data, and of public values. So noise in floats is found (Mironov 2012).
 
-The releases of `gaussian-bisr` are only looked at rightly together: what later ones tell of one. The
-statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as the
-clip lets it: nothing tells more of which it was. In it the draws stand alone, so that it is normal with
-mu = ||C(G - G')||/sigma. Its lattice is that of `nodes.audit.band`.
+The releases of `gaussian-bisr` must be audited together, as later ones reveal something about earlier ones.
+The statistic of several rounds is <C y, C(G - G')>, y the releases, on slots whose first differs as far as
+the clip allows: no statistic separates the two better. As C y is C G and independent draws, it is normal with
+mu = ||C(G - G')||/sigma. The lattice test is that of `nodes.audit.band`.
 """
 
 import math
@@ -32,10 +32,10 @@ _MOST_ROUNDS = 16
 
 
 class Audit(NamedTuple):
-    """What `draws` draws on each of two neighbouring slots prove.
+    """The result of `draws` draws on each of two neighbouring slots.
 
-    At that confidence the true epsilon (at the mechanism's delta) is at least `lower_bound`; `claimed` is
-    what the mechanism's noise claims: epsilon itself, or for classic calibration what its noise gives.
+    At `confidence` the true epsilon (at the mechanism's delta) is at least `lower_bound`. `claimed` is the
+    mechanism's epsilon, or for classic calibration the epsilon that its noise gives.
     """
 
     lower_bound: float
@@ -56,10 +56,10 @@ def audit(
     round: int = 1,
     drawn: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Return what draws of `round` prove of the mechanism's epsilon; its sampler must be exact.
+    """Return a lower bound on the mechanism's epsilon from draws of `round`; its sampler must be exact.
 
-    Costs 2 `draws` runs of `audit_rounds` releases; `drawn` is told how
-    many more there are, from time to time. ValueError for simulated noise, which protects nothing.
+    Costs 2 `draws` runs of `audit_rounds` releases; `drawn` gets the number of new ones from time to time.
+    Raises ValueError for simulated noise, which protects nothing.
     """
     if mechanism.simulated:
         raise ValueError("the noise is simulated: there is nothing to audit")
@@ -75,14 +75,14 @@ def audit(
 
 
 def audit_rounds(mechanism: Audited) -> int:
-    """Return how many rounds are looked at together: most of C's first column, 16 at most, or 1."""
+    """Return the number of rounds audited together: most of C's first column, at most 16, or 1."""
     return 1 if mechanism.band is None else min(_MOST_ROUNDS, len(mechanism.band.matrix.column))
 
 
 def lattice_holds(mechanism: Audited, pairs: int = 100, seed: int = 0) -> bool:
-    """Whether slots of any gradients give the same bits when the sampler answers the same.
+    """Return whether slots of any gradients give the same bits when the sampler answers the same.
 
-    Draws from the mechanism's own sampler, once a pair; the gradients come from `seed`.
+    Draws from the mechanism's own sampler, once per pair; the gradients come from `seed`.
     """
     if mechanism.band is not None:
         return band_lattice_holds(mechanism, mechanism.band, pairs, seed)
@@ -136,12 +136,12 @@ def _statistic(mechanism: Audited, slots: FloatArray, round: int) -> FloatArray:
 
 
 def _steep(gradient: FloatArray) -> FloatArray:
-    """Return an update that is exact in floats and, on parameters, moves as far as the clip lets it."""
+    """Return an update that is exact in floats and, on parameters, moves as far as the clip allows."""
     return gradient * -_STEEP
 
 
 class _Recorder:
-    """Answers a first slot with the sampler's word, and a second with the same; notes what is no integer."""
+    """Answers a second slot as the sampler answered the first; notes values that are not integers."""
 
     simulated = False
 
