@@ -1,9 +1,9 @@
-"""Tables for the architecture page: what each folder holds, and the tables of the two machines."""
+"""Tables for the architecture page: what each folder holds, and the two machines."""
 
 import ast
 from pathlib import Path
 
-from nodes.machine import machine
+from nodes.machine import phases
 from topology import scheduler
 
 ROOT = Path(__file__).parents[2]
@@ -22,21 +22,22 @@ def region() -> str:
 
 
 def node_machine() -> str:
-    """Return the phase table of the node machine."""
-    return _table(machine.__doc__)
+    """Return the phases of the node machine, as a picture and as a table."""
+    arrows = [f"  [*] --> {phases.Phase.WAITING}: the process starts"]
+    arrows += [f"  {one.phase} --> {one.then}: {one.when}" for one in phases.TRANSITIONS]
+    rows = [f"| {one.phase} | {one.when} | {one.does} | {one.then} |" for one in phases.TRANSITIONS]
+    heading = ["| phase | once there is | the node does | and is |", "|---|---|---|---|"]
+    picture = ["```mermaid", "stateDiagram-v2", *arrows, "```", ""]
+    return "\n".join([*picture, *heading, *rows])
 
 
 def scheduler_machine() -> str:
     """Return the event table of the scheduler machine."""
-    return _table(scheduler.__doc__)
+    lines = [line for line in (scheduler.__doc__ or "").splitlines() if line.startswith("|")]
+    if not lines:
+        raise ValueError("the module's docstring has no table")
+    return "\n".join(lines)
 
 
 def _first_paragraph(text: str) -> str:
     return " ".join(text.partition("\n\n")[0].split()).replace("|", r"\|")
-
-
-def _table(text: str | None) -> str:
-    lines = [line for line in (text or "").splitlines() if line.startswith("|")]
-    if not lines:
-        raise ValueError("the module's docstring has no table")
-    return "\n".join(lines)

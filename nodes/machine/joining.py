@@ -1,12 +1,10 @@
 """From waiting into a round: enter a plan, ask to join, listen.
 
-`enter` is the phase "waiting" of the machine's table, `listen` the phase "listening". Each does what can be
-done now, and returns whether something was.
+`enter` acts in the phase "waiting", `listen` in the phase "listening".
 """
 
 from nodes.machine.events import Notice, OpenSlot, SendRelease, StartDeadline
 from nodes.machine.membership import Choice
-from nodes.machine.rounds import OpenRound
 from nodes.machine.state import NodeState
 from nodes.values import Release
 from topology.plans import Plan
@@ -57,8 +55,9 @@ def _take_part(node: NodeState, plan: Plan) -> None:
         node.effects.append(StartDeadline(plan.round))
 
 
-def listen(node: NodeState, opened: OpenRound) -> bool:
+def listen(node: NodeState) -> bool:
     """Average what full members say, publicly, once it is all there and the next plan is known."""
+    opened = node.opened
     if node.deadlines and not opened.deadline_started and node.membership.mesh_has_come(opened.round):
         opened.deadline_started = True
         node.effects.append(StartDeadline(opened.round))

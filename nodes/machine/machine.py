@@ -13,17 +13,8 @@ Rules
   once, within H rounds. A source that sent two values for a round is silent until it joins as a new instance.
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 
-Here events are taken; the phases act, on a `NodeState`: waiting and listening in `joining`, learning and
-decided in `stepping`.
-
-| phase     | waits for                               | then                                     |
-|-----------|-----------------------------------------|------------------------------------------|
-| waiting   | a plan that names this instance         | enter it; the run's end: halt            |
-| listening | releases or the deadline, the next plan | journal the average; waiting             |
-| learning  | releases or the deadline                | decide                                   |
-| decided   | its slot, the next plan                 | step, journal; waiting                   |
-| any       | (more than H rounds behind)             | ask to join; waiting                     |
-| halted    | nothing                                 |                                          |
+Here events are taken; the phases (`phases` has their table) act on a `NodeState`: waiting and listening in
+`joining`, learning and decided in `stepping`.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,10 +35,9 @@ from nodes.machine.events import (
     Started,
 )
 from nodes.machine.history import Past
-from nodes.machine.joining import enter, listen
 from nodes.machine.membership import Identity
+from nodes.machine.phases import ACTIONS, phase_of
 from nodes.machine.state import NodeState
-from nodes.machine.stepping import decide, step
 from topology.plans import Heartbeat
 
 
@@ -96,20 +86,9 @@ class NodeMachine:
             raise Misused("Started comes first, and once")
         node.effects = []
         self._handlers[type(event)](event)
-        while self._advance():
+        while ACTIONS[phase_of(node)](node):
             pass
         return tuple(node.effects)
-
-    def _advance(self) -> bool:
-        """Do what can be done next; return whether something was."""
-        node, opened = self._node, self._node.open
-        if opened is None:
-            return enter(node)
-        if opened.listening:
-            return listen(node, opened)
-        if opened.settled is None:
-            return decide(node, opened)
-        return step(node, opened, *opened.settled)
 
     def _start(self, event: Started) -> None:
         self._started = True

@@ -62,6 +62,13 @@ class NodeState:
         )
 
     @property
+    def opened(self) -> OpenRound:
+        """The round it is in. Raises RuntimeError where it is in none."""
+        if self.open is None:
+            raise RuntimeError("no round was entered")
+        return self.open
+
+    @property
     def record(self) -> JournalRecord:
         """The newest record of a node that is in a round. Raises RuntimeError where no round was entered."""
         if self.past.record is None:

@@ -1,19 +1,18 @@
 """A full member's round: decide, then step.
 
-`decide` is the phase "learning" of the machine's table, `step` the phase "decided". Each does what can be
-done now, and returns whether something was.
+`decide` acts in the phase "learning", `step` in the phase "decided".
 """
 
 from nodes.averages import averaged
 from nodes.machine.events import Decided, Foreseen, Notice, Scored, StartDeadline
 from nodes.machine.journal import DataPosition
-from nodes.machine.rounds import OpenRound
 from nodes.machine.state import NodeState
-from nodes.values import Consensus, Decision, FloatArray
+from nodes.values import Consensus, FloatArray
 
 
-def decide(node: NodeState, opened: OpenRound) -> bool:
+def decide(node: NodeState) -> bool:
     """Fix consensus and decision, once every source is heard or given up."""
+    opened = node.opened
     if opened.is_waiting():
         if node.deadlines and not opened.asked_at_once and node.silent.issuperset(opened.missing()):
             opened.asked_at_once = True
@@ -39,14 +38,13 @@ def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, st
     return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)
 
 
-def step(node: NodeState, opened: OpenRound, consensus: Consensus, decision: Decision) -> bool:
+def step(node: NodeState) -> bool:
     """Charge, clip, draw and step, with slot and next plan there: one transition, one journal record."""
-    slot = opened.slot
-    if slot is None:
+    opened = node.opened
+    slot, following = opened.slot, node.book.first_after(opened.round)
+    if slot is None or opened.settled is None or following is None:
         return False
-    following = node.book.first_after(opened.round)
-    if following is None:
-        return False
+    consensus, decision = opened.settled
     before = node.record
     node.effects.append(Foreseen(opened.round, decision, slot.observations, slot.places))
     lesson = node.learner.learn(
