@@ -1,7 +1,7 @@
-"""The bytes of the mesh: one codec for every bus. Integers and float64 little-endian, no pickles.
+"""The codec: the bytes of the mesh, on every bus. Integers and float64 are little-endian; no pickles.
 
-Each message begins with a version, a kind and the digest of the shared settings. Decoding gives a value or
-raises `Refused` with a `Reason`, whatever the bytes.
+Each message begins with a version, a kind and the digest of the shared settings. Decoding any bytes returns a
+value or raises `Refused` with a `Reason`.
 """
 
 from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter

@@ -1,4 +1,4 @@
-"""What all messages share: version, kind, ids, and the reasons to refuse one."""
+"""The parts that all messages share: version, kind, ids, and the reasons to refuse one."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from streams.codec.topics import ID_PATTERN
 VERSION = 1
 LONGEST_ID = 255
 LAST_ROUND = 2**63 - 1
-"""Rounds fit a signed 64-bit integer: the journal's."""
+"""The last round: rounds fit the journal's signed 64-bit integers."""
 
 
 class Kind(IntEnum):
@@ -40,8 +40,8 @@ class Reason(Enum):
     SECOND_VALUE = "second-value"
 
 
-class Refused(ValueError):  # not a mistake of ours: what happens to a peer's bad message
-    """A peer sent bytes that are not the message expected here."""
+class Refused(ValueError):
+    """A peer sent bytes that are not the expected message."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
@@ -66,7 +66,7 @@ def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any
 
 @lru_cache(maxsize=16384)
 def packed_ids(*ids: str) -> bytes:
-    """Return each id as its length (one byte) and its ASCII. Raises ValueError for what is not an id."""
+    """Return each id as its length (one byte) and its ASCII. Raises ValueError for a bad id."""
     for text in ids:
         if re.fullmatch(ID_PATTERN, text) is None or len(text) > LONGEST_ID:
             raise ValueError(f"the id {text!r} must match {ID_PATTERN}, with at most {LONGEST_ID} characters")
@@ -74,7 +74,7 @@ def packed_ids(*ids: str) -> bytes:
 
 
 def checked_ids(data: bytes, at: int, expected: Iterable[tuple[str, Reason]]) -> int:
-    """Return the position after the ids that start at `at`. Raises Refused for the first that differs."""
+    """Return the position after the ids that start at `at`. Raises Refused for the first unexpected one."""
     for text, reason in expected:
         end = at + 1 + data[at] if at < len(data) else at + 1
         if end > len(data):
@@ -86,13 +86,13 @@ def checked_ids(data: bytes, at: int, expected: Iterable[tuple[str, Reason]]) ->
 
 
 def check_digest(found: bytes, expected: bytes) -> None:
-    """Refuse a message made under other shared settings. Raises Refused."""
+    """Raise Refused for a message made under other shared settings."""
     if found != expected:
         raise Refused(Reason.DIGEST, f"settings {found.hex()}, ours are {expected.hex()}")
 
 
 def checked_digest(digest: bytes) -> bytes:
-    """Return the digest. Raises ValueError if it does not have 16 bytes."""
+    """Return the digest. Raises ValueError unless it has 16 bytes."""
     if len(digest) != 16:
         raise ValueError(f"a digest of {len(digest)} bytes: must have 16")
     return digest
@@ -100,7 +100,7 @@ def checked_digest(digest: bytes) -> bytes:
 
 @lru_cache(maxsize=16384)
 def packed_hex(text: str) -> bytes:
-    """Return the 16 bytes of an instance or a boot. Raises ValueError unless it is 32 hexadecimal digits."""
+    """Return the 16 bytes of an instance or boot. Raises ValueError unless it is 32 hexadecimal digits."""
     if re.fullmatch("[0-9a-f]{32}", text) is None:
         raise ValueError(f"the instance or boot {text!r} must be 32 hexadecimal digits, in lower case")
     return bytes.fromhex(text)

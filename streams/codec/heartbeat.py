@@ -1,4 +1,4 @@
-"""A heartbeat in bytes: always the same length for a node, and nothing about data.
+"""Heartbeats in bytes: of constant length for a node, with nothing about data.
 
 version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello), digest 16, instance 16, boot 16,
 stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node (u8 length, ASCII).
@@ -28,7 +28,7 @@ LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)
 
 
 def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
-    """Return the bytes of a heartbeat. Raises ValueError for a round, an id or a digest that is none."""
+    """Return the bytes of a heartbeat. Raises ValueError for a bad round, id or digest."""
     join, leave = heartbeat.join_after, heartbeat.leave_from
     rounds = (heartbeat.stepped, join or 0, leave or 0)
     if not all(0 <= number <= LAST_ROUND for number in rounds):
@@ -41,7 +41,7 @@ def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
 
 
 def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbeat:
-    """Return the heartbeat of `node` in `data`. Raises Refused if it is not one of this node and run."""
+    """Return the heartbeat in `data`. Raises Refused unless it is one of this node and run."""
     flags, found, instance, boot, stepped, join, leave = unpacked(data, HEADER, Kind.HEARTBEAT, LONGEST)
     end = checked_ids(data, HEADER.size, ((run, Reason.RUN), (node, Reason.SOURCE)))
     check_digest(found, digest)

@@ -1,4 +1,4 @@
-"""A plan in bytes: a table of names, then arrays.
+"""Plans in bytes: a table of names, then arrays.
 
 version u8, kind u8, digest 16, round u64, follows u64, bytes of the table u32, members N u32, edges E u32,
 named M u32, run (u8 length, ASCII). The table: names joined by commas. Members: place in the table u32 (N,),
@@ -31,12 +31,12 @@ from topology.plans import Member, Plan
 
 HEADER = Struct("<BB16sQQIIII")
 LONGEST = 2**24
-"""16 MiB: a million edges."""
+"""The longest plan in bytes: 16 MiB, a million edges."""
 _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
 
 
 def encode_plan(plan: Plan, digest: bytes) -> bytes:
-    """Return the bytes of a plan. Raises ValueError for an id, an instance or a digest that is none."""
+    """Return the bytes of a plan. Raises ValueError for a bad id, instance or digest."""
     table, members, named = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
     sizes = (len(table), len(plan.members), plan.weights.size, len(plan.named))
     parts = (
@@ -55,7 +55,7 @@ def encode_plan(plan: Plan, digest: bytes) -> bytes:
 
 @lru_cache(maxsize=16)  # most plans have the names of the one before
 def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[bytes, bytes, bytes]:
-    """Return the table, the members' part, and the places of those named."""
+    """Return the table, the members' part, and the places of the named nodes."""
     names = sorted({member.name for member in members}.union(named))
     packed_ids(*names)
     place = {name: index for index, name in enumerate(names)}
@@ -68,9 +68,9 @@ def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[
     return ",".join(names).encode("ascii"), b"".join(parts), named_places
 
 
-@lru_cache(maxsize=64)  # the readers of one process decode a plan once
+@lru_cache(maxsize=64)  # readers in one process share the decoding
 def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
-    """Return the plan in `data`, its arrays read-only. Raises Refused if it is not one of this run."""
+    """Return the plan in `data`, its arrays read-only. Raises Refused unless it is one of this run."""
     found, round_, follows, *sizes = unpacked(data, HEADER, Kind.PLAN, LONGEST)
     at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
     check_digest(found, digest)
@@ -123,7 +123,7 @@ def _edges(part: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     targets = np.frombuffer(part, "<u4", count, 4 * count).astype(np.int64)
     weights = np.frombuffer(part, "<f8", count, 8 * count).astype(np.float64)
     for array in (sources, targets, weights):
-        array.setflags(write=False)  # every plan with these edges holds them
+        array.setflags(write=False)  # plans with these edges share them
     return sources, targets, weights
 
 

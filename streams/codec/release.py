@@ -1,4 +1,4 @@
-"""A release in bytes.
+"""Releases in bytes.
 
 version u8, kind u8, flags u8 (1 exact, 2 simulated), digest 16, instance 16, round u64, run and source (u8
 length, ASCII), q float64 (d,).
@@ -34,10 +34,10 @@ EXACT, SIMULATED = 1, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expected:
-    """What a reader of one edge accepts: its run, its source, its settings, d and the public bound.
+    """The releases that a reader of one edge accepts: run, source, settings, d and the public bound.
 
-    `bound` is the largest L2 norm of a release, its tolerance included (design: the reach of the set, plus 64
-    noise scales where the noise is on the parameters, times 1 + 1e-9). Raises ValueError for bad ids.
+    `bound` is the largest L2 norm of a release, tolerance included: (the reach of the set, plus 64 noise
+    scales if the noise is on the parameters) times 1 + 1e-9. Raises ValueError for bad ids.
     """
 
     run: str
@@ -62,7 +62,7 @@ class Expected:
 
 
 def encode_release(message: ReleaseMessage, digest: bytes) -> bytes:
-    """Return the bytes of a release. Raises ValueError for a round, an id or a digest that is none."""
+    """Return the bytes of a release. Raises ValueError for a bad round, id or digest."""
     if not 1 <= message.round <= LAST_ROUND:
         raise ValueError(f"round {message.round}: must be from 1 to {LAST_ROUND}")
     flags = (EXACT if message.exact else 0) | (SIMULATED if message.simulated else 0)
@@ -72,9 +72,9 @@ def encode_release(message: ReleaseMessage, digest: bytes) -> bytes:
     return header + packed_ids(message.run, message.source) + payload
 
 
-@lru_cache(maxsize=64)  # the readers of one process that share `expected` decode a release once
+@lru_cache(maxsize=64)  # readers in one process with the same `expected` share the decoding
 def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
-    """Return the release in `data`, its array read-only. Raises Refused if it is not one that is expected."""
+    """Return the release in `data`, its array read-only. Raises Refused unless it is an expected one."""
     flags, digest, instance, round_ = unpacked(data, HEADER, Kind.RELEASE, expected.longest)
     if not data.startswith(expected.ids, HEADER.size):
         checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))
@@ -85,7 +85,7 @@ def decode_release(data: bytes, expected: Expected) -> ReleaseMessage:
         raise Refused(Reason.FLAGS, f"{flags}")
     if not 1 <= round_ <= LAST_ROUND:
         raise Refused(Reason.MALFORMED, f"round {round_}")
-    # a slice: in the message the numbers are not aligned, and numpy sums those in another order
+    # a copy: numpy would sum the message's unaligned numbers in another order
     release = np.frombuffer(data[expected.start :], "<f8").astype(np.float64, copy=False)
     _check_bound(release.tolist(), expected.bound)
     return ReleaseMessage(

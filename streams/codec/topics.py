@@ -1,6 +1,6 @@
-"""Every topic name. The mesh side stands under `<mesh>.<run>.`, so a run never reads another's records.
+"""The names of all topics. Mesh topics begin with `<mesh>.<run>.`, so no run reads another's records.
 
-Mesh names have three parts or more and data names two, so they cannot meet on a shared broker.
+Mesh topics have three parts or more and data topics two, so they never clash on a shared broker.
 """
 
 import re
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 ID_PATTERN = "[a-z0-9-]+"
-"""What meshes, runs and nodes may be called: no dots, so that names cannot run into each other."""
+"""Allowed names of meshes, runs and nodes: without dots, so that topics stay distinct."""
 LONGEST_TOPIC = 249
 """Kafka's limit on a topic's name, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshTopics:
-    """Topics on the shared broker, of one run of one mesh. Raises ValueError for an id that is not one."""
+    """Topics of one run on the mesh broker. Raises ValueError for a bad id."""
 
     mesh: str
     run: str
@@ -25,12 +25,12 @@ class MeshTopics:
 
     @property
     def topology(self) -> str:
-        """Plans: one partition, the first valid plan of a round wins."""
+        """Plans: one partition; the first valid plan of a round counts."""
         return self._name("topology")
 
     @property
     def scheduler(self) -> str:
-        """The schedulers' own beats: the clock by which silence is measured."""
+        """The schedulers' own heartbeats: the clock that silence is measured on."""
         return self._name("scheduler")
 
     def progress(self, node: str) -> str:
@@ -42,7 +42,7 @@ class MeshTopics:
         return self._name("edge", source, target)
 
     def dead_letters(self, node: str) -> str:
-        """Return the topic of what `node` refused of its peers."""
+        """Return the topic of the messages that `node` refused."""
         return self._name("deadletter", node)
 
     def _name(self, kind: str, *nodes: str) -> str:
@@ -51,7 +51,7 @@ class MeshTopics:
 
 @dataclass(frozen=True, slots=True)
 class DataTopics:
-    """Topics on the party's own broker. They belong to no run. Raises ValueError for a bad id."""
+    """Topics on the party's own broker, shared by all runs. Raises ValueError for a bad id."""
 
     node: str
 
@@ -75,20 +75,20 @@ class DataTopics:
 
     @property
     def group(self) -> str:
-        """The consumer group whose committed offsets tell the party's own tools how far the node has read.
+        """The consumer group: its committed offsets show the party's tools how far the node has read.
 
-        Faust names it as its app, and that is named as the topic.
+        Faust names the group after its app, and the app after the topic.
         """
         return self.records
 
     @property
     def spends(self) -> str:
-        """What each run of any mesh has spent on the records, the last word of each state folder: private."""
+        """The privacy spent on the records by each run of any mesh, newest per state folder: private."""
         return _joined("spends", self.node)
 
     @property
     def decisions(self) -> str:
-        """What the party's own application acts on, round by round."""
+        """Decisions for the party's own application, round by round."""
         return _joined("decisions", self.node)
 
 

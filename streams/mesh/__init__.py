@@ -1,1 +1,1 @@
-"""The mesh file, and what it resolves to."""
+"""The mesh file: its settings, its checks, and the mesh that it describes."""

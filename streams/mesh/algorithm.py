@@ -1,4 +1,4 @@
-"""The algorithm: mirror map, constraint and step size, put together."""
+"""Makes the algorithm from its settings: mirror map, constraint and step size."""
 
 from collections.abc import Callable
 
@@ -56,7 +56,7 @@ def step_size(mesh: MeshSettings) -> StepSize:
 def algorithm(mesh: MeshSettings) -> Algorithm:
     """Return the mirror step with its step size, or Sparse DOLA.
 
-    Raises NotOffered, a ValueError, for a map and a set without an exact step.
+    Raises NotOffered, a ValueError, if map and set have no exact step.
     """
     settings, omega = mesh.algorithm, constraint(mesh)
     if settings.lasso is not None and isinstance(omega, L2Ball):

@@ -1,4 +1,4 @@
-"""What no setting tells by itself: whether the settings of a mesh file go together."""
+"""Checks that the settings of a mesh file fit together, each being right by itself."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,7 +20,7 @@ from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSett
 
 
 def shared_problems(file: str, whole: Mesh) -> list[Problem]:
-    """Return what is wrong with the shared part, by building what it describes."""
+    """Return the mistakes in the shared part, found by building what it describes."""
     attempt, mesh = partial(_attempt, file), whole.settings
     own = mesh.algorithm
     found = attempt(("algorithm", "mirror_map"), own.mirror_map, partial(mirror_map, mesh))
@@ -51,7 +51,7 @@ def own_problems(
     nodes: Mapping[str, NodeSettings],
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
-    """Return what of the own parts does not fit the shared one; `named` are all that the file names."""
+    """Return the mistakes where own parts do not fit the shared part; `named`: all nodes in the file."""
     known = ", ".join(mesh.nodes)
     found = [
         Problem(file, ("nodes", name), f"not a node of the mesh: must be one of {known}")

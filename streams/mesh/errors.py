@@ -1,4 +1,4 @@
-"""Mistakes of the user, each one line: what is wrong, and what is allowed."""
+"""The user's mistakes, one line each: what is wrong and what is allowed."""
 
 import json
 import tempfile
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 ABSENT = object()
-"""No value to show."""
+"""Stands for no value to show."""
 _LONGEST = 80
 _HIDDEN = "brokers"
 _ALLOWED = {
@@ -39,7 +39,7 @@ _ALLOWED = {
 
 
 class MeshFileError(Exception):
-    """What is wrong with a mesh file, or with what it names: `lines`, one a mistake."""
+    """A mesh file, or a file that it names, is wrong: `lines`, one per mistake."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(dict.fromkeys(lines))
@@ -48,7 +48,7 @@ class MeshFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: `path` is the key path, `allowed` says what must be."""
+    """One mistake: `path` is the key path, `allowed` says what is allowed."""
 
     file: str
     path: tuple[str | int, ...]
@@ -57,7 +57,7 @@ class Problem:
 
     @property
     def line(self) -> str:
-        """The mistake in one line. Nothing under `brokers` is shown: it may be a secret."""
+        """The mistake in one line, without values under `brokers`, which may be secret."""
         parts = [self.file]
         if self.path:
             parts.append("".join(_key(key) for key in self.path).removeprefix("."))
@@ -67,13 +67,13 @@ class Problem:
 
 
 def problems(file: str, path: tuple[str | int, ...], tree: object, error: ValidationError) -> list[Problem]:
-    """Return the mistakes that pydantic found in `tree`, which stands at `path` of the file."""
+    """Return the mistakes that pydantic found in `tree`, at `path` of the file."""
     found = error.errors(include_url=False)
     places = [details["loc"] for details in found]
     return [
         _problem(file, path, tree, details)
         for details in found
-        # A list counts as too short when what is in it was refused; that is told of its items.
+        # pydantic also calls a list too short if its items were refused: the items' own errors say more.
         if details["type"] != "too_short" or not _has_inner(places, details["loc"])
     ]
 
@@ -86,7 +86,7 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
     context: Mapping[str, Any] = details.get("ctx", {})
     where = [*details["loc"], *context.get("keys", ())]
     keep_last = details["type"] == "missing" or bool(context.get("keys"))
-    if where[-1:] == ["[key]"]:  # a key is wrong, not what it names
+    if where[-1:] == ["[key]"]:  # the key is wrong, not its value
         value: object = where[-2]
         found, _ = _walk(tree, where[:-2], keep_last=False)
     else:
@@ -99,7 +99,7 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
 
 
 def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[str | int], object]:
-    """Follow a path of pydantic's through the file; what is not in the file (a union's tag) is left out."""
+    """Follow pydantic's path through the file, without parts that are not in the file (a union's tag)."""
     found: list[str | int] = []
     for k, key in enumerate(where):
         if key in (tree if isinstance(tree, Mapping) else range(len(tree) if isinstance(tree, list) else 0)):
@@ -122,11 +122,11 @@ def _shown(value: object) -> str:
 
 
 class UsageError(Exception):
-    """What the user gave cannot be used; the text is one line for the user."""
+    """The user's input cannot be used; the text is one line for the user."""
 
 
 def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
-    """Return the node that was asked for, or all. Raises UsageError for one that the mesh has not."""
+    """Return the requested node, or all nodes. Raises UsageError for an unknown node."""
     names = list(nodes)
     if node is None:
         return names
@@ -136,7 +136,7 @@ def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
 
 
 def writable_folder(folder: Path, files: Iterable[str] = ()) -> Path:
-    """Return the folder, made if need be, in which `files` can be written. Raises UsageError otherwise."""
+    """Return the folder, created if missing. Raises UsageError unless `files` can be written in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -1,4 +1,4 @@
-"""Finds the meshes that come with the project: in an installed wheel, or in the source tree."""
+"""Finds the example meshes: in an installed wheel, or in the source tree."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -8,7 +8,7 @@ from streams.mesh.settings.yaml_file import read_yaml
 
 
 def example_mesh(name: str) -> Path:
-    """Return the path of the example mesh `name`. Raises FileNotFoundError where it is in neither place."""
+    """Return the path of the example mesh `name`. Raises FileNotFoundError if it is in neither place."""
     for folder in _folders():
         if (folder / name).is_file():
             return folder / name
@@ -16,14 +16,14 @@ def example_mesh(name: str) -> Path:
 
 
 def examples() -> dict[str, Path]:
-    """Return all example meshes by their names, without `.yaml`, in order."""
+    """Return all example meshes by name, without `.yaml`, in order."""
     folder = next((folder for folder in _folders() if folder.is_dir()), None)
     found = {} if folder is None else {path.stem: path for path in folder.glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def about(example: Path) -> str:
-    """Return the first sentence of the comment that an example begins with."""
+    """Return the first sentence of the example's opening comment."""
     lines = example.read_text("utf-8").splitlines()
     end = next((k for k, line in enumerate(lines) if not line.removeprefix("#").strip()), len(lines))
     comment = " ".join(line.removeprefix("#").strip() for line in lines[:end])
@@ -31,7 +31,7 @@ def about(example: Path) -> str:
 
 
 def data(example: Path) -> list[Path]:
-    """Return the files that an example needs beside it, notices included, as paths relative to its folder."""
+    """Return the files that an example needs, notices included, as paths relative to its folder."""
     named = {Path(text) for text in _paths(read_yaml(example))}
     beside = {path.parts[0] for path in named if not path.is_absolute() and len(path.parts) > 1}
     found = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
@@ -44,7 +44,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _paths(tree: object) -> Iterator[str]:
-    """Yield every text that stands under `path` or `schema`."""
+    """Yield every text under `path` or `schema`."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key in {"path", "schema"} and isinstance(value, str):

@@ -1,8 +1,8 @@
-"""The mesh file: `mesh`, shared by all parties and public, `nodes.<name>`, each party's own, and `brokers`,
-for the nodes here that do not name theirs, and for a scheduler.
+"""Loads a mesh file: `mesh`, public and shared by all parties; `nodes.<name>`, each party's own part; and
+`brokers`, for a scheduler and for nodes that do not name their own.
 
-`nodes.<name>` may be the path of a file that holds that node's part alone; so may the `schema` of a source.
-Where a node's file is not there, its owner has it. Paths are relative to the file they are written in.
+`nodes.<name>` may be the path of a file with that node's part; so may the `schema` of a source be a path. If
+a node's file is missing, its owner has it. Paths are relative to the file that names them.
 """
 
 import os
@@ -31,11 +31,11 @@ __all__ = ["MeshFile", "MeshFileError", "load", "promise"]
 
 @dataclass(frozen=True)
 class MeshFile:
-    """A mesh file that was found right.
+    """A mesh file without mistakes.
 
-    `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not; `held_out` is a
-    file of labelled records that no node learns from: a run in one process scores the last decisions on it;
-    `common` are the brokers of the nodes here that do not name theirs.
+    `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
+    file of labelled records that no node learns from: a run in one process scores its last decisions on it.
+    `common` holds the brokers of nodes that do not name their own.
     """
 
     path: Path
@@ -47,24 +47,24 @@ class MeshFile:
 
     @cached_property
     def resolved(self) -> Mesh:
-        """What the shared part describes; the brokers here say whose guarantees trust them."""
+        """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
         return Mesh(self.mesh, frozenset(name for name in self.mesh.nodes if self.trusts_broker(name)))
 
     @property
     def dimension(self) -> int:
-        """How many numbers are learnt."""
+        """The dimension d of a decision."""
         return self.mesh.dimension
 
     def digest(self) -> bytes:
-        """Return 16 bytes that are equal iff the settings are on which all nodes must agree."""
+        """Return 16 bytes that are equal iff the settings that all nodes must share are equal."""
         return self.mesh.digest()
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
-        """Return the error that the value at `path` of this file is not as `allowed` says."""
+        """Return the error for the value at `path` of this file; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
     def own(self, node: str) -> NodeSettings:
-        """Return the own part of a node. Raises MeshFileError where it is not here, or is no node's."""
+        """Return the own part of a node. Raises MeshFileError if it is not here, or the node is unknown."""
         if node not in self.mesh.nodes:
             allowed = f"is no node of the mesh: must be one of {', '.join(self.mesh.nodes)}"
             raise self.refuse(("mesh", "nodes"), allowed, node)
@@ -77,7 +77,7 @@ class MeshFile:
         return self.nodes[node]
 
     def brokers(self, node: str) -> BrokersSettings:
-        """Return the brokers of a node whose own part is here. Raises MeshFileError where none are given."""
+        """Return the brokers of a node whose own part is here. Raises MeshFileError if there are none."""
         own, common = self.own(node).brokers, self.common
         if own is not None:
             return own
@@ -89,7 +89,7 @@ class MeshFile:
 
     @property
     def mesh_broker(self) -> BrokerSettings:
-        """The broker that all share. Raises MeshFileError where none is given."""
+        """The broker that all share. Raises MeshFileError if there is none."""
         if self.common is not None:
             return self.common.mesh
         for own in self.nodes.values():
@@ -98,16 +98,16 @@ class MeshFile:
         raise self.refuse(("brokers",), "missing: must be given to use a broker")
 
     def trusts_broker(self, node: str) -> bool:
-        """Return whether the mesh broker also carries the node's data, and is trusted, as far as is known."""
+        """Return whether the mesh broker is known to carry the node's data too, and is trusted."""
         own = self.nodes.get(node)
         brokers = self.common if own is None or own.brokers is None else own.brokers
         return own is not None and brokers is not None and brokers.trust_broker
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
-    """Return what the mesh file says. Raises MeshFileError with every mistake found, a line each.
+    """Load a mesh file. Raises MeshFileError with every mistake found, one line each.
 
-    `${NAME}` under `brokers` is taken from `environment` (the process's own unless given).
+    `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
     """
     reader = Reader(os.environ if environment is None else environment)
     tree = reader.parts(path)
@@ -131,7 +131,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
 
 
 def promise(file: MeshFile, node: str) -> Guarantee:
-    """Return the guarantee of a node of the mesh file, whose brokers it knows."""
+    """Return the guarantee of a node, given the brokers that the mesh file names."""
     return file.resolved.node(node).guarantee
 
 

@@ -1,4 +1,4 @@
-"""Whether a source's features and labels fit the mesh."""
+"""Checks that a source's features and labels fit the mesh."""
 
 from streams.mesh.errors import Problem
 from streams.mesh.plugins import own_source
@@ -12,7 +12,7 @@ from streams.mesh.settings.sparse import SparseSettings
 def own_source_problems(
     file: str, node: str, mesh: MeshSettings, settings: OwnSourceSettings
 ) -> list[Problem]:
-    """Return what is wrong with a user's own source, by making it."""
+    """Return the mistakes of a user's own source, found by making it."""
     path = ("nodes", node, "source", "name")
     try:
         width = own_source(settings.name, node)[1]
@@ -27,7 +27,7 @@ def own_source_problems(
 
 
 def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: int) -> list[Problem]:
-    """Return what is wrong with so many features; an own loss may learn as many numbers as it likes."""
+    """Return the mistakes in a number of features; with an own loss any number fits."""
     if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
         return []
     if mesh.loss.softmax is None:
@@ -41,7 +41,7 @@ def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: 
 def label_problems(
     file: str, path: tuple[str, ...], loss: LossSettings, label: LabelSettings
 ) -> list[Problem]:
-    """Return what is wrong with a schema's label; an own loss takes any."""
+    """Return the mistakes in a schema's label; an own loss takes any."""
     if loss.own is not None:
         return []
     if loss.softmax is not None:
@@ -60,7 +60,7 @@ def label_problems(
 def sparse_problems(
     file: str, path: tuple[str, ...], mesh: MeshSettings, source: SparseSettings
 ) -> list[Problem]:
-    """Return what is wrong with a source of sparse records."""
+    """Return the mistakes of a source of sparse records."""
     found = []
     if mesh.loss.takes_sparse:
         found += _sign_problems(file, (*path, "label"), mesh.loss, signed=source.label.positive is not None)

@@ -1,4 +1,4 @@
-"""The loss of one record, and the slots that records come in."""
+"""Makes the loss and the slots from their settings."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 
 
 def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
-    """Return the loss of one record, its label's weight included; `node`: whose log says what goes wrong."""
+    """Return the loss of one record, with its label's weight; `node`: the name to log failures under."""
     settings = mesh.loss
     if settings.own is not None:
         return own_loss(settings.own, node)

@@ -1,4 +1,4 @@
-"""A mesh file's shared part, resolved: each thing that its settings describe, made once."""
+"""Resolves a mesh file's shared part: makes each object that the settings describe, once."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +27,7 @@ from topology.schedules import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a node must know of its mesh. `round_timeout` and `silence` None: nobody is given up."""
+    """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up."""
 
     topics: MeshTopics
     digest: bytes
@@ -41,11 +41,11 @@ class Surroundings:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Makes what the settings describe when it is first asked for, and keeps it.
+    """A mesh: makes each object that the settings describe on first use, and keeps it.
 
-    Nodes with the same privacy settings share a mechanism (unless noise is simulated: it has a name) and a
-    ledger. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything here and in its
-    nodes raises ValueError where the settings, each right by itself, do not go together.
+    Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
+    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything here
+    and in its nodes raises ValueError if the settings, each right by itself, do not fit together.
     """
 
     settings: MeshSettings
@@ -55,7 +55,7 @@ class Mesh:
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
 
     def node(self, name: str) -> "MeshNode":
-        """Return what is made for one node."""
+        """Return the objects of one node."""
         return self._nodes.setdefault(name, MeshNode(self, name))
 
     @cached_property
@@ -65,12 +65,12 @@ class Mesh:
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that are equal iff the settings are on which all nodes must agree."""
+        """16 bytes that are equal iff the settings that all nodes must share are equal."""
         return self.settings.digest()
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Which edges are on in which round."""
+        """The schedule: which edges are on in which round."""
         return schedule(self.settings)
 
     @cached_property
@@ -80,12 +80,12 @@ class Mesh:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The mirror step with its step size, or Sparse DOLA. Raises NotOffered where none is exact."""
+        """The mirror step with its step size, or Sparse DOLA. Raises NotOffered if there is no exact step."""
         return algorithm(self.settings)
 
     @cached_property
     def loss(self) -> Loss:
-        """The loss of one record, its label's weight included."""
+        """The loss of one record, with its label's weight."""
         return loss(self.settings)
 
     def slots(self) -> Slots[bytes]:
@@ -93,14 +93,14 @@ class Mesh:
         return slots(self.settings)
 
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
-        """Return what every scheduler is given alike; `silence` in seconds, None: for ever."""
+        """Return the settings of every scheduler; `silence` in seconds, None: unlimited."""
         mesh = self.settings
         return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, silence, mesh.min_members, rounds)
 
 
 @dataclass(frozen=True, eq=False)
 class MeshNode:
-    """Makes what the settings describe of one node, and keeps it."""
+    """A node: makes each object that the settings describe on first use, and keeps it."""
 
     mesh: Mesh
     name: str
@@ -112,7 +112,7 @@ class MeshNode:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """What makes its releases private, with the noise that the settings say."""
+        """The mechanism that makes its releases private, with the settings' noise."""
         made, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
         key = self.privacy, self.name if noise.simulated else ""
         if key not in made:
@@ -121,7 +121,7 @@ class MeshNode:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Its account. A tight composition takes about a second to begin with."""
+        """Its ledger. Making a tight composition takes about a second."""
         made = self.mesh.ledgers
         if self.privacy not in made:
             made[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
@@ -129,18 +129,18 @@ class MeshNode:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What is promised to the owner of a record of the node."""
+        """The guarantee to the owner of a record of the node."""
         trusted = self.name in self.mesh.trusting
         return guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
 
     @cached_property
     def price(self) -> Price:
-        """What its releases cost."""
+        """The price of its releases."""
         return price(self.mesh.settings, self.privacy, self.guarantee)
 
     @cached_property
     def learner(self) -> Learner:
-        """Its algorithm, loss, mechanism and account, put together."""
+        """Its learner: algorithm, loss, mechanism and ledger."""
         mesh = self.mesh.settings
         return Learner(
             self.mesh.algorithm,
@@ -152,19 +152,19 @@ class MeshNode:
         )
 
     def learner_with(self, sampler: Sampler) -> Learner:
-        """Return its learner with other noise: for several nodes at once, or several runs."""
+        """Return its learner with other noise, for several nodes or runs at once."""
         return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.name, sampler))
 
     @cached_property
     def expected(self) -> Expected:
-        """What a reader of its edges accepts."""
+        """The releases that a reader of its edges accepts."""
         mesh = self.mesh.settings
         bound = release_bound(self.mesh.algorithm, self.mechanism)
         return Expected(mesh.run, self.name, self.mesh.digest, mesh.dimension, bound)
 
     @cached_property
     def surroundings(self) -> Surroundings:
-        """What it must know of its mesh."""
+        """Its settings for its mesh."""
         mesh, (sources, targets) = self.mesh, self.mesh.graph.neighbours(self.name)
         waits = mesh.settings.round_timeout, mesh.settings.silence
         heard = {source: mesh.node(source).expected for source in sources}

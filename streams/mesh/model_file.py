@@ -1,4 +1,4 @@
-"""A model file, JSON or npz: what it holds, and how it is read."""
+"""Reads model files, JSON or npz."""
 
 import json
 import zipfile
@@ -20,9 +20,9 @@ VectorName = Literal["newest", "average"]
 
 
 class ModelGuarantee(Settings):
-    """What is promised to the owners of the records: this run's event-level guarantee, the weakest of a node.
+    """The guarantee to the owners of the records: this run's event-level guarantee, that of the weakest node.
 
-    `epsilon` null: nothing in some node's stream is protected. `nodes`: the sentence of each.
+    `epsilon` null: some node's stream is not protected. `nodes`: each node's sentence.
     """
 
     adjacency: Literal["event"]
@@ -32,11 +32,11 @@ class ModelGuarantee(Settings):
 
 
 class Model(Settings):
-    """A model, public as the releases are that it is a function of. `newest` and `average` have shape (d,).
+    """A model, a function of releases and so public. `newest` and `average` have shape (d,).
 
     `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
-    `loss` and `source` (how records are read: kind, schema, columns) are as in a mesh file: of an own
-    loss the name alone.
+    `loss` and `source` (how to read records: kind, schema, columns) are as in a mesh file; an own loss is
+    stored as its name only.
     """
 
     format: Literal[1]

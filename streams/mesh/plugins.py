@@ -1,4 +1,4 @@
-"""A user's own loss or source: found by `package.module:attribute`, or by the name of an entry point.
+"""Loads a user's own loss or source, by `package.module:attribute` or the name of an entry point.
 
 Loading runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
 """
@@ -21,7 +21,7 @@ _LOG = logging.getLogger("mirrormesh")
 
 
 def found(group: str, name: str) -> Any:
-    """Return what the name stands for. Raises ValueError, which says what is wrong with it."""
+    """Return the object that the name stands for. Raises ValueError with the reason."""
     if ":" not in name:
         matching = list(entry_points(group=group, name=name))
         if len(matching) != 1:
@@ -34,7 +34,7 @@ def found(group: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         missing = f"no module {error.name}"
         raise ValueError(f"{missing}: must be installed, or in a folder of PYTHONPATH") from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 # a module runs whatever it likes
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a module may raise anything
         raise ValueError(f"importing {module} raised {type(error).__name__}: {error}") from None
     for part in path.split("."):
         if not hasattr(at, part):
@@ -44,16 +44,16 @@ def found(group: str, name: str) -> Any:
 
 
 def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, ...] = ()) -> Any:
-    """Return the object that the name stands for, or what it returns when it is called with `arguments`.
+    """Return the object that the name stands for, or its result when called with `arguments`.
 
-    Raises ValueError unless it has the methods that are `needed`.
+    Raises ValueError unless it has the `needed` methods.
     """
     thing = found(group, name)
     if isinstance(thing, type) or not all(callable(getattr(thing, part, None)) for part in needed):
         if not callable(thing):
             raise ValueError(f"is of type {type(thing).__name__}: must be a class, or be called to make one")
         raised: list[str] = []
-        with UserCode(raised.append):  # a constructor runs whatever it likes
+        with UserCode(raised.append):  # a constructor may raise anything
             try:
                 thing = thing(*arguments)
             except (Exception, SystemExit) as error:  # noqa: BLE001 # as above
@@ -67,17 +67,17 @@ def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, .
 
 
 def raw_loss(name: str) -> Any:
-    """Return the user's own loss, as it is. Raises ValueError."""
+    """Return the user's own loss, unguarded. Raises ValueError."""
     return made(LOSSES, name, ("value", "gradients"))
 
 
 def own_loss(name: str, node: str | None = None) -> OwnLoss:
-    """Return the user's own loss, made safe; what goes wrong in it is logged once. Raises ValueError."""
+    """Return the user's own loss, isolated; each kind of failure is logged once. Raises ValueError."""
     return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"), UserCode)
 
 
 def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:
-    """Return what logs a kind of failure the first time: the exception's type alone, never its text."""
+    """Return a function that logs each kind of failure once, by the exception's type, never its text."""
     said: set[str] = set()
     where = "" if node is None else f"node {node}: "
     return partial(_say, said, f"{where}{what}", then)
@@ -90,24 +90,21 @@ def _say(said: set[str], who: str, then: str, kind: str) -> None:
 
 
 class OwnSource(Protocol):
-    """What the name of an own source stands for, or makes when it is called with the node's name."""
+    """A user's own source, or what its factory returns for the node's name."""
 
     @property
     def dimension(self) -> int:
         """The number of features."""
 
     def records(self) -> Iterable[bytes]:
-        """Return the records, in an order that never changes."""
+        """Return the records, always in the same order."""
 
     def decode(self, value: bytes) -> tuple[FloatArray, float] | None:
-        """Return (features (dimension,), label) of this record alone; None for what is no record."""
+        """Return (features (dimension,), label) of this record alone; None if it is not a record."""
 
 
 def own_source(name: str, node: str) -> tuple[OwnSource, int]:
-    """Return the user's own source of a node, and its dimension, asked for once.
-
-    Raises ValueError, which says what is wrong with it.
-    """
+    """Return the user's own source of a node, and its dimension. Raises ValueError with the reason."""
     source: OwnSource = made(SOURCES, name, ("records", "decode"), (node,))
     raised: list[str] = []
     dimension: Any = None

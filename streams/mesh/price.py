@@ -1,4 +1,4 @@
-"""What a node's releases cost by the file at hand: its journal keeps it, and refuses another."""
+"""The price of a node's releases by the current mesh file. Its journal keeps it and refuses another."""
 
 import json
 from fractions import Fraction

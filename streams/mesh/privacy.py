@@ -1,4 +1,4 @@
-"""A node's mechanism, its promise, and its account."""
+"""Makes a node's mechanism, guarantee and ledger from its settings."""
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.accounting.ledger import Ledger
@@ -26,12 +26,12 @@ from streams.mesh.settings.mesh import MeshSettings
 
 
 def sampler(mesh: MeshSettings, node: str) -> Sampler:
-    """Return where a node's noise comes from."""
+    """Return the sampler of a node's noise."""
     return ExactSampler() if mesh.privacy.noise == "exact" else SimulatedSampler(mesh.seed, node)
 
 
 def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
-    """Return a node's mechanism, its overrides applied."""
+    """Return a node's mechanism, with its overrides."""
     privacy = mesh.privacy_of(node)
     theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.dimension
     if privacy.epsilon is None or privacy.mechanism == "none":
@@ -56,7 +56,7 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
 
 
 def guarantee(mesh: MeshSettings, made: Mechanism, *, trusted_broker: bool) -> Guarantee:
-    """Return what the mechanism promises to the owner of a record."""
+    """Return the mechanism's guarantee to the owner of a record."""
     return Guarantee(
         made.name,
         made.epsilon,
@@ -70,7 +70,7 @@ def guarantee(mesh: MeshSettings, made: Mechanism, *, trusted_broker: bool) -> G
 
 
 def ledger(mesh: MeshSettings, node: str, made: Mechanism) -> Ledger:
-    """Return a node's account; `made`: its mechanism. A tight composition begins with about a second."""
+    """Return a node's ledger; `made`: its mechanism. Making a tight composition takes about a second."""
     privacy, size = mesh.privacy_of(node), mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
@@ -80,10 +80,10 @@ def ledger(mesh: MeshSettings, node: str, made: Mechanism) -> Ledger:
 
 
 def composition(mesh: MeshSettings, node: str, made: Mechanism) -> Composition:
-    """Return how the releases of a node with a mechanism add up at stream level."""
+    """Return how the releases of a node with a mechanism compose at stream level."""
     budget = mesh.privacy_of(node).budget
     account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
     found = made.composition(account)
     if found is None:
-        raise ValueError("epsilon is missing: what is spent cannot be known")
+        raise ValueError("epsilon is missing: the spent epsilon is unknown")
     return found

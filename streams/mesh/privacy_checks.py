@@ -1,4 +1,4 @@
-"""Whether every node's privacy settings can be kept: by making its mechanism and its account."""
+"""Checks every node's privacy settings, by making its mechanism and ledger."""
 
 import json
 from fractions import Fraction
@@ -13,14 +13,14 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings
 
 _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
-"""What mechanisms call by another name than a mesh file."""
+"""Settings that mechanisms name differently from a mesh file."""
 
 
 def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
-    """Return what is wrong with the nodes' privacy, where each setting is right by itself."""
+    """Return the mistakes in the nodes' privacy settings, each being right by itself."""
     mesh, found = whole.settings, list[Problem]()
     overriding = {name for name, own in mesh.nodes.items() if own.model_fields_set}
-    ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one speaks for all like it
+    ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one stands for all alike
     for name in [*ordinary, *sorted(overriding)]:
         path = ("mesh", "nodes", name) if name in overriding else ("mesh", "privacy")
         try:
@@ -35,9 +35,9 @@ def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
 
 
 def _out_of_range(file: str, mesh: MeshSettings, name: str, error: OutOfRange) -> Problem:
-    """Return the mistake at the key that it is in: the node's own where it has one, else the shared one."""
+    """Return the mistake at its key: the node's own if it overrides it, else the shared one."""
     path, value = _place(mesh, name, _KEYS.get(error.name, error.name))
-    allowed = error.allowed if error.value == value else str(error)  # what was made of it is out of range
+    allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
     if mesh.nodes[name].model_fields_set and "nodes" not in path:
         allowed = f"{allowed} (for node {name})"
     return Problem(file, ("mesh", *path), allowed, _shown(value))

@@ -1,4 +1,4 @@
-"""Reading the parts of a mesh file, with every mistake gathered before any is told."""
+"""Reads the parts of a mesh file and collects all mistakes before reporting them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -23,13 +23,13 @@ PARTS = ("mesh", "nodes", "brokers", "held_out")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the parts of one mesh file, and gathers every mistake."""
+    """Reads the parts of one mesh file and collects every mistake."""
 
     environment: Mapping[str, str]
     wrong: list[str] = field(default_factory=list)
 
     def attempt(self, read: Callable[[], T]) -> T | None:
-        """Return what `read` does, or None after mistakes."""
+        """Return the result of `read`, or None after mistakes."""
         try:
             return read()
         except MeshFileError as error:
@@ -37,11 +37,11 @@ class Reader:
             return None
 
     def note(self, found: list[Problem]) -> None:
-        """Gather mistakes."""
+        """Add mistakes."""
         self.wrong.extend(problem.line for problem in found)
 
     def parts(self, path: Path) -> dict[str, Any]:
-        """Return the parts of the file, `nodes` a mapping, the others None unless given."""
+        """Return the parts of the file: `nodes` is a mapping, missing others are None."""
         tree = read_yaml(path)
         if not isinstance(tree, dict) or "mesh" not in tree:
             raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
@@ -54,11 +54,11 @@ class Reader:
         return {key: tree.get(key) for key in PARTS} | {"nodes": nodes or {}}
 
     def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
-        """Return the settings in `tree`, which stands at `path` of the file. Raises MeshFileError."""
+        """Return the settings in `tree`, at `path` of the file. Raises MeshFileError."""
         return self.adapted(TypeAdapter(kind), tree, file, path)
 
     def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
-        """Return as `validated` does what `kind` reads."""
+        """Return what `kind` reads, as `validated` does."""
         context = {"folder": file.parent, "environment": self.environment}
         try:
             return kind.validate_python(tree, context=context)
@@ -67,7 +67,7 @@ class Reader:
         raise MeshFileError(problem.line for problem in found)
 
     def node(self, tree: object, file: Path, name: str) -> NodeSettings:
-        """Return a node's own part, which may stand in a file of its own. Raises MeshFileError."""
+        """Return a node's own part, which may be in its own file. Raises MeshFileError."""
         path: tuple[str, ...] = ("nodes", name)
         if isinstance(tree, str):
             file, path = file.parent / tree, ()
@@ -82,7 +82,7 @@ class Reader:
         return self.adapted(kind, self._with_schema(tree, file), file, ("held_out",))
 
     def _with_schema(self, source: object, file: Path) -> object:
-        """Return the source with its schema in place of the schema's path."""
+        """Return the source with the path of a schema replaced by the schema."""
         if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
             return source
         schema_file = Path(os.path.normpath(file.parent / source["schema"]))

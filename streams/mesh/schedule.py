@@ -1,4 +1,4 @@
-"""Which edges are on in which round."""
+"""Makes the schedule from its settings."""
 
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.topology import GraphSettings
@@ -8,7 +8,7 @@ from topology.weights import Weights, fixed
 
 
 def schedule(mesh: MeshSettings) -> Schedule:
-    """Return which edges are on in which round."""
+    """Return the schedule: which edges are on in which round."""
     settings, nodes, seed = mesh.topology, tuple(mesh.nodes), mesh.seed
     if settings.cycle is not None:
         return CycleSchedule([_content(graph, nodes, seed) for graph in settings.cycle])

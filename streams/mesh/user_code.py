@@ -1,4 +1,4 @@
-"""Signals that raise: a user's code may be what they come into, and must not keep what they raise."""
+"""Lets exceptions of signal handlers out of a user's code, which could otherwise swallow them."""
 
 import signal
 import threading
@@ -9,28 +9,28 @@ from nodes.contained import Contained
 
 
 class _Raised:
-    """What handlers have raised so far: how often, and what last."""
+    """The number of exceptions that handlers have raised, and the last one."""
 
     count = 0
     last: type[BaseException] = KeyboardInterrupt
 
 
 def interrupt(kind: type[BaseException]) -> NoReturn:
-    """Raise it, from a signal's handler: behind a user's code it is raised again."""
+    """Raise it from a signal handler; after a user's code it is raised again."""
     _Raised.count += 1
     _Raised.last = kind
     raise kind
 
 
 def interrupted(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 # a handler's signature
-    """Handle SIGINT as Python does, noted."""
+    """Handle SIGINT as Python does, and note it."""
     interrupt(KeyboardInterrupt)
 
 
 class UserCode(Contained):
-    """A context that nothing comes out of but what a signal's handler has raised meanwhile.
+    """A context that swallows everything except what a signal handler raised meanwhile.
 
-    Where Python's own handler is in place, which notes nothing, a KeyboardInterrupt is taken for a Ctrl-C.
+    If Python's own handler is in place, which notes nothing, a KeyboardInterrupt counts as a Ctrl-C.
     """
 
     __slots__ = ("_before",)
@@ -42,7 +42,7 @@ class UserCode(Contained):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if threading.current_thread() is threading.main_thread():  # where Python's signals are handled
+        if threading.current_thread() is threading.main_thread():  # Python handles signals there
             if _Raised.count != self._before:
                 raise _Raised.last from None
             unnoted = signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,1 +1,1 @@
-"""Records: from a source or a topic into slots, and into features and labels."""
+"""Records: from a source or topic into slots, and into features and labels."""

@@ -1,4 +1,4 @@
-"""From one value of a record to its features: numbers scaled by public bounds, categories one-hot."""
+"""Turns a value of a record into features: numbers scaled by public bounds, categories one-hot."""
 
 import math
 import zlib
@@ -11,11 +11,11 @@ from nodes.values import FloatArray
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
 
 Cell = Callable[[object], list[float] | None]
-"""Turns a value into features; None for a value that is none."""
+"""Turns a value into features; None for a bad value."""
 
 
 def cell(name: str, settings: ColumnSettings) -> Cell:
-    """Return what turns a value of that column into features."""
+    """Return the function that turns a value of that column into features."""
     if settings.bounds is not None:
         return partial(_scaled, *settings.bounds)
     if settings.categories is not None:
@@ -26,7 +26,7 @@ def cell(name: str, settings: ColumnSettings) -> Cell:
 
 
 def labelled(settings: LabelSettings) -> Callable[[object], float | None]:
-    """Return what turns a value into a label."""
+    """Return the function that turns a value into a label."""
     if settings.classes is not None:
         return partial(_place, {word: float(k) for k, word in enumerate(settings.classes)})
     if settings.positive is None:
@@ -47,11 +47,11 @@ def number(value: object) -> float | None:
 
 
 def bounded(row: FloatArray, norm: float | None) -> FloatArray:
-    """Return the features, scaled down to `norm` in L2 where they are longer; None: as they are."""
+    """Return the features, scaled down to `norm` in L2 if longer; None: unchanged."""
     largest = float(np.abs(row).max(initial=0.0))
     if norm is None or largest == 0.0:
         return row
-    # Scaled by the largest first: the square of a huge number is no number.
+    # Scaled by the largest first, as the square of a huge number overflows.
     length = largest * float(np.sqrt(((row / largest) ** 2).sum()))
     if length <= norm:
         return row

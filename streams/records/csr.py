@@ -1,4 +1,4 @@
-"""Reads a matrix in compressed sparse rows and gives each row as a libsvm line: records as any others."""
+"""Reads a matrix in compressed sparse rows and gives each row as a libsvm line."""
 
 import zipfile
 import zlib
@@ -15,14 +15,14 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class NotCsr(ValueError):
-    """What is wrong with the file, in words that show nothing of its values."""
+    """The file is wrong; the text shows none of its values."""
 
 
 def csr_lines(path: str, settings: CsrSettings, dimension: int) -> Iterator[bytes]:
-    """Return the lines of the rows that are wanted, lazily. Raises NotCsr or OSError at once.
+    """Return the lines of the selected rows, lazily. Raises NotCsr or OSError at once.
 
-    The indices of a row may stand in any order; a row with one twice, or with a value that is not finite, is
-    a line that no decoder takes.
+    A row's indices may be in any order. A row with a repeated index, or a value that is not finite, gives a
+    line that no decoder takes.
     """
     arrays = _loaded(path, ("data", "indices", "indptr", "shape", "y"), settings.split)
     _check(arrays, dimension)

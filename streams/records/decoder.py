@@ -13,11 +13,11 @@ from streams.records.columns import bounded, cell, labelled, number
 from streams.records.record import TotalDecoder
 
 Fields = Callable[[bytes], Mapping[str, object] | None]
-"""Takes a record's bytes apart into its columns; None where they cannot be."""
+"""Splits a record's bytes into its columns; None if that fails."""
 
 
 def csv_row(value: bytes) -> list[str] | None:
-    """Return the values on a CSV line; None for bytes that are none."""
+    """Return the values on a CSV line; None for other bytes."""
     try:
         (row,) = csv.reader([value.decode("utf-8-sig")], strict=True)
     except (ValueError, csv.Error):
@@ -26,7 +26,7 @@ def csv_row(value: bytes) -> list[str] | None:
 
 
 def csv_fields(columns: tuple[str, ...]) -> Fields:
-    """Return what takes a CSV line with these columns apart."""
+    """Return the function that splits a CSV line into these columns."""
 
     def fields(value: bytes) -> dict[str, object] | None:
         row = csv_row(value)
@@ -38,7 +38,7 @@ def csv_fields(columns: tuple[str, ...]) -> Fields:
 
 
 def json_fields(value: bytes) -> Mapping[str, object] | None:
-    """Take a JSON object apart."""
+    """Return a JSON object's fields."""
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):
@@ -47,7 +47,7 @@ def json_fields(value: bytes) -> Mapping[str, object] | None:
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
-    """The decoder of one schema. Total: whatever the bytes are, it returns an observation or None."""
+    """Decodes records by one schema. Total: it returns an observation or None for any bytes."""
 
     def __init__(
         self, schema: SchemaSettings, fields: Fields, longest: int | None = None, learnt: int = 0
@@ -61,15 +61,15 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self.truth_columns = schema.truth or ()
 
     def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
-        """Return (features (d,), label), None for either that the record has not."""
+        """Return (features (d,), label); None for a part that the record lacks."""
         return self._total(self._parts, value) or (None, None)
 
     def truth(self, value: bytes) -> FloatArray | None:
-        """Return what the decision should be, (d,) and finite; None where the record does not say."""
+        """Return the right decision, (d,) and finite; None if the record does not hold it."""
         return self._total(self._truth, value)
 
     def timestamp(self, value: bytes) -> float | None:
-        """Return the record's time in seconds since 1970; None where it has none that can be read."""
+        """Return the record's time in seconds since 1970; None if it has none, or an unreadable one."""
         return self._total(self._timestamp, value)
 
     def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:

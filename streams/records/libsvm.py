@@ -15,10 +15,10 @@ _ABSENT = SparseRow(np.zeros(0, np.int64), np.zeros(0)), 0.0
 
 
 class LibsvmDecoder(TotalDecoder[SparseRow]):
-    """The decoder of one source's lines. Total: whatever the bytes are, it returns an observation or None.
+    """Decodes the lines of one source. Total: it returns an observation or None for any bytes.
 
-    None for a value that is not finite, an index beyond the dimension, repeated, or not above the one before
-    it, and a label that is neither positive nor negative.
+    None for a value that is not finite, an index beyond the dimension or not above the one before it, and a
+    label that is neither positive nor negative.
     """
 
     def __init__(self, settings: SparseSettings, dimension: int) -> None:
@@ -36,7 +36,7 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
             label = _label(self._label, float(first))
         except (ValueError, OverflowError):
             return None
-        # each by itself, before any difference: in 64 bits the difference of two that are outside wraps
+        # checked one by one, before any difference: differences of indices out of range may wrap
         if label is None or np.count_nonzero((indices < 0) | (indices >= self.dimension)):
             return None
         if np.count_nonzero(np.diff(indices) <= 0) or not np.isfinite(values).all():
@@ -61,7 +61,7 @@ def rows_of(rows: Sequence[FloatArray | SparseRow], dimension: int) -> Rows:
 
 
 def sparse_observations(decoded: Sequence[tuple[SparseRow, float] | None], dimension: int) -> Observations:
-    """Return the decoded lines as observations, in order; what is none keeps its place, absent and empty."""
+    """Return the decoded lines as observations, in order; None becomes absent and empty in its place."""
     found = [_ABSENT if pair is None else pair for pair in decoded]
     labels: FloatArray = np.array([label for _, label in found], dtype=np.float64)
     present = np.array([pair is not None for pair in decoded], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Lines of a file or of standard input, lazily; gzip by the suffix."""
+"""Reads lines of a file or of standard input, lazily; files that end in `.gz` are unpacked."""
 
 import gzip
 import sys
@@ -13,7 +13,7 @@ from topology.keyed import generator
 
 
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
-    """Yield each line without its end. `-`: standard input. Raises OSError, EOFError or zlib.error."""
+    """Yield each line without its end. `-` is standard input. Raises OSError, EOFError or zlib.error."""
     if path == "-":
         yield from _lines(stdin or sys.stdin.buffer)
         return
@@ -22,22 +22,22 @@ def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
 
 
 def is_packed(path: str) -> bool:
-    """Whether the file is unpacked as it is read."""
+    """Return whether the file is unpacked while it is read."""
     return path.endswith(".gz")
 
 
 def opened(path: str) -> BinaryIO:
-    """Return the file, which the caller closes, unpacked as it is read. Raises OSError."""
+    """Return the file, unpacked while it is read; the caller closes it. Raises OSError."""
     return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else Path(path).open("rb")
 
 
 def ordered(
     found: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
 ) -> Iterator[bytes]:
-    """Yield the lines in the order of the seed, and of those the ones to take.
+    """Yield the lines to take, in the order of the seed.
 
-    The order is a function of the seed and the number of lines alone, so nodes that take from one file with
-    the same `every` share it without a rest.
+    The order depends on the seed and the number of lines alone, so nodes that take from one file with the
+    same `every` share it without overlap or rest.
     """
     if shuffle:
         everything = list(found)

@@ -9,19 +9,19 @@ from nodes.values import FloatArray
 from topology.keyed import generator
 
 START = (0.8, 0.95)
-"""Where the target is in round 1."""
+"""The target's position in round 1."""
 CIRCLE = 1.5
-"""The sensors' distance from 0. The paper prints all of them at the target's own start, from where no
-position can be found: a misprint."""
+"""The sensors' distance from 0. The paper prints all sensors at the target's start, from where no position
+can be found: a misprint."""
 NOISE = 0.001
-"""A measured distance is too long by a uniform draw from 0 to this."""
+"""Largest error of a distance: a uniform draw from 0 to this is added."""
 _BLOCK = 256
 
 
 def target_path(seed: int, rounds: int) -> FloatArray:
-    """Return where the target is in rounds 1 to `rounds`, shape (T, 2).
+    """Return the target's positions in rounds 1 to `rounds`, shape (T, 2): a function of `seed`.
 
-    x_{t+1} = x_t + ((-1)^q_t sin(t/50)/(10 t), -q_t cos(t/70)/(40 t)), q_t a fair coin: a function of `seed`.
+    x_{t+1} = x_t + ((-1)^q_t sin(t/50)/(10 t), -q_t cos(t/70)/(40 t)), q_t a fair coin.
     """
     path = np.empty((rounds, 2))
     for first, block in zip(range(0, rounds, _BLOCK), _path_blocks(seed), strict=False):
@@ -30,7 +30,7 @@ def target_path(seed: int, rounds: int) -> FloatArray:
 
 
 def sensor(number: int, sensors: int) -> tuple[float, float]:
-    """Return where sensor `number` (from 0) of so many stands: 1.5 (cos, sin)(2 pi number/sensors)."""
+    """Return the position of sensor `number` (from 0): 1.5 (cos, sin)(2 pi number/sensors)."""
     angle = 2 * math.pi * number / sensors
     return CIRCLE * math.cos(angle), CIRCLE * math.sin(angle)
 
@@ -38,9 +38,9 @@ def sensor(number: int, sensors: int) -> tuple[float, float]:
 def measurements(
     seed: int, number: int, position: tuple[float, float], *, truth: bool = False
 ) -> Iterator[bytes]:
-    """Yield one record a round without end: JSON with the sensor's `x`, `y` and the `distance` it measures.
+    """Yield one record per round without end: JSON with the sensor's `x`, `y` and measured `distance`.
 
-    With `truth` also where the target is: `target_x`, `target_y`. A function of the arguments alone.
+    With `truth` also the target's position: `target_x`, `target_y`. A function of the arguments alone.
     """
     x, y = position
     template = f'{{"x": {x!r}, "y": {y!r}, "distance": %r'

@@ -1,4 +1,4 @@
-"""Decodes records with a user's own source: the same total decoder as for everything else."""
+"""Decodes records with a user's own source."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,9 +13,9 @@ _END = object()
 
 
 class OwnDecoder(TotalDecoder[FloatArray]):
-    """Decodes with a user's own source. Total: whatever that does, it returns an observation or None.
+    """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
 
-    What goes wrong is logged once, by the exception's type alone.
+    Each kind of failure is logged once, by the exception's type alone.
     """
 
     def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
@@ -24,7 +24,7 @@ class OwnDecoder(TotalDecoder[FloatArray]):
         self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
 
     def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
-        """Yield the records. What the source raises may hold data: its type alone is in the refusal."""
+        """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
         raised: list[str] = []
         with UserCode(raised.append):
             found = iter(self._source.records())
@@ -49,4 +49,4 @@ class OwnDecoder(TotalDecoder[FloatArray]):
             if features.shape == (self.dimension,):
                 return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
             self._tell("features of another shape")
-        return None  # whatever it was, the record is none
+        return None

@@ -1,4 +1,4 @@
-"""A raw record, and what decodes it: totally, never raising on data, never saying anything about it."""
+"""Raw records, and total decoders: they never raise on data and never show it."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,14 +14,14 @@ _LEAST, _EACH = 1 << 14, 64
 
 
 class RawRecord(NamedTuple):
-    """A record as it stands on a data topic. `timestamp` in seconds; None where slots do not go by time."""
+    """A record as on a data topic. `timestamp` in seconds; None for slots by count."""
 
     value: bytes
     timestamp: float | None = None
 
 
 def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
-    """Yield the records by (time, offset), once all are read; what has no time belongs to no slot: first."""
+    """Yield the records by (time, offset), once all are read; those without a time come first."""
     yield from sorted(records, key=_time)
 
 
@@ -30,7 +30,7 @@ def _time(record: RawRecord) -> float:
 
 
 class SparseRow(NamedTuple):
-    """The features that are not 0: `values` (stored,) at the coordinates `indices` (stored,), ascending."""
+    """The nonzero features: `values` (stored,) at the coordinates `indices` (stored,), ascending."""
 
     indices: IntArray
     values: FloatArray
@@ -49,21 +49,21 @@ class Decoder(Protocol):
 
     @property
     def longest(self) -> int:
-        """The bytes of the longest record: a longer one is none."""
+        """The length limit of a record in bytes: a longer one decodes to None."""
 
     def decode(self, value: bytes) -> Decoded | None:
-        """Return (features (d,), label), both finite; None for a record that is none.
+        """Return (features (d,), label), both finite; None for a bad record.
 
-        Sparse decoders are `streams.records.libsvm.LibsvmDecoder` alone; all others give arrays.
+        Only `streams.records.libsvm.LibsvmDecoder` gives sparse features; all others give arrays.
         """
 
 
 class TotalDecoder(ABC, Generic[R_co]):
-    """What every decoder is: the one gate between the bytes of a record and what takes them apart.
+    """The base of all decoders: checks a record's length, and catches what the decoding raises.
 
-    A record longer than `longest` bytes is none, and is not parsed: what it costs is known before what it
-    holds. One that a decoder raises on, against its own word, is none either, and nothing is said of it.
-    `longest` unless given: see `settings.files.RecordBytes`, of which `learnt` is the mesh's dimension.
+    A record longer than `longest` bytes is bad and never parsed. So is a record on which the decoder raises;
+    nothing is shown of it. For the default of `longest` see `settings.files.RecordBytes`; `learnt` is the
+    mesh's dimension.
     """
 
     def __init__(self, dimension: int, longest: int | None = None, learnt: int = 0) -> None:
@@ -76,13 +76,13 @@ class TotalDecoder(ABC, Generic[R_co]):
 
     @abstractmethod
     def _decoded(self, value: bytes) -> tuple[R_co, float] | None:
-        """Do what `decode` does, for a record that is not too long."""
+        """Decode a record that is not too long."""
 
     def _total(self, read: Callable[[bytes], T | None], value: bytes) -> T | None:
-        """Return what `read` makes of a record; None for one that is none."""
+        """Return the result of `read` for a record; None for a bad one."""
         if len(value) > self.longest:
             return None
         try:
             return read(value)
-        except Exception:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+        except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
             return None

@@ -1,4 +1,4 @@
-"""The slots of a stream that comes record by record, each slot from the position that is asked for."""
+"""Fills slots from a stream of records, and can open a slot again."""
 
 import math
 from collections import deque
@@ -11,8 +11,8 @@ from nodes.machine.slots import Arrival, ClosedSlot, CountSlots, Slots
 class ReplaySlots:
     """Slots that can be opened again at the position of the last one opened, or any later one.
 
-    By count, records are kept from there on: a slot that nothing was learnt from is read again. By time none
-    are: what a slot held is late for every later one.
+    By count, records are kept from that position on, as a slot that nothing was learnt from is read again. By
+    time none are kept: the records of a slot are late for every later one.
     """
 
     def __init__(self, slots: Callable[[], Slots[bytes]]) -> None:
@@ -24,7 +24,7 @@ class ReplaySlots:
 
     @property
     def waiting(self) -> int:
-        """How many records wait."""
+        """The number of waiting records."""
         return self._slots.waiting
 
     def pass_over(self, positions: Mapping[int, int]) -> None:
@@ -32,7 +32,7 @@ class ReplaySlots:
         self.next |= {part: max(offset, self.next.get(part, 0)) for part, offset in positions.items()}
 
     def add(self, arrival: Arrival[bytes], now: float = math.inf) -> bool:
-        """Take the next record of its partition; return whether it was one: others nobody needs."""
+        """Take the next record of its partition; return false for a record that is not needed."""
         if arrival.offset < self.next.get(arrival.partition, 0):
             return False
         self._slots.add(arrival, now)
@@ -42,7 +42,7 @@ class ReplaySlots:
         return True
 
     def open(self, round: int, position: DataPosition) -> None:
-        """Start the slot of that round at that position."""
+        """Open the slot of that round at that position."""
         self.pass_over(dict(position))
         if self.by_count:
             first = dict(position).get(0, 0)
@@ -56,15 +56,15 @@ class ReplaySlots:
         self._slots.open(round)
 
     def behind(self, now: float) -> bool:
-        """Whether records are to wait where they are until a slot is opened; `now` in seconds."""
+        """Return whether records must wait outside until a slot is opened; `now` in seconds."""
         return self._slots.behind(now)
 
     def ready(self, now: float) -> bool:
-        """Whether the open slot is complete; `now` in seconds."""
+        """Return whether the open slot is complete; `now` in seconds."""
         return self._slots.ready(now)
 
     def take(self) -> ClosedSlot[bytes]:
-        """Close the open slot; its position names every partition that is known."""
+        """Close the open slot; its position names every known partition."""
         closed = self._slots.take()
         self._position = tuple(sorted((dict(self._position or ()) | dict(closed.position)).items()))
         return closed._replace(position=self._position)

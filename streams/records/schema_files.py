@@ -1,4 +1,4 @@
-"""Opens CSV and JSON lines with their schema, for a mesh file or a model to refuse what is wrong."""
+"""Opens CSV and JSON lines with their schema; errors name the place in the mesh file or model."""
 
 import json
 import zlib
@@ -12,23 +12,22 @@ from streams.records.lines import lines
 
 
 class Refuser(Protocol):
-    """What names settings: a mesh file, or a model."""
+    """The holder of settings, which makes errors about them: a mesh file or a model."""
 
     @property
     def dimension(self) -> int:
-        """How many numbers are learnt."""
+        """The dimension d of a decision."""
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
-        """Return the error that the value at `path` is not as `allowed` says."""
+        """Return the error for the value at `path`; `allowed` says what it must be."""
 
 
 def records_to_predict(
     file: Refuser, settings: FileSettings, path: tuple[str, ...]
 ) -> tuple[int, Iterator[bytes], SchemaDecoder]:
-    """Return the number of the first record's line, the records' lines, and what decodes their features.
+    """Return the line number of the first record, the records' lines, and their decoder.
 
-    Their labels and times may be missing. `path` leads to the settings, for `file` to refuse. Raises
-    MeshFileError.
+    Labels and times may be missing. `path` is that of the settings in `file`. Raises MeshFileError.
     """
     found, decoder = opened_file(file, settings, path, settings.record.features)
     return 2 if settings.kind == "csv" and settings.columns is None else 1, found, decoder
@@ -37,9 +36,9 @@ def records_to_predict(
 def opened_file(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
-    """Return the lines of a file, after its header where it has one, and their decoder.
+    """Return the lines of a file, without its header, and their decoder.
 
-    `needed`: the columns that must be there, unless all must.
+    `needed`: the columns that must be there (by default all).
     """
     found = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
@@ -50,15 +49,13 @@ def opened_file(
 def file_decoder(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
 ) -> SchemaDecoder:
-    """Return what decodes the records, by the columns of the settings or of the file's header."""
+    """Return the records' decoder, by the columns of the settings or of the file's header."""
     if settings.kind == "json-lines":
         return _decoder(file, settings, json_fields)
     if settings.columns is not None:
         return _of_columns(file, settings, path, settings.columns, "columns", needed)
     if settings.path in {None, "-"}:
-        raise file.refuse(
-            (*path, "columns"), "missing: must say what is on a CSV line that no header goes before"
-        )
+        raise file.refuse((*path, "columns"), "missing: must name the columns of CSV lines without a header")
     return _with_header(file, settings, path, next(_lines(file, settings, path), None))
 
 
@@ -102,7 +99,7 @@ def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iter
 
 
 def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
-    """Yield the lines of a file. Raises MeshFileError where it cannot be read."""
+    """Yield the lines of a file. Raises MeshFileError if it cannot be read."""
     try:
         yield from lines(name)
     except (OSError, EOFError, zlib.error) as error:

@@ -1,7 +1,7 @@
-"""Which nodes of a mesh file may hold the same records: by what their sources say, and by comparing files.
+"""Finds nodes of a mesh file that may share records, from their sources and by comparing files.
 
-Files are told apart by path, then by size, then by content, which is compared in memory: nothing of it is
-kept or said. Records that come from a broker, standard input, a generator or a user's own code are not seen.
+Files are compared by path, then by size, then by content, in memory: nothing of it is kept or shown. Records
+from a broker, standard input, a generator or a user's own code are not checked.
 """
 
 import stat
@@ -18,14 +18,14 @@ from streams.records.lines import is_packed, opened
 
 _PIECE = 1 << 16
 _BEGINNING = 1 << 12
-"""Files of one content begin alike: only those are compared whole."""
+"""Bytes compared first: only files that begin alike are compared whole."""
 
 
 class Part(NamedTuple):
     """The records that a node takes from a file: the lines `first`, `first` + `every`, ...
 
-    `header`: lines before the first record. `shuffled`: counted in the seed's order. `rows`, `split`: of a
-    matrix, what is taken before anything is counted.
+    `header`: lines before the first record. `shuffled`: lines count in the seed's order. `rows`, `split`: the
+    part of a matrix that is taken before lines are counted.
     """
 
     first: int = 0
@@ -36,20 +36,20 @@ class Part(NamedTuple):
     split: int | None = None
 
     def overlaps(self, other: "Part") -> bool:
-        """Return whether some record may be in both; False only where none can be."""
+        """Return whether some record may be in both; False only if none can be."""
         rows = (self.rows, other.rows)
         if rows[0] and rows[1] and (rows[0][0] >= rows[1][1] or rows[1][0] >= rows[0][1]):
             return False
         if self.split is not None and other.split is not None and self.split != other.split:
             return False
         if self[2:] != other[2:] and (self.shuffled or other.shuffled or self[4:] != other[4:]):
-            return True  # counted in other orders
+            return True  # they count in different orders
         apart = self.header + self.first - other.header - other.first
         return apart % gcd(self.every, other.every) == 0
 
 
 def shared_records(nodes: Mapping[str, NodeSettings]) -> dict[str, list[str]]:
-    """Return for each node that may share records the others that may have them too, in the file's order."""
+    """Return, for each node that may share records, the nodes it may share them with, in the file's order."""
     groups = _same_content({name: path for name, own in nodes.items() if (path := _file(own)) is not None})
     found: dict[str, list[str]] = {}
     for names in groups:
@@ -62,13 +62,13 @@ def shared_records(nodes: Mapping[str, NodeSettings]) -> dict[str, list[str]]:
 
 
 def _file(own: NodeSettings) -> Path | None:
-    """Return the regular file that the node reads; no pipe is opened, nor is what cannot be looked at."""
+    """Return the regular file that the node reads; None for pipes and unreachable paths."""
     source = own.source
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
         return None
     path = Path(source.path)
     with suppress(OSError):
-        return path if stat.S_ISREG(path.stat().st_mode) else None  # links are followed
+        return path if stat.S_ISREG(path.stat().st_mode) else None  # follows links
     return None
 
 
@@ -86,7 +86,7 @@ def _part(own: NodeSettings) -> Part:
 
 
 def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
-    """Return the nodes in groups that read the same bytes, unpacked."""
+    """Return groups of nodes that read the same bytes, unpacked."""
     identities: dict[tuple[int, int], list[str]] = {}
     for name, path in files.items():
         found = path.stat()
@@ -116,7 +116,7 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _content(path: Path, size: int) -> Generator[bytes]:
-    """Yield what is in the file, unpacked; it ends where it cannot be read on, which reading it will say."""
+    """Yield the file's content, unpacked, up to where it cannot be read; loading the file reports that."""
     with suppress(OSError, EOFError, zlib.error), opened(str(path)) as file:
         while piece := file.read(size):
             yield piece

@@ -1,4 +1,4 @@
-"""A node's records in one process: from its source into slots, and from slots into observations."""
+"""Feeds a node's records in one process: from its source into slots, and from slots into observations."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from streams.records.record import Decoded, Decoder, RawRecord, SparseRow
 
 
 class DataLog:
-    """The data topic of a node, read lazily from its source; kept from the last journalled position on."""
+    """A node's data topic in memory: read lazily from its source, kept from the last journalled position."""
 
     def __init__(self, records: Iterator[RawRecord]) -> None:
         self._records = records
@@ -29,11 +29,11 @@ class DataLog:
 
     @property
     def end(self) -> int:
-        """The offset after the last record that was read."""
+        """The offset after the last record read."""
         return self._first + len(self._kept)
 
     def read(self, offset: int) -> RawRecord | None:
-        """Return the record at `offset`, not below the one trimmed to; None where the source has ended."""
+        """Return the record at `offset`, which must not be trimmed; None if the source has ended."""
         place = offset - self._first
         while place >= len(self._kept):
             record = next(self._records, None)
@@ -43,7 +43,7 @@ class DataLog:
         return self._kept[place]
 
     def trim(self, offset: int) -> None:
-        """Forget the records below `offset`; pass over those that were not read yet."""
+        """Drop the records below `offset`, those not read yet too."""
         while self._kept and self._first < offset:
             self._kept.popleft()
             self._first += 1
@@ -53,10 +53,10 @@ class DataLog:
 
 
 class SlotFeed:
-    """Closes the slots of one process's life of a node: no clock has a part.
+    """Closes the slots of one node process, without a clock.
 
-    For slots by time the records are in order of time, those without one first; every slot closes, empty or
-    not.
+    For slots by time the records are in order of time, those without one first; every slot closes, even an
+    empty one.
     """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
@@ -69,11 +69,11 @@ class SlotFeed:
 
     @property
     def dropped(self) -> Private[int]:
-        """How many records entered no slot: without a time, before the first, or more than a slot holds."""
+        """The number of records in no slot: without a time, before the first, or beyond a slot's size."""
         return Private(self._dropped)
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
-        """Return the slot that was opened, closed; None where the source has too few records left."""
+        """Close the opened slot and return it; None if the source has too few records left."""
         first = self._offset(opened.position)
         if self._at is None or opened.position != self._position:  # a slot that nothing was learnt from
             self._slots, self._read_to = self._new_slots(), 0
@@ -108,32 +108,32 @@ class SlotFeed:
 
 
 def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
-    """Return the slot as the machine takes it: what its records say is private from here on."""
+    """Return the slot for the machine; the content of its records is private from here on."""
     said = Private(truth(slot.values, decoder))
     return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
 
 
 def has_truth(decoder: Decoder) -> bool:
-    """Whether records may say what the decision should be."""
+    """Return whether records may hold the right decision."""
     return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
 
 
 def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
-    """Return the truth (d,) of the last record that says it, whether or not the rest of it can be decoded."""
+    """Return the truth (d,) of the last record that holds it, even if the rest cannot be decoded."""
     if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
         return None
     return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
-    """Return the observations in the records' bytes, in order; what is none keeps its place, absent.
+    """Return the records' observations, in order; a bad record is absent in its place.
 
-    Total, whatever a decoder lets through: where the slot cannot be made as a whole, each record is tried
-    alone, and the one that raises is absent.
+    Total for any decoder: if the slot cannot be made as a whole, each record is tried alone, and those that
+    raise are absent.
     """
     try:
         return _together([decoder.decode(value) for value in values], decoder)
-    except Exception:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+    except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
         return _together([_alone(value, decoder) for value in values], decoder)
 
 

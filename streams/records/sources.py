@@ -1,4 +1,4 @@
-"""Opens what the mesh file names: a node's records with their decoder, and the held-out records."""
+"""Opens the sources of a mesh file: a node's records with their decoder, and the held-out records."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,16 +37,16 @@ _TRACKED = _MEASURED.model_copy(update={"truth": ("target_x", "target_y")})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A node's records, lazily and once, and what decodes them."""
+    """A node's records, to be read once and lazily, and their decoder."""
 
     records: Iterator[RawRecord]
     decoder: Decoder
 
 
 def open_source(file: MeshFile, node: str, seed: int) -> Source:
-    """Open the source of a node; `seed` makes up data and orders it; with slots by time, files are by time.
+    """Open the source of a node. `seed` generates and orders data; slots by time sort files by time.
 
-    Raises MeshFileError where the node has no source here, or the source cannot be read.
+    Raises MeshFileError if the node has no source here, or the source cannot be read.
     """
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, LocalisationSettings):
@@ -60,17 +60,15 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
     if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
         timed = (RawRecord(line, decoder.timestamp(line)) for line in chosen)
-        # Standard input may have no end: it comes as it comes, and `run` refuses it.
+        # Standard input may have no end, so it is not sorted; `run` refuses it.
         return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
 
 def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
-    """Return the held-out records, features (n, d), sparse where the source is, and labels (n,).
+    """Return the held-out records: features (n, d), sparse if the source is, and labels (n,).
 
-    What cannot be decoded is left out.
-
-    Raises MeshFileError where there are none.
+    Records that cannot be decoded are left out. Raises MeshFileError if none remain.
     """
     if file.held_out is None:
         raise file.refuse(("held_out",), "missing: must be given to score decisions")
@@ -78,9 +76,9 @@ def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
 
 
 def decoded(file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...]) -> tuple[Rows, FloatArray]:
-    """Return all records of a file, features (n, d) and labels (n,); what cannot be decoded is left out.
+    """Return a file's records, features (n, d) and labels (n,), without those that cannot be decoded.
 
-    Raises MeshFileError, which names `path`, where there are none.
+    Raises MeshFileError, which names `path`, if none remain.
     """
     found, decoder = _opened(file, settings, path)
     chosen = ordered(found, 0, shuffle=False, take=settings.take)
@@ -113,9 +111,9 @@ def _own(settings: OwnSourceSettings, mesh: MeshSettings, node: str) -> OwnDecod
 
 
 def decoder(file: MeshFile, node: str) -> Decoder:
-    """Return what decodes the node's records, wherever they come from. Raises MeshFileError.
+    """Return the decoder of the node's records, wherever they come from. Raises MeshFileError.
 
-    The columns of a CSV line are those of the settings, or of the header of the file that is named there.
+    The columns of a CSV line come from the settings, or from the header of the file named there.
     """
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):

@@ -1,4 +1,4 @@
-"""Where a process serves: `[ADDRESS:]PORT`, as a mesh file and the command line write it."""
+"""Addresses to serve on: `[ADDRESS:]PORT`, in a mesh file and on the command line."""
 
 from ipaddress import ip_address
 
@@ -8,7 +8,7 @@ _ALLOWED = "must be a port, or address:port, with a port from 1 to 65535"
 
 
 def address(text: str) -> Address:
-    """Return the (address, port) in `text`; 127.0.0.1 where only a port is given. Raises ValueError."""
+    """Return the (address, port) in `text`; a port alone means 127.0.0.1. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16) or (colon and not host):
         raise ValueError(_ALLOWED)
@@ -16,7 +16,7 @@ def address(text: str) -> Address:
 
 
 def is_loopback(address: Address) -> bool:
-    """Whether only this machine reaches it; a name other than `localhost` may be anybody's."""
+    """Return whether only this machine can reach it; names other than `localhost` count as reachable."""
     try:
         return ip_address(address[0]).is_loopback
     except ValueError:

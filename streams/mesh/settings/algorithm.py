@@ -1,4 +1,4 @@
-"""What the mesh computes: mirror map, constraint, step size, starting point. All nodes agree on it."""
+"""Settings of the algorithm: mirror map, constraint, step size, starting point. All nodes share them."""
 
 import os.path
 from pathlib import Path
@@ -12,14 +12,14 @@ from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vecto
 
 
 class WarmStart(Settings):
-    """A model file, its path relative to the file that names it; which of its two vectors."""
+    """The path of a model file, relative to the file that names it, and which of its vectors to take."""
 
     model: str
     vector: Literal["average", "newest"] = "average"
 
 
 def warm_start(value: object, info: ValidationInfo) -> object:
-    """Put a model's numbers in place of its path; anything else is left as it is."""
+    """Replace the path of a model by its numbers; other values stay."""
     if not isinstance(value, dict):
         return value
     settings = WarmStart.model_validate(value)
@@ -51,7 +51,7 @@ Corner = Annotated[Vector, BeforeValidator(_one_or_more)]
 
 
 class MirrorMapSettings(Choice):
-    """Phi, the geometry of a step. `mahalanobis` has its matrix Q, or the diagonal of it alone."""
+    """Phi, the geometry of a step. `mahalanobis` takes its matrix Q, or Q's diagonal."""
 
     words: ClassVar[tuple[str, ...]] = ("euclidean", "entropy")
 
@@ -68,7 +68,7 @@ class BoxSettings(Settings):
 
 
 class ConstraintSettings(Choice):
-    """Omega, the set in which every decision lives. Balls are around 0 and have their radius."""
+    """Omega, the set of allowed decisions. Balls are centred at 0 and take their radius."""
 
     words: ClassVar[tuple[str, ...]] = ("simplex",)
 
@@ -96,7 +96,7 @@ class StepSizeSettings(Settings):
 
 
 def _absent(value: object) -> bool:
-    return value is None  # and so out of the digest, as before there was such a key
+    return value is None  # left out of the digest, which stays as it was before this key
 
 
 def _public_point(value: object) -> object:
@@ -109,12 +109,13 @@ def _public_point(value: object) -> object:
 
 
 class AlgorithmSettings(Settings):
-    """One mirror step a round. `x_1`: the point of the constraint where the mirror map is least unless given.
+    """One mirror step a round. `x_1` defaults to the point of the constraint where the mirror map is least.
 
-    As numbers, or as `{model: PATH}`, a model file's: its numbers are what all must agree on.
+    `x_1` is a list of numbers, or `{model: PATH}` for those of a model file; all nodes must have the same
+    numbers.
 
-    `gradient_at` is `decision` for dpdo-nc and `consensus` for dola unless given. `lasso` is rho, of
-    sparse-dola, which has the Euclidean map, an L2 ball for its dual state, and starts at 0.
+    `gradient_at` defaults to `decision` for dpdo-nc and `consensus` for dola. `lasso` is rho of sparse-dola,
+    which has the Euclidean map, an L2 ball for its dual state, and starts at 0.
     """
 
     name: Literal["dpdo-nc", "dola", "sparse-dola"]

@@ -1,4 +1,4 @@
-"""What all settings have in common: how they refuse, and the few types they are made of."""
+"""The base of all settings: their errors and common types."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 def refusal(allowed: str, *keys: str) -> PydanticCustomError:
-    """Return the error that says what is allowed; `keys` lead from the mapping at hand to what is wrong.
+    """Return the error that says what is allowed; `keys` lead from this mapping to the wrong value.
 
-    The file, the key path and the value are added where the error is shown (`settings.errors`).
+    `streams.mesh.errors` adds the file, the key path and the value.
     """
     return PydanticCustomError("refused", "{text}", {"text": allowed, "keys": keys})
 
 
 class Settings(BaseModel):
-    """Settings in a mesh file: a frozen mapping with known keys. Numbers are numbers, not text."""
+    """Settings in a mesh file: a frozen mapping with known keys. Text is not read as a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -54,7 +54,7 @@ class Choice(Settings):
     """One of several things: a word alone (`ring`), or a word with its setting (`l1-ball: 3`)."""
 
     words: ClassVar[tuple[str, ...]] = ()
-    """Those that need no setting."""
+    """The words that need no setting."""
 
     @model_validator(mode="before")
     @classmethod
@@ -75,13 +75,13 @@ class Choice(Settings):
 
     @property
     def name(self) -> str:
-        """The word that was chosen."""
+        """The chosen word."""
         (chosen,) = self.model_fields_set
         return type(self).model_fields[chosen].alias or chosen
 
 
 def tagged(key: str, *allowed: str) -> BeforeValidator:
-    """Return the check that a mapping says by `key` which of the allowed kinds it is."""
+    """Return a check that `key` of a mapping names one of the allowed kinds."""
 
     def check(value: Any) -> Any:
         words = " or ".join(allowed)
@@ -95,12 +95,12 @@ def tagged(key: str, *allowed: str) -> BeforeValidator:
 
 
 def or_none(value: object) -> object:
-    """Read the word `none` as nothing."""
+    """Read the word `none` as None."""
     return None if value == "none" else value
 
 
 def listed(convert: Callable[[Any], T]) -> BeforeValidator:
-    """Return the reading of a list, or of one thing alone, as a tuple."""
+    """Return a validator that reads a list, or a single value, as a tuple."""
     return BeforeValidator(lambda value: tuple(map(convert, value if isinstance(value, list) else [value])))
 
 
@@ -121,9 +121,9 @@ def exact(value: object) -> Fraction:
 
 
 Name = Annotated[str, StringConstraints(pattern=f"^{ID_PATTERN}$", max_length=60)]
-"""What meshes, runs and nodes may be called."""
+"""A name of a mesh, run or node."""
 Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
-"""A positive number, exactly as it is written."""
+"""A positive number, exactly as written."""
 Positive = Annotated[float, Field(gt=0)]
 """A positive finite number."""
 Count = Annotated[int, Field(ge=1)]

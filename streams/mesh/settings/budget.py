@@ -1,4 +1,4 @@
-"""What may be spent: the epsilon of a release, or of all of them, and a budget of the whole stream."""
+"""Settings of spending: the epsilon of a release or of a whole schedule, and the stream's budget."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -11,7 +11,7 @@ from streams.mesh.settings.base import Count, Exact, Settings, refusal
 
 
 class EpsilonSettings(Settings):
-    """A total of the whole stream (its sum, stream level), split over the rounds 1 to `rounds`."""
+    """A total epsilon of the whole stream (as a sum, stream level), split over rounds 1 to `rounds`."""
 
     total: Exact
     rounds: Count
@@ -19,7 +19,7 @@ class EpsilonSettings(Settings):
 
 
 class BudgetSettings(Settings):
-    """A budget of the whole stream at a delta: what is spent is the tightest known composition."""
+    """A budget of the whole stream at a delta, spent by the tightest known composition."""
 
     epsilon: Exact
     delta: float = Field(ge=1e-12, lt=1)
@@ -32,15 +32,15 @@ def _kind(value: Any) -> str:
 Epsilon = Annotated[
     Annotated[Exact, Tag("number")] | Annotated[EpsilonSettings, Tag("mapping")], Discriminator(_kind)
 ]
-"""Of every release, or a schedule."""
+"""The epsilon of every release, or a schedule."""
 Budget = Annotated[
     Annotated[Exact, Tag("number")] | Annotated[BudgetSettings, Tag("mapping")], Discriminator(_kind)
 ]
-"""Pure, and kept by the sum; or at a delta."""
+"""A pure budget, spent by the sum, or one with a delta."""
 
 
 def release_epsilon(epsilon: Fraction | EpsilonSettings, batch_size: int) -> Fraction:
-    """Return the epsilon of one release, the largest. Raises ValueError where a schedule makes none."""
+    """Return the largest epsilon of a release. Raises ValueError for an impossible schedule."""
     if not isinstance(epsilon, EpsilonSettings):
         return epsilon
     growing = growing_epsilon(epsilon, batch_size)
@@ -48,21 +48,21 @@ def release_epsilon(epsilon: Fraction | EpsilonSettings, batch_size: int) -> Fra
 
 
 def growing_epsilon(epsilon: Fraction | EpsilonSettings | None, batch_size: int) -> GrowingEpsilon | None:
-    """Return the schedule of epsilons that grow; None where they do not. Raises ValueError."""
+    """Return the schedule of growing epsilons; None if they do not grow. Raises ValueError."""
     if not isinstance(epsilon, EpsilonSettings) or epsilon.schedule != "growing":
         return None
     return GrowingEpsilon(epsilon.total, epsilon.rounds, batch_size)
 
 
 def budget_epsilon(budget: Fraction | BudgetSettings | None) -> Fraction | None:
-    """Return the epsilon that may be spent on the whole stream; None: no limit."""
+    """Return the whole stream's budget of epsilon; None: no limit."""
     return budget.epsilon if isinstance(budget, BudgetSettings) else budget
 
 
 def check_spending(
     mechanism: str, epsilon: Fraction | EpsilonSettings | None, budget: Fraction | BudgetSettings | None
 ) -> None:
-    """Raise the refusal of what does not go together; `mechanism` is like `laplace on the gradient`."""
+    """Raise a refusal if they do not fit together; `mechanism` reads like `laplace on the gradient`."""
     growing = isinstance(epsilon, EpsilonSettings) and epsilon.schedule == "growing"
     if isinstance(epsilon, EpsilonSettings) and mechanism.startswith("gaussian"):
         raise refusal(

@@ -1,4 +1,4 @@
-"""What settings of files have in common: paths, `${NAME}` from the environment, and which records to take."""
+"""Shared settings of files: paths, `${NAME}` from the environment, and which records to take."""
 
 import os.path
 import re
@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from streams.mesh.settings.base import Count, Settings, refusal
 
 LONGEST_LINE = 1 << 20
-"""Bytes: a longer line of a file is no record, and keeps its place, empty."""
+"""Longest line in bytes: a longer one counts as an empty record."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _from_environment(value: object, info: ValidationInfo) -> object:
-    """Put the variables of the environment in place of `${NAME}`."""
+    """Replace `${NAME}` by the environment's variable."""
     if not isinstance(value, str):
         return value
     environment: Mapping[str, str] = info.context["environment"] if info.context else {}
@@ -27,7 +27,7 @@ def _from_environment(value: object, info: ValidationInfo) -> object:
 
 
 def _resolved(value: object, info: ValidationInfo) -> object:
-    """Read a path, relative to the file it is written in."""
+    """Read a path, relative to the file that names it."""
     found = _from_environment(value, info)
     if not isinstance(found, str) or not found or "\0" in found:
         raise refusal("must be a path, or - for standard input")
@@ -36,22 +36,22 @@ def _resolved(value: object, info: ValidationInfo) -> object:
 
 
 RecordBytes = Annotated[int, Field(ge=1, le=LONGEST_LINE)] | None
-"""`max_record_bytes`: a longer record is malformed, whatever is in it, and is not parsed.
+"""`max_record_bytes`: a longer record is malformed and not parsed.
 
-Unless given: max(16 KiB, 64 d), d the larger of the mesh's dimension and a record's features, at most 1 MiB.
+The default is max(16 KiB, 64 d), d the larger of the mesh's dimension and a record's features, at most 1 MiB.
 """
 FilePath = Annotated[str | None, BeforeValidator(_resolved)]
 FromEnvironment = BeforeValidator(_from_environment)
 
 
 def check_shuffle(path: str | None, *, shuffle: bool) -> None:
-    """Refuse to shuffle what comes on standard input."""
+    """Refuse to shuffle standard input."""
     if shuffle and path == "-":
         raise refusal("standard input cannot be shuffled: must be false", "shuffle")
 
 
 class TakeSettings(Settings):
-    """Every `every`-th record, from the one at `offset` on: splits one file over nodes."""
+    """Takes every `every`-th record, from `offset` on: splits one file over nodes."""
 
     every: Count
     offset: int = Field(0, ge=0)

@@ -8,9 +8,9 @@ from streams.mesh.settings.base import Choice, Positive
 
 
 class LossSettings(Choice):
-    """`huber` has the distance from which on a residual counts linearly, `softmax` the number of classes.
+    """The loss. `huber` takes the residual from which it grows linearly, `softmax` the number of classes.
 
-    `own` has the name of a user's own loss (`streams.mesh.plugins`).
+    `own` takes the name of a user's own loss (`streams.mesh.plugins`).
     """
 
     words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared", "absolute", "linear")
@@ -32,12 +32,12 @@ class LossSettings(Choice):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether sparse records have sparse gradients: where the loss is of one score <x, a> alone."""
+        """Whether sparse records give sparse gradients: if the loss depends on the score <x, a> alone."""
         return not self.range_ and self.softmax is None and self.own is None
 
     @property
     def decisions_per_feature(self) -> int:
-        """How many numbers are learnt for each feature."""
+        """The coordinates of a decision for each feature."""
         return self.softmax or 1
 
     @property
@@ -56,6 +56,6 @@ class LossSettings(Choice):
 
     @model_serializer
     def _as_written(self) -> Any:
-        """Return what stands in the mesh file: the word alone where it needs no setting."""
+        """Return it as in the mesh file: only the word if it needs no setting."""
         name = self.name
         return name if name in self.words else {name: getattr(self, name)}

@@ -13,7 +13,7 @@ from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, Slo
 from streams.mesh.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
-"""What the digest holds beside `privacy`."""
+"""The settings in the digest, beside `privacy`."""
 
 
 def _members(value: object) -> object:
@@ -31,13 +31,13 @@ def _members(value: object) -> object:
 
 
 class MeshSettings(Settings):
-    """What all parties share. `run` is one execution: a new one has a new name.
+    """The settings that all parties share. `run` names one execution; a new one needs a new name.
 
     `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
-    rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without
-    a heartbeat after which a scheduler plans without a node, ten beats. `rounds` none: until stopped.
-    `seed` is for schedules, data order and simulated noise, never for exact noise. `class_weights`: what a
-    record counts by its label, [negative, positive] or one number a class.
+    rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without a
+    heartbeat (ten beats) after which a scheduler plans without a node. `rounds` none: until stopped. `seed`
+    is for schedules, data order and simulated noise, never for exact noise. `class_weights`: the weight of a
+    record by its label, [negative, positive] or one number per class.
     """
 
     name: Name
@@ -75,12 +75,12 @@ class MeshSettings(Settings):
         return self
 
     def privacy_of(self, node: str) -> PrivacySettings:
-        """Return the privacy settings of one node, its overrides applied."""
+        """Return the privacy settings of one node, with its overrides."""
         return self.privacy.overridden(self.nodes[node])
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """What every node must have alike: all that a release is made with, and no membership or schedule."""
+        """The settings that all nodes must share: those that make a release, not membership or schedule."""
         weighted = set() if self.class_weights is None else {"class_weights"}
         return self.model_dump(mode="json", include=AGREED | {"privacy"} | weighted)
 

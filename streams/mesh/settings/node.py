@@ -1,4 +1,4 @@
-"""One party's own part of a mesh file: where its records come from, and its brokers. Nobody else sees it."""
+"""One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
 from typing import Annotated, Literal, Self
 
@@ -20,10 +20,10 @@ FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 
 
 class FileSettings(Settings):
-    """Records in a file, one a line, gzip by its suffix `.gz`; or, with `-`, on standard input.
+    """Records in a file, one per line, unpacked if it ends in `.gz`; or, with `-`, on standard input.
 
-    Without a path they come from a broker alone. `shuffle`: in an order that the mesh's seed gives, before
-    `take`. CSV starts with a header row, unless `columns` names what is on a line.
+    Without a path they come from a broker only. `shuffle` orders them by the mesh's seed, before `take`. CSV
+    starts with a header row, unless `columns` names the columns.
     """
 
     kind: Literal["csv", "json-lines"]
@@ -46,10 +46,10 @@ class FileSettings(Settings):
 
 
 class LocalisationSettings(Settings):
-    """A sensor that measures its distance to a moving target, made up from the mesh's seed.
+    """A simulated sensor that measures its distance to a moving target, from the mesh's seed.
 
-    `position`: where it stands; unless given, sensors stand evenly on a circle of radius 1.5 around 0.
-    `truth`: a record also says where the target is, for the owner's metrics alone.
+    `position`: where it stands; by default sensors stand evenly on a circle of radius 1.5 around 0. `truth`:
+    records also hold the target's position, for the owner's metrics only.
     """
 
     kind: Literal["localisation"]
@@ -82,7 +82,7 @@ SourceSettings = Annotated[
 
 
 class BrokerSettings(Settings):
-    """How to reach a broker. `${NAME}` is taken from the environment."""
+    """How to reach a broker. `${NAME}` is replaced from the environment."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -98,7 +98,7 @@ class BrokerSettings(Settings):
 
 
 class CommonBrokers(Settings):
-    """`mesh`: the broker that all share. `data`: the party's own. The same only with `trust_broker`."""
+    """`mesh`: the broker that all share. `data`: the party's own; the same only with `trust_broker`."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -133,9 +133,9 @@ def _address(value: object) -> object:
 
 
 class NodeSettings(Settings):
-    """One party's own part. `private_endpoint`: where its private metrics are served, unless nowhere.
+    """One party's own part. `private_endpoint`: where to serve its private metrics, if anywhere.
 
-    `predictions`: a prediction for each record, on the party's own broker.
+    `predictions`: whether to write a prediction for each record to the party's own broker.
     """
 
     source: SourceSettings | None = None

@@ -1,4 +1,4 @@
-"""How records are protected, and into which slots they go."""
+"""Settings of privacy and of slots."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,23 +26,22 @@ _USUAL: dict[str, dict[object, object]] = {
 }
 
 Delta = Annotated[float, Field(ge=LEAST_DELTA, lt=1)]
-"""The chance that a guarantee allows itself to fail."""
+"""The delta of a guarantee."""
 Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
-"""Over how many rounds noise is correlated."""
+"""The number of rounds over which noise is correlated."""
 
 
 def _absent(value: object) -> bool:
-    return value is None  # and so out of the digest, as before there was such a key
+    return value is None  # left out of the digest, which stays as it was before this key
 
 
 class PrivacySettings(Settings):
     """The mechanism between a node's gradients and its releases.
 
-    `epsilon` is of one release and, at event level, of the whole stream. `gradient_bound` (theta) is enforced
-    by clipping each record's gradient in `norm`, that of the mechanism where none is given. `delta` is for
-    the Gaussian mechanisms, `calibration` for `gaussian`, `bands` for `gaussian-bisr`. `budget` is
-    stream-level and optional; so is the total of a schedule of `epsilon`, after whose rounds a node does as
-    after a budget.
+    `epsilon` is that of one release and, at event level, of the whole stream. `gradient_bound` (theta) is
+    enforced by clipping each record's gradient in `norm`, by default the mechanism's own. `delta` is for the
+    Gaussian mechanisms, `calibration` for `gaussian`, `bands` for `gaussian-bisr`. `budget` is stream-level
+    and optional; so is the total of a schedule of `epsilon`, whose end a node treats like a spent budget.
     """
 
     mechanism: MechanismName
@@ -87,7 +86,7 @@ class PrivacySettings(Settings):
         return self
 
     def overridden(self, own: "PrivacyOverrides") -> "PrivacySettings":
-        """Return these settings with a node's own; what is the mechanism's does not go to another."""
+        """Return these settings with a node's overrides; another mechanism drops this one's own keys."""
         changes = {key: value for key, value in own if value is not None}
         whose = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
@@ -96,7 +95,7 @@ class PrivacySettings(Settings):
 
 
 class PrivacyOverrides(Settings):
-    """What one node does otherwise. Public: it stands in the shared part."""
+    """One node's changes to the shared privacy settings. They are public, in the shared part."""
 
     mechanism: MechanismName | None = None
     epsilon: Epsilon | None = None
@@ -107,7 +106,7 @@ class PrivacyOverrides(Settings):
 
 
 class CountSlots(Settings):
-    """The next `size` records by offset; empty after `timeout` seconds, and the records wait."""
+    """Slots of the next `size` records by offset. After `timeout` seconds a slot is empty; records wait."""
 
     by: Literal["count"]
     size: Count = 1
@@ -127,7 +126,7 @@ def _moment(value: object) -> object:
 
 
 class TimeSlots(Settings):
-    """Slot t holds the first `size` records of its period, by timestamp; it closes `grace` seconds late."""
+    """Slots by timestamp: each holds the first `size` records of its period, and closes after `grace`."""
 
     by: Literal["time"]
     period: Positive

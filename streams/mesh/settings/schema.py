@@ -1,4 +1,4 @@
-"""How a record becomes features and a label. Nothing is fitted: bounds and categories are written down."""
+"""Settings of a record's features and label. Nothing is fitted: bounds and categories are given."""
 
 from typing import Annotated, Any, ClassVar, Self
 
@@ -8,7 +8,7 @@ from streams.mesh.settings.base import Choice, Count, Positive, Settings, listed
 
 
 def spelt(value: object) -> str | None:
-    """Return the one text for a value, from YAML, JSON or CSV alike; None for what is no single value."""
+    """Return the same text for a value from YAML, JSON or CSV; None if it is not a single value."""
     match value:
         case str():
             return value
@@ -44,8 +44,9 @@ def _bounds(value: Any) -> Any:
 class ColumnSettings(Choice):
     """One column's features.
 
-    `number`: as it is. `bounds`: scaled from [lowest, highest] to [0, 1], clipped there. `categories`: one
-    feature each, 1 for the record's own, all 0 for an unknown one. `hashed`: the same over n buckets.
+    `number`: the number itself. `bounds`: scaled from [lowest, highest] to [0, 1] and clipped. `categories`:
+    one feature each, 1 for the record's category, all 0 for an unknown one. `hashed`: the same over n
+    buckets.
     """
 
     words: ClassVar[tuple[str, ...]] = ("number",)
@@ -64,12 +65,12 @@ class ColumnSettings(Choice):
 
     @property
     def width(self) -> int:
-        """How many features the column becomes."""
+        """The number of the column's features."""
         return len(self.categories) if self.categories else self.hashed or 1
 
 
 def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | float, ...] | None) -> None:
-    """Refuse a label's `negative` values without `positive` ones, and a value that is both."""
+    """Refuse `negative` values without `positive` ones, and a value that is both."""
     if negative is not None and positive is None:
         raise refusal("goes with positive", "negative")
     both = [value for value in negative or () if value in (positive or ())]
@@ -82,8 +83,8 @@ def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | 
 class LabelSettings(Settings):
     """The label: the number in `column`; or, with `positive`, +1 for those values and -1 for `negative`.
 
-    Without `negative` every other value is -1; with it, any other value makes the record unreadable. With
-    `classes`: the place of the value among them, from 0 on; any other value makes the record unreadable.
+    Without `negative` all other values are -1; with it, they make the record unreadable. With `classes` the
+    label is the value's place among them, from 0; other values make the record unreadable.
     """
 
     column: str
@@ -93,7 +94,7 @@ class LabelSettings(Settings):
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
-        """The labels that there are; None: any number."""
+        """The possible labels; None: any number."""
         if self.classes is not None:
             return tuple(map(float, range(len(self.classes))))
         return (-1.0, 1.0) if self.positive is not None else None
@@ -114,11 +115,11 @@ class LabelSettings(Settings):
 
 
 class SchemaSettings(Settings):
-    """A record's columns. Features stand in the order of `features`, the intercept (a 1) last.
+    """A record's columns. Features follow the order of `features`; the intercept (a 1) is last.
 
     `norm`: rows longer than that in L2, intercept included, are scaled down to it. `timestamp`: the column
-    that slots by time go by, seconds since 1970 or ISO 8601 with a zone. `truth`: columns of numbers, one a
-    coordinate of the decision, that say what it should be; for the owner's metrics, and never learnt from.
+    for slots by time, in seconds since 1970 or ISO 8601 with a zone. `truth`: columns of numbers, one per
+    coordinate, with the right decision; for the owner's metrics only, never learnt from.
     """
 
     features: Annotated[dict[str, ColumnSettings], Field(min_length=1)]
@@ -154,6 +155,6 @@ class SchemaSettings(Settings):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that is read."""
+        """All columns that are read."""
         stamp = () if self.timestamp is None else (self.timestamp,)
         return (*self.features, self.label.column, *stamp, *(self.truth or ()))

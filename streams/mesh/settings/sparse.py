@@ -1,6 +1,6 @@
-"""Sources of sparse records: libsvm lines, and matrices in compressed sparse rows, which become such lines.
+"""Sources of sparse records: libsvm lines, or matrices in compressed sparse rows, read as such lines.
 
-Their dimension is the mesh's. They have no times, so they go with slots by count.
+Their dimension is the mesh's. They have no timestamps, so they need slots by count.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +22,7 @@ Labels = Annotated[Vector | None, BeforeValidator(_one_or_more)]
 class SparseLabelSettings(Settings):
     """The label: the number that a record starts with; or +1 for those in `positive` and -1 for `negative`.
 
-    Without `negative` every other number is -1; with it, any other number makes the record unreadable.
+    Without `negative` all other numbers are -1; with it, they make the record unreadable.
     """
 
     positive: Labels = None
@@ -35,7 +35,7 @@ class SparseLabelSettings(Settings):
 
 
 class _SparseSettings(Settings):
-    """What both kinds have. `norm`: rows longer than that in L2 are scaled down to it."""
+    """Settings of both kinds. `norm`: rows longer than that in L2 are scaled down to it."""
 
     path: FilePath = None
     label: SparseLabelSettings = SparseLabelSettings()
@@ -46,7 +46,7 @@ class _SparseSettings(Settings):
 
 
 class LibsvmSettings(_SparseSettings):
-    """Lines `label index:value ...`, indices ascending from `index_base` on; gzip by `.gz`; or `-`."""
+    """Lines `label index:value ...`, indices ascending from `index_base`; a file, `.gz` unpacked, or `-`."""
 
     kind: Literal["libsvm"]
     index_base: Literal[0, 1] = 1
@@ -60,8 +60,8 @@ class LibsvmSettings(_SparseSettings):
 class CsrSettings(_SparseSettings):
     """An .npz file with the arrays data, indices, indptr and shape, as SciPy saves them, and y, the labels.
 
-    `rows`: those from the first on and before the second alone. `split`: those alone where the file's array
-    `split` has that value.
+    `rows`: only rows from the first number up to, not including, the second. `split`: only rows where the
+    file's array `split` has that value.
     """
 
     kind: Literal["csr"]
@@ -70,7 +70,7 @@ class CsrSettings(_SparseSettings):
 
     @property
     def index_base(self) -> int:
-        """Of the lines that the rows become."""
+        """The first index in the lines made from the rows."""
         return 1
 
     @model_validator(mode="after")

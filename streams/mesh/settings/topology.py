@@ -1,4 +1,4 @@
-"""Who may speak to whom, and when."""
+"""Settings of the graph and its schedule."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -11,7 +11,7 @@ Edges = Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)]
 
 
 class RandomGraphSettings(Settings):
-    """Each pair is an edge with probability `p`, or with the one that gives `mean_degree`; made connected."""
+    """A random graph, made connected: each pair is an edge with probability `p`, or that of `mean_degree`."""
 
     mean_degree: Positive | None = None
     p: float | None = Field(None, gt=0, le=1)
@@ -26,7 +26,7 @@ class RandomGraphSettings(Settings):
 class GraphSettings(Choice):
     """Edges between nodes, or a matrix of weights. Shapes follow the order of `mesh.nodes`.
 
-    `directed-edges` are pairs [from, to]. Row i of `matrix` says how much node i takes of each node.
+    `directed-edges` are pairs [from, to]. Row i of `matrix` holds the weights of all nodes in node i's mix.
     """
 
     words: ClassVar[tuple[str, ...]] = ("ring", "complete", "star")
@@ -44,7 +44,7 @@ class GraphSettings(Choice):
 class TopologySettings(Settings):
     """One `graph` for every round, or a `cycle` of graphs in turn.
 
-    With `switching` each pair of the graph is on with that probability, round by round.
+    With `switching` each pair of the graph is on with that probability in each round.
     """
 
     graph: GraphSettings | None = None

@@ -1,4 +1,4 @@
-"""Reads YAML as people mean it, by version 1.2: `on` and 007 are words, 1e-3 a number, no key twice."""
+"""Reads YAML 1.2: `on` and 007 are words, 1e-3 is a number, and a key must not repeat."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from streams.mesh.errors import MeshFileError, Problem
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's core schema in place of 1.1's, and text for every key."""
+    """SafeLoader with the core schema of YAML 1.2 in place of 1.1, where every key must be text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 # yaml's own name
 
@@ -62,7 +62,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 def read_yaml(path: Path) -> Any:
-    """Return what the file holds. Raises MeshFileError: unreadable, or not YAML (with line and column)."""
+    """Return the file's content. Raises MeshFileError if unreadable or not YAML (with line and column)."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
         return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
