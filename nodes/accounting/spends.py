@@ -17,7 +17,7 @@ TIME = "time"
 """Where records are told apart by their time; else by partition and offset."""
 
 
-Word = Literal["end", "reused"]
+DataReuse = Literal["end", "reused"]
 """What an operator says of records that unknown runs have read: none is read again, or some are."""
 
 
@@ -35,7 +35,7 @@ class Spend(NamedTuple):
     `epsilon`, `delta` are of a record (None: nothing was protected), `stream_epsilon`, `stream_delta` of the
     whole stream; `charged` is the number of releases. No spans: it may have learnt from any record. `open`:
     it was not seen to end, so it may have charged more. `before`: of the charged, those of runs that nobody
-    here knows of, and `word` what is read again of their records; `by_plans`: a journal of the run was begun
+    here knows of, and `reuse` what is read again of their records; `by_plans`: a journal of the run was begun
     with the charges that plans count. Both are what others say.
 
     `mesh`, `run`, `folder` and `life` say whose it is: `folder` is the id of the state folder, `life` the
@@ -53,7 +53,7 @@ class Spend(NamedTuple):
     spans: tuple[Span, ...] = ()
     open: bool = False
     before: int = 0
-    word: Word | None = None
+    reuse: DataReuse | None = None
     by_plans: bool = False
     mesh: str = ""
     folder: str = ""
@@ -101,30 +101,30 @@ def total(spends: Iterable[Spend]) -> Total:
     )
 
 
-def merged(known: Spend, found: Spend) -> Spend:
+def merged(known: Spend, newer: Spend) -> Spend:
     """Return what two lines of one life say together: the larger wins, and what is not known is unprotected.
 
-    The spans are those of `found` where it names their place, and begin where either does.
+    The spans are those of `newer` where it names their place, and begin where either does.
     """
-    bare = known.epsilon is None or found.epsilon is None
+    bare = known.epsilon is None or newer.epsilon is None
     spans = {span.where: span for span in known.spans}  # of which a new journal may be silent
     spans |= {
         where: Span(where, min(begun, spans[where].first) if where in spans else begun, end)
-        for where, begun, end in found.spans
+        for where, begun, end in newer.spans
     }
-    return found._replace(
-        charged=max(known.charged, found.charged),
-        epsilon=None if bare else max(known.epsilon or Fraction(0), found.epsilon or Fraction(0)),
-        delta=max(known.delta, found.delta),
-        stream_epsilon=max(known.stream_epsilon, found.stream_epsilon),
-        stream_delta=max(known.stream_delta, found.stream_delta),
+    return newer._replace(
+        charged=max(known.charged, newer.charged),
+        epsilon=None if bare else max(known.epsilon or Fraction(0), newer.epsilon or Fraction(0)),
+        delta=max(known.delta, newer.delta),
+        stream_epsilon=max(known.stream_epsilon, newer.stream_epsilon),
+        stream_delta=max(known.stream_delta, newer.stream_delta),
         spans=tuple(spans.values()),
-        before=max(known.before, found.before),
-        word="reused" if "reused" in (known.word, found.word) else found.word or known.word,
-        by_plans=known.by_plans or found.by_plans,
-        mesh=known.mesh or found.mesh,
-        folder=known.folder or found.folder,
-        settings=found.settings or known.settings,
+        before=max(known.before, newer.before),
+        reuse="reused" if "reused" in (known.reuse, newer.reuse) else newer.reuse or known.reuse,
+        by_plans=known.by_plans or newer.by_plans,
+        mesh=known.mesh or newer.mesh,
+        folder=known.folder or newer.folder,
+        settings=newer.settings or known.settings,
     )
 
 
@@ -189,7 +189,7 @@ class Reuse:
         """Return what is to be added to the guarantee; nothing where this is the first run."""
         known = self._known()
         said = [_of_runs(known, self.own, self.by)] if known else []
-        said += [_of_word(spend, self.own) for spend in [*known, self.own] if spend.word is not None]
+        said += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
         if self.own.by_plans:
             said.append("What this run had charged before its journal begins is the scheduler's count.")
         return " ".join(said)
@@ -213,7 +213,7 @@ def reuse_of(spends: Collection[Spend], run: str, by: str = "this folder") -> Re
 
 def _adds(spend: Spend, own: Spend) -> bool:
     """Whether the records of runs that nobody here knows of may be read again."""
-    return spend.word is not None and not spend.word == own.word == "end"
+    return spend.reuse is not None and not spend.reuse == own.reuse == "end"
 
 
 def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
@@ -237,7 +237,7 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     return f"{runs} learnt from some of the same records: {promise}."
 
 
-def _of_word(spend: Spend, own: Spend) -> str:
+def _of_reuse(spend: Spend, own: Spend) -> str:
     when = "in earlier runs" if spend is own else f"before run {spend.run}"
     before = f"By its operator's word {spend.before} rounds were charged {when}"
     if not _adds(spend, own):

@@ -17,7 +17,7 @@ TightKind = Literal["laplace", "pure"]
 _POINTS = 41
 _MOST_RELEASES = 100_000
 _TIGHT = {"laplace": laplace, "pure": pure}
-_WORDS = {
+_REUSES = {
     "laplace": "tight composition of Laplace noise (privacy loss distributions)",
     "pure": "tight composition of pure mechanisms (Kairouz, Oh, Viswanath 2015)",
 }
@@ -47,7 +47,7 @@ class Tight:
     @property
     def words(self) -> str:
         """The composition, in words for people."""
-        return _WORDS[self.kind]
+        return _REUSES[self.kind]
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # all cost the same
         """Return the epsilon at delta of at least `charged` releases."""

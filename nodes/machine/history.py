@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Iterable
 
-from nodes.machine.inbox import Edge
+from nodes.machine.inbox import InEdge
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import FloatArray, Release
 
 
-class Past:
+class History:
     """The last H rounds of one node, as its journal holds them; and its in-edges, which are read along."""
 
     def __init__(self, sources: Iterable[str], horizon: int, records: Iterable[JournalRecord] = ()) -> None:
@@ -21,7 +21,7 @@ class Past:
             self.remember(record)
         newest: JournalRecord | None = self.record
         positions = dict(newest.edge_positions) if newest else {}
-        self.edges = {source: Edge(source, positions.get(source, 0)) for source in sorted(sources)}
+        self.edges = {source: InEdge(source, positions.get(source, 0)) for source in sorted(sources)}
         for source, instance in newest.distrusted if newest else ():
             if source in self.edges:
                 self.edges[source].distrusted.add(instance)

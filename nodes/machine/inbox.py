@@ -1,8 +1,8 @@
 """The releases that a node has received: first value wins, a second one is evidence.
 
-One `Edge` per source. It keeps, by (round, instance), the first value read, from H planned rounds back (late
-corrections, evidence) to 2H ahead (releases that came before their plan). After a restart the edge is read
-again from `position`, the offset of the oldest value kept.
+One `InEdge` per source. It keeps, by (round, instance), the first value read, from H planned rounds back
+(late corrections, evidence) to 2H ahead (releases that came before their plan). After a restart the edge is
+read again from `position`, the offset of the oldest value kept.
 """
 
 from nodes.machine.events import Notice
@@ -10,7 +10,7 @@ from nodes.machine.messages import ReleaseMessage
 from nodes.values import Release
 
 
-class Edge:
+class InEdge:
     """What came over the edge from one source."""
 
     def __init__(self, source: str, position: int = 0) -> None:

@@ -12,10 +12,10 @@ from topology.plans import Plan
 
 def enter(node: NodeState) -> bool:
     """Enter the first plan that this instance can act on."""
-    chosen = node.membership.choose(node.past.record)
+    chosen = node.membership.choose(node.history.record)
     if chosen is None:
-        if node.past.record is None or node.membership.join_after is not None:
-            node.past.join_from(node.book.last_round + 1)  # in a later plan, if at all
+        if node.history.record is None or node.membership.join_after is not None:
+            node.history.join_from(node.book.last_round + 1)  # in a later plan, if at all
             node.book.drop_before(node.book.last_round + 1)
         return False
     choice, plan = chosen
@@ -31,7 +31,7 @@ def enter(node: NodeState) -> bool:
             node.ask_to_join()
             return True
         case Choice.LISTEN:
-            node.past.join_from(plan.round)
+            node.history.join_from(plan.round)
             node.open_round(plan)
             return True
     return False
@@ -40,12 +40,12 @@ def enter(node: NodeState) -> bool:
 def _take_part(node: NodeState, plan: Plan) -> None:
     """Be a full member: send the release for this round, ask for its slot, start waiting for the others."""
     place = node.open_round(plan).place
-    if node.past.record is None:
+    if node.history.record is None:
         start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
         position = None if node.learner.from_end else ()
         node.write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
     record, who = node.record, node.identity
-    targets = tuple(filter(node.past.edges.__contains__, place.targets))
+    targets = tuple(filter(node.history.edges.__contains__, place.targets))
     if targets:
         simulated = node.learner.mechanism.simulated
         message = record.message(who.run, who.name, who.instance, simulated=simulated)
@@ -65,7 +65,7 @@ def listen(node: NodeState) -> bool:
     if following is None or opened.is_waiting():
         return False
     heard = opened.heard()
-    record = node.past.record
+    record = node.history.record
     if heard:
         release = Release(node.learner.algorithm.contain(opened.average(heard)))
     else:

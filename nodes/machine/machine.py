@@ -34,7 +34,7 @@ from nodes.machine.events import (
     SlotClosed,
     Started,
 )
-from nodes.machine.history import Past
+from nodes.machine.history import History
 from nodes.machine.membership import Identity
 from nodes.machine.phases import ACTIONS, phase_of
 from nodes.machine.state import NodeState
@@ -93,7 +93,7 @@ class NodeMachine:
     def _start(self, event: Started) -> None:
         self._started = True
         node = self._node
-        node.past = Past(node.past.edges, node.horizon, event.records)
+        node.history = History(node.history.edges, node.horizon, event.records)
         node.secret, node.carried = event.secret, event.carried
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         for arrived in event.plans:
@@ -104,7 +104,7 @@ class NodeMachine:
         if not node.book.add(event.plan, event.offset):
             node.notice(Notice.PLAN_IGNORED, node.identity.name, event.plan.round)
             return
-        record = node.past.record
+        record = node.history.record
         reached = node.open.round if node.open else record.round if record else None
         if reached is not None and node.membership.is_behind(reached):
             node.ask_to_join()
@@ -112,10 +112,10 @@ class NodeMachine:
     def _receive(self, event: ReleaseArrived) -> None:
         message, offset = event
         node = self._node
-        edge = node.past.edges.get(message.source)
+        edge = node.history.edges.get(message.source)
         if edge is None:
             raise Misused(f"no edge from {message.source!r} is provisioned")
-        notice = edge.receive(message, offset, node.past.oldest, most=3 * node.horizon)
+        notice = edge.receive(message, offset, node.history.oldest, most=3 * node.horizon)
         opened = node.open
         if notice is None:
             node.silent.discard(message.source)

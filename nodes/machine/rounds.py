@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from nodes.machine.events import SlotClosed
-from nodes.machine.inbox import Edge
+from nodes.machine.inbox import InEdge
 from nodes.machine.journal import GivenUp
 from nodes.machine.messages import ReleaseMessage
 from nodes.mixing import mixed
@@ -17,7 +17,7 @@ Heard = tuple[str, float, Release]
 class OpenRound:
     """The round a node is in, from its plan until the step; `settled` once consensus and decision are."""
 
-    def __init__(self, name: str, plan: Plan, edges: Mapping[str, Edge]) -> None:
+    def __init__(self, name: str, plan: Plan, edges: Mapping[str, InEdge]) -> None:
         place = plan.place(name)
         if place is None:
             raise ValueError(f"plan {plan.round} does not name {name!r}")

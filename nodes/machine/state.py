@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from nodes.averages import Average
 from nodes.learner import Learner
 from nodes.machine.events import Effect, Halt, Journal, Notice, Noticed, SendHeartbeat, Stepped
-from nodes.machine.history import Past
+from nodes.machine.history import History
 from nodes.machine.journal import DataPosition, GivenUp, JournalRecord
 from nodes.machine.membership import Identity, Membership
 from nodes.machine.plan_book import PlanBook
@@ -42,7 +42,7 @@ class NodeState:
         self.learner = learner
         self.horizon = horizon
         self.deadlines = deadlines
-        self.past = Past(in_edges, horizon)
+        self.history = History(in_edges, horizon)
         self.book = PlanBook()
         self.membership = Membership(identity, self.book, horizon, learner.leave_from)
         self.open: OpenRound | None = None
@@ -58,7 +58,7 @@ class NodeState:
         """What the node says of itself now."""
         who, wish = self.identity, self.membership.join_after
         return Heartbeat(
-            who.run, who.name, who.instance, who.boot, self.past.stepped, wish, self.learner.leave_from
+            who.run, who.name, who.instance, who.boot, self.history.stepped, wish, self.learner.leave_from
         )
 
     @property
@@ -71,9 +71,9 @@ class NodeState:
     @property
     def record(self) -> JournalRecord:
         """The newest record of a node that is in a round. Raises RuntimeError where no round was entered."""
-        if self.past.record is None:
+        if self.history.record is None:
             raise RuntimeError("no round was entered")
-        return self.past.record
+        return self.history.record
 
     def notice(self, notice: Notice, source: str, round: int) -> None:
         """Say what was seen of a peer or a plan."""
@@ -86,7 +86,7 @@ class NodeState:
 
     def open_round(self, plan: Plan) -> OpenRound:
         """Be in the round of the plan; earlier plans are not needed any more."""
-        self.open = OpenRound(self.identity.name, plan, self.past.edges)
+        self.open = OpenRound(self.identity.name, plan, self.history.edges)
         self.book.drop_before(plan.round)
         return self.open
 
@@ -123,13 +123,13 @@ class NodeState:
             epsilon_spent=self.learner.ledger.spent(charged, stepped),
             data_position=position,
             topology_position=self.book.offset(following.round),
-            edge_positions=self.past.edge_positions(),
+            edge_positions=self.history.edge_positions(),
             given_up=given_up,
             corrected=corrected,
-            distrusted=self.past.distrusted(),
+            distrusted=self.history.distrusted(),
             average=average,
         )
-        self.past.remember(record)
+        self.history.remember(record)
         self.effects.append(Journal(record, self.secret))
         if stepped:
             self._steps += 1

@@ -20,7 +20,7 @@ def decide(node: NodeState) -> bool:
         return False
     own = node.record.release
     heard = opened.heard()
-    opened.corrected = tuple(node.past.late())
+    opened.corrected = tuple(node.history.late())
     consensus = _corrected(node, opened.consensus(own, heard), opened.corrected)
     decision = node.learner.algorithm.decide(opened.round, consensus)
     opened.settled = consensus, decision
@@ -33,7 +33,7 @@ def decide(node: NodeState) -> bool:
 def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
     """Add a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since."""
     for lost_round, source in late:
-        consensus = consensus + node.past.correction(lost_round, source)
+        consensus = consensus + node.history.correction(lost_round, source)
         node.notice(Notice.CORRECTED, source, lost_round)
     return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)
 

@@ -53,9 +53,9 @@ def invoked(measurement: Measurement, values: IntArray) -> IntArray | None:
     return drawn
 
 
-def _copied(made: int) -> IntArray | None:
+def _copied(address: int) -> IntArray | None:
     """Return a copy of the object's integers."""
-    place = _pointer(_look(made))
+    place = _pointer(_look(address))
     if place is None:
         return None
     found = _Slice.from_address(place)

@@ -120,9 +120,9 @@ def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
     return found
 
 
-def _at_least(found: str, wanted: str) -> bool:
+def _at_least(value: str, wanted: str) -> bool:
     """Compare limits, where -1 is none."""
-    return found == "-1" or (wanted != "-1" and int(found) >= int(wanted))
+    return value == "-1" or (wanted != "-1" and int(value) >= int(wanted))
 
 
 _RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {

@@ -86,7 +86,7 @@ PERIOD = 60.0
 """Seconds between two lines of one kind and client."""
 
 
-class Sparse(logging.Filter):
+class RateLimited(logging.Filter):
     """Lets one record of a kind through in `period` seconds, with the number of those kept back since.
 
     The kind is the message before its arguments are put in, with the first two of them: in a line of
@@ -116,4 +116,4 @@ class Sparse(logging.Filter):
 
 LOGGER = logging.getLogger("mirrormesh.kafka")
 """Of all Kafka clients, and of what we say of them."""
-LOGGER.addFilter(Sparse())
+LOGGER.addFilter(RateLimited())

@@ -97,7 +97,7 @@ class Logs:
                     self._consumer.unassign()
         return found
 
-    def _collect(self, found: dict[str, list[Stored]], unread: set[str], ends: Mapping[str, int]) -> None:
+    def _collect(self, records: dict[str, list[Stored]], unread: set[str], ends: Mapping[str, int]) -> None:
         while unread:
             message = self._consumer.poll(PATIENCE)
             if message is None:
@@ -107,7 +107,7 @@ class Logs:
                 continue  # of the client, or of what was read before
             if not _is_end(message, topic) and offset < ends[topic]:
                 value, key = message.value() or b"", message.key() or b""
-                found[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
+                records[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
                 offset += 1
             if offset >= ends[topic]:
                 unread.discard(topic)

@@ -28,8 +28,8 @@ class Provisioned:
 
     label: str
     servers: str
-    made: tuple[TopicSpec, ...]
-    found: tuple[TopicSpec, ...]
+    created: tuple[TopicSpec, ...]
+    existing: tuple[TopicSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)

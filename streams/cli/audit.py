@@ -107,7 +107,7 @@ def releases(
     settings = file.mesh
     found = audit_releases(
         read.plans,
-        read.told,
+        read.releases,
         read.sources,
         horizon=settings.horizon,
         exact_noise=settings.privacy.noise == "exact",
@@ -116,7 +116,7 @@ def releases(
         typer.echo(json.dumps(releases_json(settings, found, read.undecodable), indent=2))
     else:
         say_facts(Console(highlight=False), release_facts(settings, found, read))
-    if found.found or read.undecodable:
+    if found.findings or read.undecodable:
         raise typer.Exit(1)
 
 

@@ -62,20 +62,26 @@ def predict(
     _say(Console(highlight=False, stderr=output is None), records, made)
 
 
-def _table(made: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _table(predictions: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Return headings and rows; a class has its place and its name."""
-    if not made.classes:
-        return ("line", "prediction"), [(k, "" if found is None else found) for k, found in made.records]
+    if not predictions.classes:
+        return ("line", "prediction"), [
+            (k, "" if found is None else found) for k, found in predictions.records
+        ]
     rows: list[tuple[object, ...]] = [
-        (k, "", "") if found is None else (k, int(found), made.classes[int(found)])
-        for k, found in made.records
+        (k, "", "") if found is None else (k, int(found), predictions.classes[int(found)])
+        for k, found in predictions.records
     ]
     return ("line", "prediction", "class"), rows
 
 
-def _say(console: Console, records: str, made: Predictions) -> None:
-    unread = [f"{number:,}" for number, found in made.records if found is None]
+def _say(console: Console, records: str, predictions: Predictions) -> None:
+    unread = [f"{number:,}" for number, found in predictions.records if found is None]
     if unread:
         say(console, f"{records}: {counted(len(unread), 'record')} cannot be read: line {listed(unread)}.")
-    if made.score is not None:
-        say(console, f"{counted(made.score.records, 'labelled record')}: {scored(made.score)}.", "bold")
+    if predictions.score is not None:
+        say(
+            console,
+            f"{counted(predictions.score.records, 'labelled record')}: {scored(predictions.score)}.",
+            "bold",
+        )

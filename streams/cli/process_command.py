@@ -11,7 +11,7 @@ from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
 from streams.live.log import start_logging
 from streams.live.process import Stopped
-from streams.live.stopping import Ended, Stop
+from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.addresses import Address
 from streams.mesh.settings.addresses import address as parsed
@@ -62,7 +62,7 @@ def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, lev
             work(stop)
         except Stopped:
             log.info("stopped, as asked")
-        except Ended as ended:
+        except ProcessExit as ended:
             log.log(logging.ERROR if ended.exit_code else logging.INFO, "%s", ended.reason)
             raise typer.Exit(ended.exit_code) from None
         except PreflightFailed as failed:

@@ -45,9 +45,9 @@ def _leave(lines: tuple[str, ...] | list[str]) -> None:
 
 def _say(side: Provisioned, *, dry_run: bool) -> None:
     verb = "would make" if dry_run else "made"
-    typer.echo(f"{side.label} {side.servers}: {verb} {len(side.made)}, found right {len(side.found)}")
+    typer.echo(f"{side.label} {side.servers}: {verb} {len(side.created)}, found right {len(side.existing)}")
     kinds: dict[str, list[TopicSpec]] = {}
-    for spec in side.made:
+    for spec in side.created:
         kinds.setdefault(spec.kind, []).append(spec)
     for specs in kinds.values():
         longest = _size(specs[0].max_message_bytes)

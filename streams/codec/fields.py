@@ -85,10 +85,10 @@ def checked_ids(data: bytes, at: int, expected: Iterable[tuple[str, Reason]]) ->
     return at
 
 
-def check_digest(found: bytes, expected: bytes) -> None:
+def check_digest(digest: bytes, expected: bytes) -> None:
     """Raise Refused for a message made under other shared settings."""
-    if found != expected:
-        raise Refused(Reason.DIGEST, f"settings {found.hex()}, ours are {expected.hex()}")
+    if digest != expected:
+        raise Refused(Reason.DIGEST, f"settings {digest.hex()}, ours are {expected.hex()}")
 
 
 def checked_digest(digest: bytes) -> bytes:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from streams.mesh.settings.addresses import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
-from streams.metrics.node import NodeMetrics
+from streams.metrics.node_metrics import NodeMetrics
 
 
 class Endpoints:

@@ -15,7 +15,7 @@ from streams.live.loop import Loop
 from streams.live.node_shell import Appended, NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
 from streams.live.start import MeshStart
-from streams.live.stopping import Ended, Failed
+from streams.live.stopping import Failed, ProcessExit
 from streams.mesh.mesh import Surroundings
 from topology.scheduler import heartbeat_period
 
@@ -104,7 +104,7 @@ class LiveNode:
         self._loop.stop()
 
     def run(self, start: MeshStart) -> None:
-        """Work until `stop`. Raises Ended when the run is over, Failed, JournalError, BusError."""
+        """Work until `stop`. Raises ProcessExit when the run is over, Failed, JournalError, BusError."""
         reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._deadlines.watch(reader)
@@ -194,4 +194,4 @@ class LiveNode:
         self._letters.write(topic, value, refused)
 
     def _halt(self, halt: Halt) -> None:
-        raise Ended(halt.reason)
+        raise ProcessExit(halt.reason)

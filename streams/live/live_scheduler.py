@@ -17,12 +17,12 @@ from streams.codec.topics import MeshTopics
 from streams.live.deadlines import FetchClock
 from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
-from streams.live.process import FLUSH, opened, patiently, reached
+from streams.live.process import FLUSH, opened, reached, retry_until_reachable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerWatcher
-from streams.live.stopping import Ended, Failed, Stop
+from streams.live.stopping import Failed, ProcessExit, Stop
 from streams.mesh.file import MeshFile
 from streams.metrics.endpoint import Endpoint
-from streams.metrics.scheduler import SchedulerMetrics
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from topology.scheduler import SchedulerSettings, heartbeat_period
 
 
@@ -72,7 +72,7 @@ class LiveScheduler:
         return SchedulerStart(values, offsets | {beats: self._bus.end(beats)})
 
     def run(self, start: SchedulerStart) -> None:
-        """Plan until `stop`. Raises Ended when the run is over, Failed, BusError."""
+        """Plan until `stop`. Raises ProcessExit when the run is over, Failed, BusError."""
         heartbeats = {node: start.values[topic] for topic, node in self._progress.items()}
         reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
@@ -114,21 +114,21 @@ class LiveScheduler:
 
     def _leave_when_over(self) -> None:
         if self._shell.over:
-            raise Ended("the run is over")
+            raise ProcessExit("the run is over")
 
 
 LOGGER = logging.getLogger("mirrormesh.scheduler")
 
 
 def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
-    """Plan until asked to stop. Raises Ended when the run is over, Failed, Stopped, BusError, NotServed."""
+    """Plan until asked to stop. Raises ProcessExit when the run is over, Failed, Stopped, BusError."""
     mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
     settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
     with ExitStack() as closing:
         endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
         reached(broker, stop)
         access = scheduler_access(topics, mesh.nodes)
-        bus = patiently(stop, lambda: opened(broker, access, mesh_specs(file.resolved)))
+        bus = retry_until_reachable(stop, lambda: opened(broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
         closing.callback(bus.flush, FLUSH)
         figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
@@ -138,7 +138,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             endpoint.show(figures.shared, figures.missing)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
-        live.run(patiently(stop, live.logs))
+        live.run(retry_until_reachable(stop, live.logs))
         LOGGER.info("stopped, as asked")
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 
-from streams.bus.connection import Sparse
+from streams.bus.connection import RateLimited
 
 LEVELS = ("debug", "info", "warning", "error")
 """How much of our own is said."""
@@ -49,14 +49,14 @@ class _Libraries(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sparse = Sparse()
+        self._limit = RateLimited()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if _is_ours(record):
             return True
         text = _cleaned(record)
         record.msg, record.args = "%.0s%.0s%s", (record.pathname, record.lineno, text)  # a kind: who says it
-        return self._sparse.filter(record)
+        return self._limit.filter(record)
 
 
 def _cleaned(record: logging.LogRecord) -> str:

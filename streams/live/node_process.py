@@ -21,15 +21,15 @@ from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
 from streams.live.options import NodeOptions
 from streams.live.outputs import Decisions, Predictions
-from streams.live.process import FLUSH, Stopped, patiently
+from streams.live.process import FLUSH, Stopped, retry_until_reachable
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
 from streams.live.start import MeshStart, hello, is_named, mesh_start
-from streams.live.stopping import Ended, Stop
+from streams.live.stopping import ProcessExit, Stop
 from streams.live.timed_journal import TimedJournal
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
-from streams.metrics.node import NodeMetrics
+from streams.metrics.node_metrics import NodeMetrics
 from streams.records.slot_feed import has_truth
 from streams.records.sources import decoder
 from streams.state.journal import Journal
@@ -44,7 +44,7 @@ class NodeProcess:
         self._made = file.resolved.node(name)
         self._mesh = self._made.surroundings
         self._decoder = decoder(file, name)
-        spent, from_end = options.spent or 0, options.word == "end"
+        spent, from_end = options.spent or 0, options.reuse == "end"
         try:
             self._learner = replace(self._made.learner, charged_before=spent, from_end=from_end)
         except ValueError as error:
@@ -55,7 +55,7 @@ class NodeProcess:
     def run(self, stop: Stop) -> None:
         """Live until asked to stop.
 
-        Raises Ended when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
+        Raises ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
             private = self._options.private_metrics or self._file.own(self._name).private_endpoint
@@ -70,29 +70,33 @@ class NodeProcess:
             self._learner = replace(self._learner, charged_before=spend.before())
             reach_brokers(self._file, self._name, stop)
             life = journal.instance
-            patiently(stop, lambda: self._check_data(journal))
+            retry_until_reachable(stop, lambda: self._check_data(journal))
             spend.anew = journal.instance != life
-            bus = patiently(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
+            bus = retry_until_reachable(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
             named = partial(is_named, self._name, self._mesh, bus)
-            topic = patiently(stop, lambda: spend.topic(closing))
-            patiently(stop, lambda: spend.check(journal, topic, named))
-            life, reused = journal.instance, patiently(stop, lambda: spend.begin(journal, topic))
+            topic = retry_until_reachable(stop, lambda: spend.topic(closing))
+            retry_until_reachable(stop, lambda: spend.check(journal, topic, named))
+            life, reused = journal.instance, retry_until_reachable(stop, lambda: spend.begin(journal, topic))
             start = self._start(journal, bus, stop)
             if journal.instance != life:
-                reused = patiently(stop, lambda: spend.begin(journal, topic))
+                reused = retry_until_reachable(stop, lambda: spend.begin(journal, topic))
             closing.callback(spend.end, journal, topic)
             decisions = None
             if self._options.decisions:
-                decisions = patiently(stop, lambda: open_decisions(self._file, self._name, closing))
+                decisions = retry_until_reachable(
+                    stop, lambda: open_decisions(self._file, self._name, closing)
+                )
             predictions = None
             if self._file.own(self._name).predictions:
                 loss = self._learner.loss
-                predictions = patiently(stop, lambda: open_predictions(self._file, self._name, loss, closing))
+                predictions = retry_until_reachable(
+                    stop, lambda: open_predictions(self._file, self._name, loss, closing)
+                )
             live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
             self._say(journal, start, reused)
             try:
                 asyncio.run(serve(live, data, self._position(start), start, stop))
-            except Ended as ended:
+            except ProcessExit as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
                     pass  # a neighbour may still need the last release, and nobody starts this process again
                 if not ended.exit_code:
@@ -110,13 +114,13 @@ class NodeProcess:
         who = Identity(self._name, self._mesh.topics.run, journal.instance, self._boot)
         records = journal.records()
         stepped = records[-1].stepped if records else 0
-        progress = patiently(stop, lambda: hello(who, stepped, self._mesh, bus))
+        progress = retry_until_reachable(stop, lambda: hello(who, stepped, self._mesh, bus))
         while not bus.flush(FLUSH):
             if stop.asked.is_set():
                 raise Stopped
         simulated = self._learner.mechanism.simulated
         look = partial(mesh_start, self._log, self._name, journal, self._mesh, bus, _new_id)
-        start = patiently(stop, lambda: look(progress=progress, simulated=simulated))
+        start = retry_until_reachable(stop, lambda: look(progress=progress, simulated=simulated))
         if journal.instance != who.instance:
             self._boot = _new_id()  # a boot has one instance: what it has said hello as is over
         return start

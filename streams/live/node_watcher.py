@@ -9,7 +9,7 @@ from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
 from streams.bus.bus import BusError
 from streams.codec import Reason, Refused, encode_dead_letter
 from streams.live.outputs import Decisions, Predictions
-from streams.metrics.node import NodeMetrics
+from streams.metrics.node_metrics import NodeMetrics
 
 _LINES = {
     Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),

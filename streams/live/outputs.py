@@ -79,17 +79,17 @@ class Predictions:
             return [None] * size
         return [None if math.isnan(one) else one for one in found.tolist()]
 
-    def _send(self, round: int, place: Place, found: float | None) -> None:
+    def _send(self, round: int, place: Place, prediction: float | None) -> None:
         partition, offset = place
         value: dict[str, object] = {
             "run": self._run,
             "round": round,
             "partition": partition,
             "offset": offset,
-            "prediction": found,
+            "prediction": prediction,
         }
         if self._classes:
-            place_of = None if found is None else int(found)
+            place_of = None if prediction is None else int(prediction)
             name = None if place_of is None else self._classes[place_of]
             value |= {"prediction": place_of, "class": name}
         self._bus.send(self._topic, json.dumps(value).encode(), key=f"{partition}:{offset}".encode())

@@ -33,7 +33,7 @@ def reached(broker: BrokerSettings, stop: Stop) -> str:
     return cluster
 
 
-def patiently(stop: Stop, ask: Callable[[], T]) -> T:
+def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
     """Return what `ask` does, asked again while its broker is away. Raises Stopped, and what `ask` does."""
     while not stop.asked.is_set():
         try:

@@ -12,7 +12,7 @@ from streams.codec.topics import DataTopics
 from streams.live.options import NodeOptions
 from streams.live.process import FLUSH
 from streams.mesh.file import MeshFile
-from streams.state.earlier_runs import check_same, check_word, knows_run, read_before
+from streams.state.earlier_runs import check_reuse, check_same, knows_run, read_before
 from streams.state.folder import StateFolder
 from streams.state.journal import Journal
 from streams.state.known_spends import Written, known_by, together, unwritten
@@ -56,7 +56,7 @@ class RunSpend:
         """
         self.begun = bool(journal.records() or journal.carried)
         if self.begun:
-            check_same(self.node, self.file.mesh.run, self._lives(), self.options.word, self.options.spent)
+            check_same(self.node, self.file.mesh.run, self._lives(), self.options.reuse, self.options.spent)
         there, mesh = topic.read(), self.file.mesh
         unpriced = not there and read_before(self.file.brokers(self.node).data, self.node)
         self.whole = self.whole and not unpriced
@@ -67,7 +67,9 @@ class RunSpend:
             return
         lives = together(StateFolder(self.options.state).id(), self._lives(), there)
         unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
-        check_word(self.node, named=unknown, read=unpriced, word=self.options.word, spent=self.options.spent)
+        check_reuse(
+            self.node, named=unknown, read=unpriced, reuse=self.options.reuse, spent=self.options.spent
+        )
 
     def begin(self, journal: Journal, topic: SpendsTopic) -> str:
         """Write down that the run goes on; return what to say after the guarantee. Raises BusError.
@@ -76,7 +78,7 @@ class RunSpend:
         """
         state = self.options.state
         record = next(iter(journal.records(1)), None)
-        said = (0, None) if self.begun else (self.options.spent or 0, self.options.word)
+        said = (0, None) if self.begun else (self.options.spent or 0, self.options.reuse)
         by_plans = record is None and self.named
         own = begin_spend(
             state, self.file.resolved, self.node, record, self._position(), *said, by_plans=by_plans
@@ -107,7 +109,7 @@ class RunSpend:
         return [spend for spend in found if spend.run == self.file.mesh.run]
 
     def _position(self) -> DataPosition:
-        if self.options.word != "end":
+        if self.options.reuse != "end":
             return ()
         topic = DataTopics(self.node).records
         with closing(Logs(self.file.brokers(self.node).data)) as logs:

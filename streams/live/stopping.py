@@ -74,7 +74,7 @@ class Stop:
                 action()
 
 
-class Ended(Exception):
+class ProcessExit(Exception):
     """The process is done; `reason` is a line for its log."""
 
     exit_code = 0
@@ -84,7 +84,7 @@ class Ended(Exception):
         super().__init__(reason)
 
 
-class Failed(Ended):
+class Failed(ProcessExit):
     """The process cannot go on."""
 
     exit_code = 1

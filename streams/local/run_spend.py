@@ -9,7 +9,7 @@ from streams.local.recorder import Recorder
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import MeshFile
 from streams.state.data_order import keep_order, runs_in_order
-from streams.state.run_spends import begin_spend, end_spend, reuse
+from streams.state.run_spends import begin_spend, end_spend, reuse_beside
 from streams.state.spends import all_spends, forget_places, put_aside
 
 
@@ -55,7 +55,7 @@ class LocalSpends:
 
     def reuse(self, node: str) -> Reuse:
         """Return what other lives over its data, those before this run's, do to a node's guarantee."""
-        return reuse(self.state, node, self._own[node])
+        return reuse_beside(self.state, node, self._own[node])
 
 
 NEW_RUN = "the mesh needs a new run name (the new run counts what was spent)"

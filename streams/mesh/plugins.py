@@ -83,9 +83,9 @@ def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:
     return partial(_say, said, f"{where}{what}", then)
 
 
-def _say(said: set[str], who: str, then: str, kind: str) -> None:
-    if kind not in said:
-        said.add(kind)
+def _say(warned: set[str], who: str, then: str, kind: str) -> None:
+    if kind not in warned:
+        warned.add(kind)
         _LOG.warning("%s: %s; such a record %s (said once)", who, kind, then)
 
 

@@ -55,35 +55,35 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
-def guarantee(mesh: MeshSettings, made: Mechanism, *, trusted_broker: bool) -> Guarantee:
+def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool) -> Guarantee:
     """Return the mechanism's guarantee to the owner of a record."""
     return Guarantee(
-        made.name,
-        made.epsilon,
-        made.delta,
+        mechanism.name,
+        mechanism.epsilon,
+        mechanism.delta,
         mesh.slots.by,
         mesh.slots.size,
-        made.simulated,
+        mechanism.simulated,
         trusted_broker,
-        correlated=made.band is not None,
+        correlated=mechanism.band is not None,
     )
 
 
-def ledger(mesh: MeshSettings, node: str, made: Mechanism) -> Ledger:
-    """Return a node's ledger; `made`: its mechanism. Making a tight composition takes about a second."""
+def ledger(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Ledger:
+    """Return a node's ledger for its `mechanism`. Making a tight composition takes about a second."""
     privacy, size = mesh.privacy_of(node), mesh.slots.size
     if privacy.mechanism == "none" or privacy.epsilon is None:
         return Ledger(None, size, budget_epsilon(privacy.budget))
     epsilon = release_epsilon(privacy.epsilon, size)
     rounds = privacy.epsilon.rounds if isinstance(privacy.epsilon, EpsilonSettings) else None
-    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node, made), rounds)
+    return Ledger(epsilon, size, budget_epsilon(privacy.budget), composition(mesh, node, mechanism), rounds)
 
 
-def composition(mesh: MeshSettings, node: str, made: Mechanism) -> Composition:
+def composition(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Composition:
     """Return how the releases of a node with a mechanism compose at stream level."""
     budget = mesh.privacy_of(node).budget
     account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
-    found = made.composition(account)
+    found = mechanism.composition(account)
     if found is None:
         raise ValueError("epsilon is missing: the spent epsilon is unknown")
     return found

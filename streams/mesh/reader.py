@@ -36,9 +36,9 @@ class Reader:
             self.wrong.extend(error.lines)
             return None
 
-    def note(self, found: list[Problem]) -> None:
+    def note(self, problems: list[Problem]) -> None:
         """Add mistakes."""
-        self.wrong.extend(problem.line for problem in found)
+        self.wrong.extend(problem.line for problem in problems)
 
     def parts(self, path: Path) -> dict[str, Any]:
         """Return the parts of the file: `nodes` is a mapping, missing others are None."""

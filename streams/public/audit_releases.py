@@ -25,7 +25,7 @@ class Kind(Enum):
     SIMULATED = "simulated"
 
 
-class Told(NamedTuple):
+class EdgeRelease(NamedTuple):
     """One release as it stands on an edge; `value` is equal iff all its bytes are (a digest will do)."""
 
     source: str
@@ -61,34 +61,34 @@ class Findings(NamedTuple):
     `unjudged`: those of rounds whose plans are not kept any more; they were only compared with one another.
     """
 
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     values: int
     unjudged: int
 
 
 def audit_releases(
     plans: Iterable[Plan],
-    told: Iterable[Told],
+    releases: Iterable[EdgeRelease],
     sources: Mapping[str, Source],
     *,
     horizon: int,
     exact_noise: bool,
 ) -> Findings:
-    """Return what is wrong with the releases `told`.
+    """Return what is wrong with the `releases`.
 
     `plans` in the order of their log, read after the edges: else a round may seem unplanned. `exact_noise`:
     whether the mesh file says that noise is exact.
     """
-    groups: dict[tuple[int, str, str], list[Told]] = defaultdict(list)
-    for one in told:
+    groups: dict[tuple[int, str, str], list[EdgeRelease]] = defaultdict(list)
+    for one in releases:
         groups[one.round, one.source, one.instance].append(one)
     planned = _Planned(plans, horizon)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for (round, source, instance), alike in sorted(groups.items()):
         edges = tuple(sorted({one.target for one in alike}))
         for kind, detail in _wrong(planned, sources[source], alike, exact_noise=exact_noise):
-            found.append(Finding(kind, source, round, instance, edges, detail))
-    return Findings(tuple(found), len(groups), sum(not planned.judges(round) for round, _, _ in groups))
+            findings.append(Finding(kind, source, round, instance, edges, detail))
+    return Findings(tuple(findings), len(groups), sum(not planned.judges(round) for round, _, _ in groups))
 
 
 class _Planned:
@@ -105,7 +105,7 @@ class _Planned:
 
 
 def _wrong(
-    planned: _Planned, source: Source, alike: list[Told], *, exact_noise: bool
+    planned: _Planned, source: Source, alike: list[EdgeRelease], *, exact_noise: bool
 ) -> list[tuple[Kind, str]]:
     first, wrong = alike[0], []
     values: dict[bytes, set[str]] = defaultdict(set)
@@ -132,23 +132,25 @@ def _wrong(
     return wrong
 
 
-def _unnamed(plan: Plan | None, told: Told) -> tuple[Kind, str] | None:
+def _unnamed(plan: Plan | None, release: EdgeRelease) -> tuple[Kind, str] | None:
     if plan is None:
         return None
-    member = plan.member(told.source)
+    member = plan.member(release.source)
     if member is None:
         return Kind.UNNAMED, "the plan does not name the node"
-    if member.instance != told.instance:
+    if member.instance != release.instance:
         return Kind.UNNAMED, f"the plan names instance {member.instance}"
     return None if member.full else (Kind.UNNAMED, "the plan names it as a listener")
 
 
-def _exact_because(plan: Plan, before: Plan | None, told: Told, last_learning: int | None) -> str | None:
+def _exact_because(
+    plan: Plan, before: Plan | None, release: EdgeRelease, last_learning: int | None
+) -> str | None:
     """Return why the release has no noise; None: it must have. The step of the round before made it."""
     if plan.follows == 0:
         return "this is the run's first round"
-    listened = before.member(told.source) if before is not None else None
-    if listened is not None and listened.instance == told.instance and not listened.full:
+    listened = before.member(release.source) if before is not None else None
+    if listened is not None and listened.instance == release.instance and not listened.full:
         return "it listened in the round before"
     if last_learning is not None and plan.follows > last_learning:
         return f"its last learning round is {last_learning}"

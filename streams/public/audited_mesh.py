@@ -8,7 +8,7 @@ from typing import NamedTuple
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh.file import MeshFile
-from streams.public.audit_releases import Source, Told
+from streams.public.audit_releases import EdgeRelease, Source
 from topology.plans import Plan
 
 
@@ -16,7 +16,7 @@ class Read(NamedTuple):
     """What a mesh broker holds. `undecodable`: how many records, by (topic, reason)."""
 
     plans: list[Plan]
-    told: list[Told]
+    releases: list[EdgeRelease]
     sources: dict[str, Source]
     undecodable: Counter[tuple[str, str]]
 
@@ -25,7 +25,7 @@ def read_mesh(file: MeshFile) -> Read:
     """Read a mesh's topics to their ends. Raises BusError, MeshFileError."""
     graph = file.resolved.graph
     sources: dict[str, Source] = {}
-    told: list[Told] = []
+    releases: list[EdgeRelease] = []
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
         for name in graph.nodes:
@@ -33,7 +33,9 @@ def read_mesh(file: MeshFile) -> Read:
             sources[name] = Source(node.ledger.epsilon is not None, node.ledger.last_learning_round)
             for target, value, one in log.releases(node.expected, graph.neighbours(name)[1]):
                 same = hashlib.sha256(value).digest()
-                told.append(Told(name, target, one.round, one.instance, one.exact, one.simulated, same))
+                releases.append(
+                    EdgeRelease(name, target, one.round, one.instance, one.exact, one.simulated, same)
+                )
         for name in graph.nodes:
             log.heartbeats(name)
-        return Read(messages(log.plans()), told, sources, log.refused)
+        return Read(messages(log.plans()), releases, sources, log.refused)

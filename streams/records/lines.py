@@ -32,7 +32,7 @@ def opened(path: str) -> BinaryIO:
 
 
 def ordered(
-    found: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
+    lines: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
 ) -> Iterator[bytes]:
     """Yield the lines to take, in the order of the seed.
 
@@ -40,10 +40,10 @@ def ordered(
     same `every` share it without overlap or rest.
     """
     if shuffle:
-        everything = list(found)
+        everything = list(lines)
         order = generator("order", seed).permutation(len(everything))
-        found = (everything[k] for k in order.tolist())
-    return found if take is None else islice(found, take.offset, None, take.every)
+        lines = (everything[k] for k in order.tolist())
+    return lines if take is None else islice(lines, take.offset, None, take.every)
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

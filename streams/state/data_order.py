@@ -110,16 +110,16 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
 
 
 def _check_size(
-    state: Path, file: MeshFile, node: str, was: Mapping[str, Any], found: Mapping[str, Any]
+    state: Path, file: MeshFile, node: str, was: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
-    before, after = was.get("size"), found.get("size")
+    before, after = was.get("size"), now.get("size")
     if before is None or after is None or after == before:
         return
     if after < before:
-        raise _refused(file, node, "path", f"has {after:,} bytes, and had {before:,}", state, found["path"])
-    if found.get("shuffle"):
+        raise _refused(file, node, "path", f"has {after:,} bytes, and had {before:,}", state, now["path"])
+    if now.get("shuffle"):
         text = "has grown, and more lines have another order; it was shorter"
-        raise _refused(file, node, "path", text, state, found["path"])
+        raise _refused(file, node, "path", text, state, now["path"])
 
 
 def _refused(file: MeshFile, node: str, key: str, was: str, state: Path, value: object) -> MeshFileError:

@@ -5,7 +5,7 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from nodes.accounting.spends import Spend, Word
+from nodes.accounting.spends import DataReuse, Spend
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
@@ -36,13 +36,13 @@ def read_before(broker: BrokerSettings, node: str) -> bool:
             raise bus_error(error.args[0], topics.records) from None
 
 
-def check_word(node: str, *, named: bool, read: bool, word: Word | None, spent: int | None) -> None:
+def check_reuse(node: str, *, named: bool, read: bool, reuse: DataReuse | None, spent: int | None) -> None:
     """Raise UsageError where the node's records were read by a run whose spend nobody here knows.
 
     `named`: plans of this run have named the node, and nobody knows of its life; they count what this run has
     charged, not what others had. `read`: its data topic was read, and nobody has written down at what price.
     """
-    if not (read or named) or (word is not None and spent is not None):
+    if not (read or named) or (reuse is not None and spent is not None):
         return
     raise UsageError(
         f"{DataTopics(node).records} was read before, by a run that neither --state nor "
@@ -51,12 +51,14 @@ def check_word(node: str, *, named: bool, read: bool, word: Word | None, spent: 
     )
 
 
-def check_same(node: str, run: str, lives: Iterable[Spend], word: Word | None, spent: int | None) -> None:
+def check_same(
+    node: str, run: str, lives: Iterable[Spend], reuse: DataReuse | None, spent: int | None
+) -> None:
     """Raise UsageError where an operator says other of a run that has begun than when it began.
 
     `lives`: what is written down of the run. The same again is right: a unit repeats its command line.
     """
-    known = [(spend.before, spend.word) for spend in lives]
+    known = [(spend.before, spend.reuse) for spend in lives]
     before = max((count for count, _ in known), default=0)
     words = [said for _, said in known if said is not None]
     begun = "reused" if "reused" in words else words[0] if words else None
@@ -64,8 +66,8 @@ def check_same(node: str, run: str, lives: Iterable[Spend], word: Word | None, s
         raise UsageError(
             f"--spent is {spent}: must be {before}, as when {run} was begun for {node}, or not be given"
         )
-    if word is not None and word != begun:
-        option, then = (_OPTION[word], f"with {_OPTION[begun]}" if begun else "without it")
+    if reuse is not None and reuse != begun:
+        option, then = (_OPTION[reuse], f"with {_OPTION[begun]}" if begun else "without it")
         raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {then}")
 
 

@@ -58,8 +58,10 @@ _OLD = 6
 """The columns of format 5."""
 
 
-def open_to_write(path: Path, life: Life, made: Callable[[], Life], closing: ExitStack) -> sqlite3.Connection:
-    """Open the journal of `life` at `path`, or make it, with what `made` says. `closing` frees its lock.
+def open_to_write(
+    path: Path, life: Life, begin: Callable[[], Life], closing: ExitStack
+) -> sqlite3.Connection:
+    """Open the journal of `life` at `path`, or make it, with what `begin` returns. `closing` frees its lock.
 
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
@@ -73,7 +75,7 @@ def open_to_write(path: Path, life: Life, made: Callable[[], Life], closing: Exi
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
-        _create(connection, replace(made(), place=place_of(path)))
+        _create(connection, replace(begin(), place=place_of(path)))
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life)
@@ -173,12 +175,12 @@ def _create(connection: sqlite3.Connection, life: Life) -> None:
         keep_life(connection, life)
 
 
-def _check_owner(found: Life, asked: Life) -> None:
+def _check_owner(life: Life, asked: Life) -> None:
     for name in ("run", "node", "digest", "horizon"):
-        its, ours = getattr(found, name), getattr(asked, name)
+        its, ours = getattr(life, name), getattr(asked, name)
         if its != ours:
             shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
             reason = ": other settings of the mesh need a new run" if name == "digest" else ""
             raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")
-    if found.mesh and asked.mesh and found.mesh != asked.mesh:
-        raise ValueError(f"its mesh is {found.mesh}, not {asked.mesh}")
+    if life.mesh and asked.mesh and life.mesh != asked.mesh:
+        raise ValueError(f"its mesh is {life.mesh}, not {asked.mesh}")

@@ -63,13 +63,13 @@ def _identity(spend: Spend) -> tuple[str, ...]:
     return spend.identity if spend.life else (*spend.identity, spend.folder)
 
 
-def _both(known: Spend, found: Spend) -> Spend:
+def _both(known: Spend, spend: Spend) -> Spend:
     """Return both together; of two that are over the one that has read further says where the life ended.
 
     Where one says of no record where it stands, it may be any.
     """
-    both = merged(known, found)
-    if not (known.spans and found.spans):
+    both = merged(known, spend)
+    if not (known.spans and spend.spans):
         return both._replace(spans=())
     if known.open:
         return both

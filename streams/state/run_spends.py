@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from nodes.accounting.price import Price
-from nodes.accounting.spends import TIME, Reuse, Span, Spend, Word, added
+from nodes.accounting.spends import TIME, DataReuse, Reuse, Span, Spend, added
 from nodes.machine.journal import DataPosition, JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
@@ -21,14 +21,14 @@ def begin_spend(
     record: JournalRecord | None,
     start: DataPosition,
     before: int = 0,
-    word: Word | None = None,
+    reuse: DataReuse | None = None,
     *,
     by_plans: bool = False,
 ) -> Spend:
     """Write down that the run goes on, or begins at `start`; return what it spends and has spent, open.
 
     `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
-    and with `--from end` the ends that the partitions have now. `before`, `word` and `by_plans` are of a
+    and with `--from end` the ends that the partitions have now. `before`, `reuse` and `by_plans` are of a
     journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and
     what the lives before it have spent: that is written down, too. Raises JournalError.
     """
@@ -36,7 +36,11 @@ def begin_spend(
         keep_told(state, node)
     position = dict(start) if record is None else dict(record.data_position or start)
     spend = _spend(state, mesh, node, record)._replace(
-        spans=_begun(mesh.settings, record, position), open=True, before=before, word=word, by_plans=by_plans
+        spans=_begun(mesh.settings, record, position),
+        open=True,
+        before=before,
+        reuse=reuse,
+        by_plans=by_plans,
     )
     return keep_spend(StateFolder(state).spends(node), spend)
 
@@ -56,7 +60,7 @@ def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) 
     return keep_spend(StateFolder(state).spends(node), spend)
 
 
-def reuse(state: Path, node: str, own: Spend) -> Reuse:
+def reuse_beside(state: Path, node: str, own: Spend) -> Reuse:
     """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
 
     Raises JournalError.

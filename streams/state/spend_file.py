@@ -7,15 +7,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
-from nodes.accounting.spends import Span, Spend, Word
+from nodes.accounting.spends import DataReuse, Span, Spend
 from streams.state.folder import JournalError, write_private
 
-_WORDS = (None, *get_args(Word))
+_REUSES = (None, *get_args(DataReuse))
 
 
 def to_line(spend: Spend) -> str:
-    """Return the line, JSON without infinities: they are null."""
-    row = spend._asdict() | {"epsilon": None if spend.epsilon is None else str(spend.epsilon)}
+    """Return the line, JSON without infinities: they are null. Its key for `reuse` is `word`."""
+    row = {"word" if key == "reuse" else key: value for key, value in spend._asdict().items()}
+    row |= {"epsilon": None if spend.epsilon is None else str(spend.epsilon)}
     row["stream_epsilon"] = _number(spend.stream_epsilon)
     row["spans"] = [[where, _number(first), _number(end)] for where, first, end in spend.spans]
     return json.dumps(row)
@@ -38,7 +39,7 @@ def from_line(line: str) -> Spend:
         for where, first, end in row["spans"]
     )
     row["settings"] = tuple((key, value) for key, value in row.get("settings", ()))
-    spend = Spend(**row)
+    spend = Spend(reuse=row.pop("word", None), **row)
     _check(spend)
     return spend
 
@@ -51,7 +52,7 @@ def _check(spend: Spend) -> None:
         raise ValueError("a name is no text")
     if not all(type(count) is int and count >= 0 for count in (spend.charged, spend.before)):
         raise ValueError("a count is none")
-    if not all(type(said) is bool for said in (spend.open, spend.by_plans)) or spend.word not in _WORDS:
+    if not all(type(said) is bool for said in (spend.open, spend.by_plans)) or spend.reuse not in _REUSES:
         raise ValueError("what is said of it is none of what may be")
     costs = (spend.epsilon or 0, spend.delta, spend.stream_epsilon, spend.stream_delta)
     if not all(cost >= 0 for cost in costs) or math.isinf(spend.delta) or math.isinf(spend.stream_delta):

@@ -57,37 +57,37 @@ def mechanism_facts(
     yield "draws", f"{found.draws:,} on each of two slots that differ in one record{lowered}"
 
 
-def release_facts(mesh: MeshSettings, found: Findings, read: Read) -> Iterator[tuple[str, str]]:
+def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of what the edges hold."""
     yield "mesh", f"{mesh.name}, run {mesh.run}"
-    releases, records = counted(found.values, "release"), counted(len(read.told), "record")
+    releases, records = counted(findings.values, "release"), counted(len(read.releases), "record")
     yield "read", f"{releases} in {records} on all edges, {counted(len(read.plans), 'plan')}"
-    if found.unjudged:
-        yield "older", f"{counted(found.unjudged, 'release')} of rounds whose plans are not kept any more"
+    if findings.unjudged:
+        yield "older", f"{counted(findings.unjudged, 'release')} of rounds whose plans are not kept any more"
     if mesh.privacy.noise != "exact":
         yield "noise", "simulated, as the mesh file says: nothing is protected"
-    for one in found.found[:_SHOWN]:
+    for one in findings.findings[:_SHOWN]:
         where = f"round {one.round:,} of {one.source}, instance {one.instance}"
         yield one.kind.value, f"{where}, to {', '.join(one.edges)}: {one.detail}"
-    if len(found.found) > _SHOWN:
-        yield "more", f"{len(found.found) - _SHOWN:,} findings: --json has them all"
+    if len(findings.findings) > _SHOWN:
+        yield "more", f"{len(findings.findings) - _SHOWN:,} findings: --json has them all"
     for (topic, reason), count in sorted(read.undecodable.items()):
         yield "undecodable", f"{counted(count, 'record')} of {topic}: {reason}"
-    wrong = len(found.found) + read.undecodable.total()
+    wrong = len(findings.findings) + read.undecodable.total()
     yield "found", counted(wrong, "thing") + " wrong" if wrong else "nothing wrong"
 
 
 def releases_json(
-    mesh: MeshSettings, found: Findings, undecodable: Counter[tuple[str, str]]
+    mesh: MeshSettings, findings: Findings, undecodable: Counter[tuple[str, str]]
 ) -> dict[str, Any]:
     """Return the same for programs."""
     return {
         "mesh": mesh.name,
         "run": mesh.run,
-        "clean": not found.found and not undecodable,
-        "releases": found.values,
-        "unjudged": found.unjudged,
-        "findings": [one._asdict() | {"kind": one.kind.value} for one in found.found],
+        "clean": not findings.findings and not undecodable,
+        "releases": findings.values,
+        "unjudged": findings.unjudged,
+        "findings": [one._asdict() | {"kind": one.kind.value} for one in findings.findings],
         "undecodable": [
             {"topic": topic, "reason": reason, "count": count}
             for (topic, reason), count in sorted(undecodable.items())

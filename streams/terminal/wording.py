@@ -119,32 +119,32 @@ def described(node: MeshNode, rounds: int | None) -> str:
     return f"{privacy.mechanism} on the {privacy.on}{how}; {clip}; {_noise(privacy, made, rounds)}{more}"
 
 
-def _noise(privacy: PrivacySettings, made: Mechanism, rounds: int | None) -> str:
-    first, last = made.noise_scale(1), made.noise_scale(rounds or 1)
+def _noise(privacy: PrivacySettings, mechanism: Mechanism, rounds: int | None) -> str:
+    first, last = mechanism.noise_scale(1), mechanism.noise_scale(rounds or 1)
     scale = f"{first:.4g}" if first == last else f"{first:.4g} in round 1, {last:.4g} in round {rounds:,}"
     what = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
-    kind = "simulated" if made.simulated else "exact"
+    kind = "simulated" if mechanism.simulated else "exact"
     return f"{kind} {_SCALES[privacy.mechanism]} {scale} on each coordinate of {what}"
 
 
-def _less_noise(made: L2Sphere) -> str:
+def _less_noise(mechanism: L2Sphere) -> str:
     """Say where `laplace` does better: an L1 bound of sqrt(d) theta clips nothing that theta in L2 keeps."""
-    if made.batch_size <= made.laplace_is_better_above:
+    if mechanism.batch_size <= mechanism.laplace_is_better_above:
         return ""
-    bound = made.theta * made.dimension**0.5
+    bound = mechanism.theta * mechanism.dimension**0.5
     return (
         f"; laplace with the same L2 bound would have less noise (slots of more than "
-        f"{made.laplace_is_better_above:,.0f} records): mechanism laplace, gradient_bound {bound:.6g} in l1"
+        f"{mechanism.laplace_is_better_above:,.0f} records): mechanism laplace, gradient_bound {bound:.6g} in l1"
     )
 
 
-def _correlated(made: GaussianBisr) -> str:
+def _correlated(mechanism: GaussianBisr) -> str:
     """Say what correlation is for: what is left of the noise when many rounds' gradients are summed up."""
-    if made.bands == 1:
+    if mechanism.bands == 1:
         return ""
-    matrix = made.matrix
+    matrix = mechanism.matrix
     return (
-        f", correlated over {counted(made.bands, 'round')}: over many rounds it adds up to "
+        f", correlated over {counted(mechanism.bands, 'round')}: over many rounds it adds up to "
         f"{matrix.norm / matrix.gain:.2g} times what gaussian's would; the node's journal holds the last "
-        f"{counted(made.bands - 1, 'draw')}, which are secret"
+        f"{counted(mechanism.bands - 1, 'draw')}, which are secret"
     )

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as as_openm
 
 from nodes.machine.events import Notice, Noticed
 from streams.codec import Reason
-from streams.metrics.node import NodeMetrics
+from streams.metrics.node_metrics import NodeMetrics
 from tests.support.machines import learner, machine, neighbours, plans, run_rounds, slot, started
 from tests.support.metrics import metrics
 

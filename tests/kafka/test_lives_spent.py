@@ -153,7 +153,7 @@ def test_records_that_were_read_before_lines_were_written_are_at_an_unknown_pric
         consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
     with pytest.raises(UsageError, match=r"say --spent N"):
         lives.life("s1")
-    said = lives.life("s1", options={"spent": 20, "word": "reused"})
+    said = lives.life("s1", options={"spent": 20, "reuse": "reused"})
     assert "20 rounds were charged" in said
     assert "20 rounds were charged" in lives.life("s2", "run-2")  # once is enough: it is on the broker
     assert lives.all_runs("run-2", "s2")["epsilon"] is None  # more is added than anybody here knows

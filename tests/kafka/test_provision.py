@@ -61,19 +61,19 @@ def test_every_topic_is_made_as_it_is_wanted_and_twice_is_harmless(tmp_path, tre
     file = saved(tmp_path, tree)
     done = provision(file)
     assert [side.label.split()[0] for side in done] == ["mesh", "data", "data", "data"]
-    assert [len(side.made) for side in done] == [2 + 3 + 3 + 6, 5, 5, 5]
+    assert [len(side.created) for side in done] == [2 + 3 + 3 + 6, 5, 5, 5]
     topics = there(at, file)
     for spec in specs(file):
         assert topics[spec.name].partitions == 1
         assert spec.configs.items() <= topics[spec.name].configs.items()
     again = provision(file)
-    assert [len(side.made) for side in again] == [0, 0, 0, 0]
-    assert [len(side.found) for side in again] == [14, 5, 5, 5]
+    assert [len(side.created) for side in again] == [0, 0, 0, 0]
+    assert [len(side.existing) for side in again] == [14, 5, 5, 5]
 
 
 def test_a_dry_run_makes_nothing(tmp_path, tree, at):
     file = saved(tmp_path, tree)
-    assert sum(len(side.made) for side in provision(file, dry_run=True)) == 29
+    assert sum(len(side.created) for side in provision(file, dry_run=True)) == 29
     assert there(at, file) == {}
 
 

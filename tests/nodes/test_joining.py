@@ -17,7 +17,7 @@ from nodes.machine.events import (
     StartDeadline,
     Started,
 )
-from nodes.machine.history import Past
+from nodes.machine.history import History
 from nodes.values import Release
 from tests.support.machines import (
     HORIZON,
@@ -114,10 +114,10 @@ def test_what_was_lost_before_a_node_was_away_is_not_made_good_when_it_is_back()
 def test_a_restart_after_it_joined_again_forgets_the_same():
     records = lost_in_round_1()
     joined = records[-1]._replace(round=22, stepped=21, given_up=())
-    past = Past("bc", HORIZON, [*records, joined])
-    past.edges["c"].receive(release("c", 1, (0.0, 6.0)).message, 50, 1, 99)
-    assert past.oldest == 21
-    assert past.late() == []
+    history = History("bc", HORIZON, [*records, joined])
+    history.edges["c"].receive(release("c", 1, (0.0, 6.0)).message, 50, 1, 99)
+    assert history.oldest == 21
+    assert history.late() == []
 
 
 def test_a_listener_that_was_down_for_more_than_h_rounds_joins_again_before_it_steps():

@@ -6,7 +6,7 @@ from urllib.request import urlopen
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
 from streams.metrics.data_counts import DataCounts
-from streams.metrics.node import NodeMetrics
+from streams.metrics.node_metrics import NodeMetrics
 from tests.support.machines import learner
 from tests.support.programs import promtool
 

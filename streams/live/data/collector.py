@@ -148,12 +148,12 @@ class SlotCollector:
             return not self._full()
         return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
 
-    def _hand_on(self, found: ClosedSlot[bytes] | None) -> None:
+    def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
         """Hand on what was closed, without the lock, and wake the one that waits for room."""
-        if found is not None:
-            observations = observed(found.values, self._decoder)
-            self._counts.close(found, observations)
-            self._closed(slot_closed(found, observations, self._decoder))
+        if slot is not None:
+            observations = observed(slot.values, self._decoder)
+            self._counts.close(slot, observations)
+            self._closed(slot_closed(slot, observations, self._decoder))
         with self._lock:
             woken = self._blocked and self._wants_more()
             self._blocked = self._blocked and not woken

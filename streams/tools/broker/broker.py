@@ -121,13 +121,13 @@ def _until_ready(place: Folder) -> Broker:
     return found
 
 
-def _refuse_other(found: Broker, port: int | None, *, secure: bool) -> Broker:
+def _refuse_other(broker: Broker, port: int | None, *, secure: bool) -> Broker:
     """Return the broker that runs already, if it is what was asked for."""
-    if secure and not found.secure:
-        raise Misused(f"{found.folder}: a broker without security runs there: --secure needs a new folder")
-    if port not in (None, found.port):
-        raise Misused(f"{found.folder}: its broker runs on port {found.port}: stop it first")
-    return found
+    if secure and not broker.secure:
+        raise Misused(f"{broker.folder}: a broker without security runs there: --secure needs a new folder")
+    if port not in (None, broker.port):
+        raise Misused(f"{broker.folder}: its broker runs on port {broker.port}: stop it first")
+    return broker
 
 
 def _pid_soon(place: Folder) -> int | None:

@@ -63,8 +63,8 @@ def public_model(file: MeshFile) -> Model:
     )
 
 
-def _decided(algorithm: Algorithm, round: int, found: _Sum) -> Decision:
-    return algorithm.decide(round, Consensus(algorithm.contain(found.total / found.members)))
+def _decided(algorithm: Algorithm, round: int, total: _Sum) -> Decision:
+    return algorithm.decide(round, Consensus(algorithm.contain(total.total / total.members)))
 
 
 def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:

@@ -89,7 +89,7 @@ def _alone(state: Path) -> Iterator[None]:
 
 def _provision(file: MeshFile, fact: Fact) -> None:
     done = provision(file)
-    made, found = sum(len(side.made) for side in done), sum(len(side.found) for side in done)
+    made, found = sum(len(side.created) for side in done), sum(len(side.existing) for side in done)
     fact("topics", f"made {made}, found right {found}")
 
 

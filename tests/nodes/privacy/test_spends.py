@@ -87,17 +87,17 @@ def test_a_sentence_says_what_earlier_runs_do():
 
 def test_an_operators_word_is_said_to_be_one():
     own = spend("r2", Span("0", 50), open=True)
-    apart, again = own._replace(before=100, word="end"), own._replace(before=100, word="reused")
+    apart, again = own._replace(before=100, reuse="end"), own._replace(before=100, reuse="reused")
     assert "100 rounds were charged in earlier runs, and none" in Reuse((), apart).sentence()
     assert "are read again: what those runs cost a record adds to its" in Reuse((), again).sentence()
 
 
 def test_a_word_that_was_given_to_an_earlier_run_is_not_forgotten():
     own, old = spend("r2", Span("0", 50), open=True), spend("r1", Span("0", 0, 50), before=7)
-    for word in ("end", "reused"):
-        said = Reuse((old._replace(word=word),), own).sentence()
+    for reuse in ("end", "reused"):
+        said = Reuse((old._replace(reuse=reuse),), own).sentence()
         assert "7 rounds were charged before run r1, and their records may be read again" in said
-    said = Reuse((old._replace(word="end"),), own._replace(word="end", before=9)).sentence()
+    said = Reuse((old._replace(reuse="end"),), own._replace(reuse="end", before=9)).sentence()
     assert said.count("and none of their records is read again") == 2
 
 

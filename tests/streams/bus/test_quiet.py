@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streams.bus.bus import BusError, TooLarge, UnknownTopic
-from streams.bus.connection import Sparse
+from streams.bus.connection import RateLimited
 from streams.bus.errors import Denied, OffsetOutOfRange, Unreachable, bus_error
 
 
@@ -19,7 +19,7 @@ def spoken():
 
     logger = logging.getLogger("tests.quiet")
     logger.propagate = False
-    logger.filters, logger.handlers = [Sparse(60.0, lambda: now[0])], [Lines()]
+    logger.filters, logger.handlers = [RateLimited(60.0, lambda: now[0])], [Lines()]
 
     def later(seconds):
         now[0] += seconds

@@ -91,11 +91,11 @@ def test_all_runs_are_added_up_rounded_up(file):
     }
 
 
-@pytest.mark.parametrize(("word", "known"), [(None, True), ("end", True), ("reused", False)])
-def test_json_is_null_where_the_sentence_says_that_more_is_added(file, word, known):
+@pytest.mark.parametrize(("reuse", "known"), [(None, True), ("end", True), ("reused", False)])
+def test_json_is_null_where_the_sentence_says_that_more_is_added(file, reuse, known):
     folder = file.path.parent
     own = Spend("run-1", 3, Fraction(1, 4), 0.0, 0.75, 1e-6, (Span("0", 0, 7),), life="aa" * 16)
-    keep_spend(StateFolder(folder).spends("d"), own._replace(before=2, word=word) if word else own)
+    keep_spend(StateFolder(folder).spends("d"), own._replace(before=2, reuse=reuse) if reuse else own)
     out = called(file.path, "d", "--state", folder)
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert ("adds to its epsilon" in " ".join(out.split())) is not known

@@ -240,7 +240,7 @@ def test_what_a_run_that_learnt_from_nothing_was_begun_with_does_not_bind_it(cal
 
 def test_what_is_more_than_anybody_knows_has_no_number(call, begun, tree):
     path = StateFolder(begun / "state").spends("a")
-    old = Spend("older", 3, Fraction(1), 0.0, 3.0, 0.0, before=5, word="reused", mesh="tracking", life="aa")
+    old = Spend("older", 3, Fraction(1), 0.0, 3.0, 0.0, before=5, reuse="reused", mesh="tracking", life="aa")
     keep_spend(path, old)
     _, a = ran(call, begun, tree, "--state", "state", run="run-2")
     assert "what those runs cost a record adds to its epsilon" in a["guarantee"]

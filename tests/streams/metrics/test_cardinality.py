@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from streams.metrics.scheduler import SchedulerMetrics
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import learner
 from tests.support.metrics import metrics, shown
 

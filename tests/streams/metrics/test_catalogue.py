@@ -4,7 +4,7 @@ import pytest
 
 from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
-from streams.metrics.scheduler import SchedulerMetrics
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import learner
 from tests.support.metrics import metrics
 

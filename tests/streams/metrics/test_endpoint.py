@@ -7,7 +7,7 @@ from urllib.request import urlopen
 import pytest
 
 from streams.metrics.endpoint import Endpoint, NotServed
-from streams.metrics.scheduler import SchedulerMetrics
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.brokers import free_port
 from tests.support.machines import learner, machine, plans, run_rounds, started
 from tests.support.metrics import metrics, promtool_says, scraped, told

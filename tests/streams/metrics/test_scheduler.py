@@ -1,5 +1,5 @@
 from streams.codec import Reason
-from streams.metrics.scheduler import SchedulerMetrics
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import plan
 from tests.support.metrics import shown
 from topology.scheduler_events import Refusal

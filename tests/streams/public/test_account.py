@@ -7,7 +7,7 @@ from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
 from streams.public.standings import journal_standing, standing_by
 from streams.state.folder import JournalError, StateFolder
-from streams.state.run_spends import begin_spend, end_spend, reuse
+from streams.state.run_spends import begin_spend, end_spend, reuse_beside
 from streams.state.spends import earlier_spends, read_spends
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
@@ -90,12 +90,12 @@ def test_a_new_run_over_the_same_data_is_a_new_spend_and_from_the_end_it_is_not_
     end_spend(tmp_path, Mesh(first), "a", record(9, position=((0, 12),)))
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     over = begin_spend(tmp_path, Mesh(second), "a", None, ())
-    assert "epsilon = 2 (pure)" in reuse(tmp_path, "a", over).sentence()
+    assert "epsilon = 2 (pure)" in reuse_beside(tmp_path, "a", over).sentence()
     StateFolder(tmp_path).spends("a").write_text(
         "\n".join(StateFolder(tmp_path).spends("a").read_text().splitlines()[:1]) + "\n"
     )
     apart = begin_spend(tmp_path, Mesh(second), "a", None, ((0, 12),))
-    assert "learnt from other records: over all runs each" in reuse(tmp_path, "a", apart).sentence()
+    assert "learnt from other records: over all runs each" in reuse_beside(tmp_path, "a", apart).sentence()
     assert [spend.run for spend in earlier_spends(tmp_path, "a", "run-2")] == ["run-1"]
 
 
@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_behind_an_earlier_ones_records_has_read_them_all_the
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     begin_spend(tmp_path, Mesh(second), "a", None, ())
     own = begin_spend(tmp_path, Mesh(second), "a", record(20, position=((0, 40),)), ())
-    assert "epsilon = 2 (pure)" in reuse(tmp_path, "a", own).sentence()
+    assert "epsilon = 2 (pure)" in reuse_beside(tmp_path, "a", own).sentence()
 
 
 def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp_path):
@@ -118,7 +118,7 @@ def test_a_journal_that_is_lost_and_stopped_before_it_reads_hides_no_records(tmp
     assert (kept.spans, kept.charged, kept.by_plans) == ((Span("0", 0),), 1000, True)
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     own = begin_spend(tmp_path, Mesh(second), "a", None, ())
-    assert "some of the same records" in reuse(tmp_path, "a", own).sentence()
+    assert "some of the same records" in reuse_beside(tmp_path, "a", own).sentence()
 
 
 def test_what_an_operator_has_said_is_kept_while_the_run_goes_on(tmp_path):
@@ -126,9 +126,9 @@ def test_what_an_operator_has_said_is_kept_while_the_run_goes_on(tmp_path):
     begin_spend(tmp_path, Mesh(mesh), "a", None, ((0, 12),), 90, "end")
     end_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)))
     own = begin_spend(tmp_path, Mesh(mesh), "a", record(95, position=((0, 17),)), ())
-    assert (own.before, own.word) == (90, "end")
-    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "reused").word == "reused"
-    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "end").word == "reused"  # once is enough
+    assert (own.before, own.reuse) == (90, "end")
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "reused").reuse == "reused"
+    assert begin_spend(tmp_path, Mesh(mesh), "a", None, (), 0, "end").reuse == "reused"  # once is enough
 
 
 def test_time_slots_are_told_apart_by_time(tmp_path):

@@ -7,7 +7,7 @@ from streams.bus.memory import Faults
 from streams.codec import decode_plan, decode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from streams.public.audit_releases import Kind, Source, Told, audit_releases
+from streams.public.audit_releases import EdgeRelease, Kind, Source, audit_releases
 from tests.support.meshes import changed, counted_ids, ignore, loaded
 from topology.plans import Member, Plan
 
@@ -23,7 +23,7 @@ def plan(round, follows=None, members=("a", "b"), listeners=(), **instances):
 
 
 def told(round, source="a", target="b", instance=ONE, *, exact=False, simulated=False, value=b"x"):
-    return Told(source, target, round, instance, exact, simulated, value)
+    return EdgeRelease(source, target, round, instance, exact, simulated, value)
 
 
 def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=True):
@@ -33,7 +33,7 @@ def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=
 
 def kinds(*args, **settings):
     """What is wrong: (kind, source, round)."""
-    return [(one.kind, one.source, one.round) for one in audit(*args, **settings).found]
+    return [(one.kind, one.source, one.round) for one in audit(*args, **settings).findings]
 
 
 PLANS = [plan(round) for round in range(1, 9)]
@@ -42,11 +42,11 @@ FIRST = told(1, exact=True)
 
 def test_a_round_on_several_edges_several_times_is_one_release():
     found = audit(PLANS, [FIRST, told(2), told(2), told(2, target="c")])
-    assert (found.found, found.values, found.unjudged) == ((), 2, 0)
+    assert (found.findings, found.values, found.unjudged) == ((), 2, 0)
 
 
 def test_a_second_value_is_told_with_its_edges():
-    (found,) = audit(PLANS, [told(2), told(2, target="c", value=b"y"), told(2, target="d")]).found
+    (found,) = audit(PLANS, [told(2), told(2, target="c", value=b"y"), told(2, target="d")]).findings
     assert (found.kind, found.source, found.round, found.instance) == (Kind.SECOND_VALUE, "a", 2, ONE)
     assert found.edges == ("b", "c", "d")
     assert found.detail == "2 values: to b, d; to c"
@@ -73,7 +73,7 @@ def test_of_two_plans_of_a_round_the_first_counts():
     ],
 )
 def test_an_instance_that_the_plan_does_not_name(planned, said):
-    (found,) = audit([plan(1), planned], [told(2)]).found
+    (found,) = audit([plan(1), planned], [told(2)]).findings
     assert (found.kind, found.detail) == (Kind.UNNAMED, said)
 
 
@@ -126,7 +126,7 @@ def test_rounds_whose_plans_are_gone_are_not_judged_and_still_compared():
     plans = [plan(round) for round in range(11, 19)]
     bad = [told(5, exact=True), told(14, instance=TWO), told(15, instance=TWO), told(20)]
     found = audit(plans, bad)
-    assert [one.round for one in found.found] == [15, 20]
+    assert [one.round for one in found.findings] == [15, 20]
     assert found.unjudged == 2
     assert kinds(plans, [told(5), told(5, value=b"y")]) == [(Kind.SECOND_VALUE, "a", 5)]
     assert audit(plans[:2], [told(12, exact=True)]).unjudged == 1
@@ -143,7 +143,7 @@ def heard(mesh):
             for value in mesh.bus.read(topics.edge(source, target), 0):
                 message = decode_release(value, expected)
                 flags = message.exact, message.simulated
-                tellings.append(Told(source, target, message.round, message.instance, *flags, value))
+                tellings.append(EdgeRelease(source, target, message.round, message.instance, *flags, value))
     return plans, tellings
 
 
@@ -173,7 +173,7 @@ def test_a_run_with_crashes_losses_and_a_budget_is_clean(tmp_path, seed):
     mesh.run()
     assert mesh.done
     found = audited(mesh)
-    assert found.found == ()
+    assert found.findings == ()
     assert found.unjudged == 0
     exact = {(one.source, one.round) for one in heard(mesh)[1] if one.exact}
     assert any(source == "b" and round > 20 for source, round in exact)

@@ -10,6 +10,7 @@ from nodes.accounting.spends import Span, Spend
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal, JournalReader
+from streams.state.spend_file import from_line, to_line
 from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside, read_spends
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
@@ -72,7 +73,7 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
 
 
 def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_far_it_got(tmp_path):
-    who = {"before": 3, "word": "end", "life": "aa" * 16}
+    who = {"before": 3, "reuse": "end", "life": "aa" * 16}
     opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, **who)
     keep_spend(StateFolder(tmp_path).spends("east"), opened)
     journal(tmp_path, "r1", 12)  # killed: nobody has closed the line
@@ -113,6 +114,12 @@ def test_spends_are_for_their_owner_alone(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_what_is_said_of_reuse_stands_under_word_as_it_always_did():
+    line = to_line(SPEND._replace(reuse="end"))
+    assert json.loads(line)["word"] == "end"
+    assert from_line(line).reuse == "end"
+
+
 def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
     path = StateFolder(tmp_path).spends("east")
     path.write_text(
@@ -120,7 +127,7 @@ def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
         '"stream_delta": 0.0, "spans": [["0", 3, null]], "open": true}\n'
     )
     assert read_spends(path) == (
-        Spend("r1", 7, Fraction(1, 3), 0.0, 2.5, 0.0, (Span("0", 3),), open=True, before=0, word=None),
+        Spend("r1", 7, Fraction(1, 3), 0.0, 2.5, 0.0, (Span("0", 3),), open=True, before=0, reuse=None),
     )
 
 

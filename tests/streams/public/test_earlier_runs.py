@@ -5,22 +5,22 @@ import pytest
 
 from nodes.accounting.spends import Spend
 from streams.mesh.errors import UsageError
-from streams.state.earlier_runs import check_same, check_word, knows_run
+from streams.state.earlier_runs import check_reuse, check_same, knows_run
 
 
 @pytest.mark.parametrize(("named", "read"), list(itertools.product([False, True], repeat=2)))
 @pytest.mark.parametrize(
-    ("word", "spent"), [(None, None), ("end", None), (None, 5), ("end", 0), ("reused", 5)]
+    ("reuse", "spent"), [(None, None), ("end", None), (None, 5), ("end", 0), ("reused", 5)]
 )
-def test_a_word_is_needed_for_what_an_unknown_run_has_read(named, read, word, spent):
-    ask = {"named": named, "read": read, "word": word, "spent": spent}
-    if (read or named) and (word is None or spent is None):
+def test_a_word_is_needed_for_what_an_unknown_run_has_read(named, read, reuse, spent):
+    ask = {"named": named, "read": read, "reuse": reuse, "spent": spent}
+    if (read or named) and (reuse is None or spent is None):
         with pytest.raises(
             UsageError, match=r"data\.a was read before, .* say --spent N, .*--from end .*--data-reused"
         ):
-            check_word("a", **ask)
+            check_reuse("a", **ask)
     else:
-        check_word("a", **ask)
+        check_reuse("a", **ask)
 
 
 def test_a_run_is_known_by_its_name_and_its_mesh():
@@ -34,19 +34,19 @@ def test_a_run_is_known_by_its_name_and_its_mesh():
 
 
 LIVES = [
-    Spend("run-1", 9, Fraction(1), 0.0, 9.0, 0.0, before=20, word="end"),
+    Spend("run-1", 9, Fraction(1), 0.0, 9.0, 0.0, before=20, reuse="end"),
     Spend("run-1", 1, None, 0, 1, 0),
 ]
 
 
-@pytest.mark.parametrize(("word", "spent"), [(None, None), ("end", 20), ("end", None), (None, 20)])
-def test_the_same_said_again_is_right(word, spent):
+@pytest.mark.parametrize(("reuse", "spent"), [(None, None), ("end", 20), ("end", None), (None, 20)])
+def test_the_same_said_again_is_right(reuse, spent):
     for _ in range(3):
-        check_same("a", "run-1", LIVES, word, spent)
+        check_same("a", "run-1", LIVES, reuse, spent)
 
 
 @pytest.mark.parametrize(
-    ("lives", "word", "spent", "words"),
+    ("lives", "reuse", "spent", "words"),
     [
         (LIVES, "end", 21, "--spent is 21: must be 20, as when run-1 was begun for a, or not be given"),
         (LIVES, "reused", 20, "--data-reused: must not be given now: run-1 was begun for a with --from end"),
@@ -54,6 +54,6 @@ def test_the_same_said_again_is_right(word, spent):
         ([], None, 3, "--spent is 3: must be 0"),
     ],
 )
-def test_other_words_than_those_that_a_run_was_begun_with_are_refused(lives, word, spent, words):
+def test_other_words_than_those_that_a_run_was_begun_with_are_refused(lives, reuse, spent, words):
     with pytest.raises(UsageError, match=words):
-        check_same("a", "run-1", lives, word, spent)
+        check_same("a", "run-1", lives, reuse, spent)
