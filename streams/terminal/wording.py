@@ -132,9 +132,10 @@ def _less_noise(mechanism: L2Sphere) -> str:
     if mechanism.batch_size <= mechanism.laplace_is_better_above:
         return ""
     bound = mechanism.theta * mechanism.dimension**0.5
+    above = f"{mechanism.laplace_is_better_above:,.0f} records"
     return (
-        f"; laplace with the same L2 bound would have less noise (slots of more than "
-        f"{mechanism.laplace_is_better_above:,.0f} records): mechanism laplace, gradient_bound {bound:.6g} in l1"
+        f"; laplace with the same L2 bound would have less noise (slots of more than {above}): "
+        f"mechanism laplace, gradient_bound {bound:.6g} in l1"
     )
 
 
