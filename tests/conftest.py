@@ -1,11 +1,12 @@
 """The broker that all tests on a real Kafka share, what tests ask for, and loud lines on who was left out."""
 
+import os
 import signal
 
 import pytest
 from hypothesis import settings
 
-from streams.tools.broker.broker import stop
+from streams.tools.broker.broker import status, stop
 from tests.support.asking import Asking
 from tests.support.brokers import started
 from tests.support.programs import left_out
@@ -23,6 +24,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")  # a broker starts in half the time
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background: processes would inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Asking(config, config.getoption("--asked-for")))
@@ -38,13 +40,26 @@ def broker(tmp_path_factory):
         stop(folder)
 
 
+@pytest.fixture(scope="session")
+def mortal(tmp_path_factory):
+    """The folder of a plain broker to be killed, one a test process: what is dead is started again."""
+    folder = tmp_path_factory.mktemp("broker") / "mortal"
+    yield folder
+    stop(folder)
+
+
 @pytest.fixture
-def new_broker(tmp_path):
-    """Start a broker of the test's own, to be killed or misused: `new_broker(secure=True)`."""
+def new_broker(tmp_path, mortal):
+    """Start a broker to be killed or misused; with `name`, `port` or `secure` it is the test's own.
+
+    Without, topics of the tests before are there: use topics of your own.
+    """
     folders = []
 
-    def start_one(name="broker", port=None, *, secure=False):
-        folders.append(tmp_path / name)
+    def start_one(name=None, port=None, *, secure=False):
+        if (name, port, secure) == (None, None, False):
+            return started(mortal, getattr(status(mortal), "port", None))
+        folders.append(tmp_path / (name or "broker"))
         return started(folders[-1], port, secure=secure)
 
     try:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -151,10 +150,8 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
 def test_a_signal_ends_everything_and_the_next_start_finishes_the_run(upped, number, code):
     process = upped.up("--rate", "8")
     wait_until(lambda: upped.stepped() >= 10)
-    asked = time.monotonic()
     process.send_signal(number)
     assert upped.ends() == code
-    assert time.monotonic() - asked < 25
     assert "killed" not in upped.said
     assert not upped.children()
     assert not upped.broker_runs()

