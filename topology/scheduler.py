@@ -32,8 +32,7 @@ After each event the next plan is published if the rules allow one.
 
 from math import inf
 
-from topology.horizon import Horizon
-from topology.planning import end_plan, make_plan
+from topology.planning import Horizon, end_plan, make_plan
 from topology.plans import Heartbeat, Member, Plan
 from topology.roster import Roster
 from topology.scheduler_events import (

@@ -7,8 +7,7 @@ done, in order. A `Journal` is done when durable; a `SendRelease` when the produ
 from enum import StrEnum
 from typing import NamedTuple
 
-from nodes.machine.journal import DataPosition, JournalRecord
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import DataPosition, JournalRecord, ReleaseMessage
 from nodes.machine.slots import Place
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private

@@ -6,7 +6,7 @@ read again from `position`, the offset of the oldest value kept.
 """
 
 from nodes.machine.events import Notice
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 
 

@@ -1,11 +1,26 @@
-"""What one transition of a node leaves behind: durable before anybody hears of the release. Pure values."""
+"""What a transition of a node leaves behind, durable before anybody hears of the release; its message."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nodes.averages import Average
-from nodes.machine.messages import ReleaseMessage
-from nodes.values import Release
+from nodes.values import Average, Release
+
+
+class ReleaseMessage(NamedTuple):
+    """The release of `source` for `round`, sent unchanged on all its edges.
+
+    `instance` is the life of the journal that holds it. `exact`: made without noise, from public values alone
+    (x_1, a joiner's consensus). `simulated`: the noise is seeded, so nothing is protected.
+    """
+
+    run: str
+    source: str
+    instance: str
+    round: int
+    exact: bool
+    simulated: bool
+    release: Release
+
 
 DataPosition = tuple[tuple[int, int], ...]
 """(partition, offset of the first record that a later slot may need), by partition; (): the beginning."""

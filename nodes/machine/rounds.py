@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from nodes.machine.events import SlotClosed
 from nodes.machine.inbox import InEdge
-from nodes.machine.journal import GivenUp
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import GivenUp, ReleaseMessage
 from nodes.mixing import mixed
 from nodes.values import Consensus, Decision, FloatArray, Release
 from topology.plans import Plan

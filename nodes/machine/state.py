@@ -5,16 +5,14 @@ The machine and its phases work on it: `joining` (into a round), `stepping` (thr
 
 from collections.abc import Iterable
 
-from nodes.averages import Average
 from nodes.learner import Learner
 from nodes.machine.events import Effect, Halt, Journal, Notice, Noticed, SendHeartbeat, Stepped
 from nodes.machine.history import History
 from nodes.machine.journal import DataPosition, GivenUp, JournalRecord
-from nodes.machine.membership import Identity, Membership
-from nodes.machine.plan_book import PlanBook
+from nodes.machine.membership import Identity, Membership, PlanBook
 from nodes.machine.rounds import OpenRound
 from nodes.privacy.mechanism import Secret
-from nodes.values import Release
+from nodes.values import Average, Release
 from topology.plans import Heartbeat, Plan
 
 

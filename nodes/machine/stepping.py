@@ -3,11 +3,10 @@
 `decide` acts in the phase "learning", `step` in the phase "decided".
 """
 
-from nodes.averages import averaged
 from nodes.machine.events import Decided, Foreseen, Notice, Scored, StartDeadline
 from nodes.machine.journal import DataPosition
 from nodes.machine.state import NodeState
-from nodes.values import Consensus, FloatArray
+from nodes.values import Consensus, FloatArray, averaged
 
 
 def decide(node: NodeState) -> bool:

@@ -44,12 +44,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from nodes.accounting.bisr_composition import BandComposition
 from nodes.accounting.calibration import analytic_scale, delta_in_range
-from nodes.accounting.releases import Composition, DeltaBudget
+from nodes.accounting.releases import BandComposition, Composition, DeltaBudget
 from nodes.privacy.bisr_coefficients import BandMatrix, band_matrix
-from nodes.privacy.clipping import Grid
-from nodes.privacy.l2_grid import l2_grid
+from nodes.privacy.clipping import Grid, l2_grid
 from nodes.privacy.mechanism import Band, Secret
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import TAIL, fits_memory, in_range, room_for_noise

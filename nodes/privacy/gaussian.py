@@ -4,7 +4,7 @@ Guarantees
 ----------
 Adjacency: event. One record of a node is replaced or, with slots by time, added or removed; in a full slot it
 displaces another record, which is a replacement. All values are integers, in steps of a public grid. One
-observation moves the sum by at most 2K in L2 (`nodes.privacy.l2_grid`). Discrete Gaussian noise (Canonne,
+observation moves the sum by at most 2K in L2 (`nodes.privacy.clipping`). Discrete Gaussian noise (Canonne,
 Kamath, Steinke 2020), whose scale `nodes.accounting.calibration` derives from epsilon, delta, 2K and d, makes
 the release (epsilon, delta), discretisation included. So is the whole stream: each observation enters one
 slot, and what follows is made of the release. Calibration `analytic` is that of Balle, Wang 2018, `classic`
@@ -31,8 +31,7 @@ from typing import ClassVar, Literal
 
 from nodes.accounting.calibration import analytic_scale, classic_scale, delta_in_range
 from nodes.accounting.releases import Composition, DeltaBudget, GaussianComposition
-from nodes.privacy.clipping import Grid
-from nodes.privacy.l2_grid import l2_grid
+from nodes.privacy.clipping import Grid, l2_grid
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.ranges import TAIL, in_range, room_for_noise
 from nodes.privacy.sampled import GridMechanism

@@ -7,8 +7,7 @@ from functools import partial
 from typing import ClassVar, Literal, Self
 
 from nodes.checks import at_least_one, positive
-from nodes.privacy.clipping import Grid, to_grid
-from nodes.privacy.l2_grid import to_l2_grid
+from nodes.privacy.clipping import Grid, to_grid, to_l2_grid
 from nodes.privacy.mechanism import Band, Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened

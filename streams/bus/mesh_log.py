@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from streams.bus.logs import Stored
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
 from streams.codec.topics import MeshTopics

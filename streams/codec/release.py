@@ -11,7 +11,7 @@ from struct import Struct
 
 import numpy as np
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.codec.fields import (
     LAST_ROUND,

@@ -8,10 +8,9 @@ from typing import ParamSpec
 
 from nodes.learner import Learner
 from nodes.machine.events import Halt, OpenSlot, Report, StartDeadline
-from nodes.machine.journal import JournalRecord, is_outdated
+from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.machine.machine import NodeMachine
 from nodes.machine.membership import Identity
-from nodes.machine.messages import ReleaseMessage
 from nodes.machine.slots import Slots
 from nodes.privacy.private import Private
 from streams.bus.memory import Faults, MemoryBus, Subscription

@@ -9,10 +9,9 @@ import numpy as np
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.accounting.spends import Reuse
-from nodes.averages import Average
 from nodes.decimals import as_text, rounded_up
 from nodes.sparse import Rows
-from nodes.values import FloatArray
+from nodes.values import Average, FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
 from streams.mesh.file import MeshFile

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nodes.algorithms import Algorithm, GradientAt, MirrorDescent
+from nodes.algorithms import Algorithm, GradientAt, MirrorDescent, SparseDola
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
-from nodes.sparse_dola import SparseDola
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
 from streams.mesh.settings.mesh import MeshSettings

@@ -7,9 +7,8 @@ from nodes.privacy.bisr import GaussianBisr
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
-from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.laplace_parameters import LaplaceParameters
-from nodes.privacy.laplace_schedule import LaplaceSchedule
 from nodes.privacy.mechanism import Mechanism, Sampler
 from nodes.privacy.ranges import in_range
 from nodes.privacy.simulated import SimulatedSampler

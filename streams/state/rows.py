@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from nodes.averages import Average
 from nodes.machine.journal import GivenUp, JournalRecord
-from nodes.values import FloatArray, Release
+from nodes.values import Average, FloatArray, Release
 
 TABLES = (
     """records (

@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision

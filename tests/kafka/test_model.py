@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from nodes.averages import averaged
+from nodes.values import averaged
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
 from streams.local.run import LocalRun, mesh_parts

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.averages import averaged
 from nodes.machine.events import DeadlinePassed, Decided, Foreseen, Journal
 from nodes.privacy.reveal import opened
+from nodes.values import averaged
 from tests.support.machines import (
     end,
     feed,

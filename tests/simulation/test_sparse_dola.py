@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nodes.accounting.ledger import Ledger
+from nodes.algorithms import SparseDola
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
@@ -14,7 +15,6 @@ from nodes.machine.events import Decided, Stepped
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.sparse_dola import SparseDola
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus
 from streams.local.mesh import MemoryMesh

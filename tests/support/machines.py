@@ -12,9 +12,9 @@ from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Squared
 from nodes.machine.events import PlanArrived, ReleaseArrived, SlotClosed, Started
+from nodes.machine.journal import ReleaseMessage
 from nodes.machine.machine import NodeMachine
 from nodes.machine.membership import Identity
-from nodes.machine.messages import ReleaseMessage
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler

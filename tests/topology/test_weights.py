@@ -3,10 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.circulation import circulation
 from topology.graph import adjacency, reach
 from topology.graphs import complete, from_edges, grid, ring, star
-from topology.weights import Weights, fixed, metropolis, permutations
+from topology.weights import Weights, circulation, fixed, metropolis, permutations
 
 ABC = ("a", "b", "c")
 

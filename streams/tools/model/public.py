@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nodes.algorithms import Algorithm
-from nodes.averages import Average, averaged
-from nodes.values import Consensus, Decision, FloatArray
+from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.bisr_composition import BandComposition
 from nodes.accounting.composition import laplace
 from nodes.accounting.ledger import Ledger
-from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
+from nodes.accounting.releases import BandComposition, GaussianComposition, GrowingSum, Sum
 from nodes.accounting.schedule import GrowingEpsilon
 from nodes.accounting.tight import Tight
 from nodes.decimals import rounded_up

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.bisr_composition import BandComposition
 from nodes.accounting.calibration import gaussian_epsilon
+from nodes.accounting.releases import BandComposition
 from nodes.privacy.bisr import FINER, GaussianBisr
 from nodes.privacy.bisr_coefficients import band_matrix
 from nodes.privacy.exact import ExactSampler

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from nodes.privacy.clipping import Grid, clip
-from nodes.privacy.l2_grid import l2_grid, to_l2_grid
+from nodes.privacy.clipping import Grid, clip, l2_grid, to_l2_grid
 
 bounds = st.floats(1e-90, 1e90)
 any_row = arrays.arrays(

@@ -9,8 +9,7 @@ from nodes.accounting.ledger import Ledger
 from nodes.accounting.releases import GrowingSum
 from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
 from nodes.decimals import as_text
-from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.laplace_schedule import LaplaceSchedule
+from nodes.privacy.laplace import LaplaceGradient, LaplaceSchedule
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.bus.bus import UnknownTopic
 from streams.bus.logs import Stored

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.bus.access import node_on_data, node_on_mesh, scheduler
 from streams.bus.admin import Topic, differences

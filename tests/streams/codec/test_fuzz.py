@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from streams.codec import (
     Expected,
     Refused,

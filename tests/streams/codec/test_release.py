@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.messages import ReleaseMessage
+from nodes.machine.journal import ReleaseMessage
 from streams.codec import Expected, Reason, Refused, decode_release, encode_release
 
 DIGEST = bytes(range(16))

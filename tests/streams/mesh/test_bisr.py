@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from nodes.accounting.bisr_composition import BandComposition
+from nodes.accounting.releases import BandComposition
 from nodes.privacy.bisr import GaussianBisr
 from streams.mesh.file import MeshFileError
 from streams.terminal.forecast import facts

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from nodes.algorithms import SparseDola
 from nodes.sparse import SparseRows
-from nodes.sparse_dola import SparseDola
 from nodes.values import Observations
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh

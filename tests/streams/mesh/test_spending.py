@@ -8,7 +8,7 @@ import pytest
 
 from nodes.accounting.releases import GaussianComposition, GrowingSum, Sum
 from nodes.accounting.tight import Tight
-from nodes.privacy.laplace_schedule import LaplaceSchedule
+from nodes.privacy.laplace import LaplaceSchedule
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded

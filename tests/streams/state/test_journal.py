@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.averages import Average
 from nodes.machine.journal import GivenUp, JournalRecord
+from nodes.values import Average
 from streams.state.folder import JournalError
 from streams.state.journal import Journal, JournalLocked, JournalReader
 from streams.state.memory_journal import MemoryJournal

@@ -12,7 +12,7 @@ OPEN = """
 import sys
 from pathlib import Path
 import numpy as np
-from nodes.averages import Average
+from nodes.values import Average
 from nodes.machine.journal import JournalRecord
 from streams.state.journal import Journal
 
