@@ -1,4 +1,4 @@
-"""The command `mirrormesh`: Ctrl-C while it is still being loaded just ends it."""
+"""The command `mirrormesh`. Ctrl-C during loading just ends it."""
 
 import signal
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Load the command line and run it (command_line.main)."""
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:
-        # loading takes a second: an interrupt in it would be a traceback, or be lost in somebody's import
+        # an interrupt while loading would give a traceback, or be lost in an import
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from streams.cli import command_line  # noqa: PLC0415 # not before this
     from streams.mesh.user_code import interrupted  # noqa: PLC0415 # as above
@@ -18,5 +18,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command_line.main(arguments)
     finally:
-        if signal.getsignal(signal.SIGINT) is interrupted:  # what was ignored for good stays so
+        if signal.getsignal(signal.SIGINT) is interrupted:  # an ignored signal stays ignored
             signal.signal(signal.SIGINT, usual)

@@ -1,4 +1,4 @@
-"""What several commands take from the command line."""
+"""Arguments and options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ SeedOption = Annotated[
     typer.Option(
         "--seed",
         min=0,
-        help="Of data order, schedule and simulated noise, in place of the file's; exact noise has none.",
+        help="The seed of data order, schedule and simulated noise, in place of the file's. Exact noise has none.",
         metavar="N",
     ),
 ]

@@ -1,4 +1,4 @@
-"""`mirrormesh audit mechanism` and `audit releases`: what a sceptic can check for himself."""
+"""`mirrormesh audit mechanism` and `audit releases`: checks for sceptics."""
 
 import json
 from typing import Annotated
@@ -22,9 +22,9 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=N
 
 @app.callback()
 def _audit() -> None:
-    """Look for what breaks a mesh's promise of privacy.
+    """Search for violations of a mesh's privacy guarantee.
 
-    In its mechanisms, and in what it has released.
+    In its mechanisms, and in its releases.
 
     \b
     Examples:
@@ -47,18 +47,18 @@ def mechanism(
             metavar="N",
             min=100,
             max=10_000_000,
-            help="On each of two slots. [default: 40000, fewer where they take more than about a minute]",
+            help="Draws on each of two slots. [default: 40000, fewer if they take more than about a minute]",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option("--confidence", metavar="C", help="Of all bounds together, in (0, 1).")
+        float, typer.Option("--confidence", metavar="C", help="Confidence of all bounds together, in (0, 1).")
     ] = 0.95,
 ) -> None:
-    """Try to refute a mesh's mechanisms, by their draws.
+    """Try to refute the claims of a mesh's mechanisms, from their draws.
 
-    A lattice test, and a lower bound on epsilon. Nothing is read but the mesh file; nodes with the same
-    settings are audited once. A bound below the claim proves nothing, and of sound mechanisms one audit in 20
-    may be above it at 0.95. Exit code 1: refuted.
+    Runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file; nodes with the same
+    settings are audited once. A bound below the claim proves nothing. At confidence 0.95, one audit in 20 of
+    a sound mechanism may give a bound above it. Exit code 1: refuted.
 
     \b
     Examples:
@@ -86,12 +86,12 @@ def releases(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
 ) -> None:
-    """Look through all that a mesh has released.
+    """Check everything that a mesh has released.
 
-    With the eyes of everybody on its broker. Reads every edge, plan and heartbeat that is kept: second values
-    of a round; rounds or instances that no plan names; releases without noise where noise is due, and with
-    noise where none may be drawn; simulated noise; records that are none. Needs a user who may read all
-    edges. Exit code 1: something is wrong.
+    Reads every stored edge, plan and heartbeat, as anybody on the mesh broker could. Reports second values
+    for a round; rounds or instances that no plan names; releases without noise where noise is due, and with
+    noise where none may be drawn; simulated noise; undecodable records. Needs a user who may read all edges.
+    Exit code 1: something is wrong.
 
     \b
     Examples:
@@ -121,7 +121,7 @@ def releases(
 
 
 def _protecting(file: MeshFile, node: str | None) -> list[tuple[Subject, Audited]]:
-    """Return what there is to audit. Raises UsageError, MeshFileError where that is nothing."""
+    """Return the mechanisms to audit. Raises UsageError, MeshFileError if there is none."""
     found = subjects(file.resolved, chosen(file.mesh.nodes, node))
     protecting = [(one, one.mechanism) for one in found if one.mechanism is not None]
     if not protecting:

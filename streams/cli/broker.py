@@ -32,20 +32,20 @@ PortOption = Annotated[
         metavar="PORT",
         min=1,
         max=64_535,
-        help=f"Of the clients; the one 1,000 above is taken too. [default: the last; first {DEFAULT_PORT}]",
+        help=f"The port for clients; 1,000 above it is used too. [default: the last; first {DEFAULT_PORT}]",
     ),
 ]
 SecureOption = Annotated[
-    bool, typer.Option("--secure", help="With users (SASL/SCRAM-SHA-512) and ACLs; a new folder's choice.")
+    bool, typer.Option("--secure", help="With users (SASL/SCRAM-SHA-512) and ACLs; needs a new folder.")
 ]
 
 
 @app.callback()
 def _broker() -> None:
-    """Start and stop a Kafka broker for development, here.
+    """Start and stop a Kafka broker for development on this machine.
 
-    It listens on 127.0.0.1 alone. Needs Java 17 or later, and Maven once, to fetch Kafka. A broker that is
-    there already needs none of this: write its address into the mesh file.
+    It listens on 127.0.0.1 only. It needs Java 17 or later, and Maven once, to fetch Kafka. If you have a
+    broker, write its address into the mesh file instead.
 
     \b
     Examples:
@@ -56,9 +56,9 @@ def _broker() -> None:
 
 @app.command()
 def start(folder: FolderOption = None, port: PortOption = None, *, secure: SecureOption = False) -> None:
-    """Start the broker, and return when it is ready. One that runs already is left alone.
+    """Start the broker, and return when it is ready. A running broker is left alone.
 
-    It runs until it is stopped. Its topics are kept in its folder, and are there again after the next start.
+    It runs until it is stopped. Its folder keeps the topics for the next start.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def stop(folder: FolderOption = None) -> None:
 
 @app.command()
 def status(folder: FolderOption = None) -> None:
-    """Say whether the broker runs, where, and where its log is. Exit code 1 where it does not run.
+    """Show whether the broker runs, its address and its log. Exit code 1: it does not run.
 
     \b
     Example:
@@ -100,7 +100,7 @@ def status(folder: FolderOption = None) -> None:
 
 
 def default_folder() -> Path:
-    """Return the folder of the user's one broker, the same from wherever the command is called."""
+    """Return the folder of the user's broker, independent of the working directory."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "mirrormesh" / "broker"
 
@@ -123,7 +123,7 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Turn the broker's refusals into what the command line shows."""
+    """Turn the broker's errors into errors of the command line."""
     try:
         yield
     except Misused as error:

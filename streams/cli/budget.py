@@ -1,4 +1,4 @@
-"""`mirrormesh budget`: what is spent, what is left, and for how long."""
+"""`mirrormesh budget`: the privacy spent, the rest, and how long it lasts."""
 
 import json
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ def budget(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
 ) -> None:
-    """Say what privacy nodes have spent, and what is left.
+    """Show the privacy that nodes have spent, and what is left.
 
-    And for how many rounds that is. By the journal in --state where it has one: exact, and beside a running
-    node. For others by what is public on the mesh broker: at most that much, when the last heartbeat was
-    sent. Writes nothing.
+    Also shows for how many rounds that lasts. For nodes with a journal in --state the numbers are exact, even
+    beside a running node. For others they come from the mesh broker: upper bounds at the time of the last
+    heartbeat. Writes nothing.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def budget(
 
 
 def _json(file: MeshFile, accounts: list[Account], spends: Mapping[str, Known]) -> dict[str, object]:
-    """`all_runs` of a node: what all runs that are known here have spent together; null: nobody knows."""
+    """Return the object for programs; `all_runs`: the total of all known runs, null if not known."""
     run = file.mesh.run
     nodes = [
         one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node].lives, run))} for one in accounts

@@ -1,4 +1,4 @@
-"""The commands by name, each loaded when it is called: what it needs may take a second."""
+"""The commands by name, each loaded when it is called, as loading may take a second."""
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
@@ -11,29 +11,29 @@ from typer.main import get_command
 COMMANDS = {
     "demo": "Six sensors track a moving target together, privately.",
     "run": "Run a mesh in this process, without a broker.",
-    "plan": "Say what a mesh would do, and what it promises to whom.",
-    "check": "Say whether a mesh file is right, or what is wrong with it.",
+    "plan": "Show what a mesh would do, and what it promises to whom.",
+    "check": "Check a mesh file, and name every mistake.",
     "init": "Write a mesh file to start from, or an example with its data.",
     "tune": "Propose gradient_bound and step size from public records.",
-    "model": "Take away what a mesh has learnt, as npz and JSON.",
-    "predict": "Predict the records of a file: a line of CSV each.",
-    "provision": "Make the topics of a mesh, or find that they are right.",
+    "model": "Write what a mesh has learnt, as npz and JSON.",
+    "predict": "Predict the labels of a file's records, as CSV.",
+    "provision": "Create the topics of a mesh, or check existing ones.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
     "node": "Run one node: on its own data topic, with its neighbours.",
     "feed": "Feed a node's source to its data topic, each record once.",
-    "up": "Run everything of a mesh on this machine, on Kafka.",
-    "budget": "Say what privacy nodes have spent, and what is left.",
-    "watch": "Show how a mesh goes that runs on a broker.",
-    "audit": "Look for what breaks a mesh's promise of privacy.",
-    "broker": "Start and stop a Kafka broker for development, here.",
+    "up": "Run a whole mesh on this machine, on Kafka.",
+    "budget": "Show the privacy that nodes have spent, and what is left.",
+    "watch": "Watch a mesh that runs on a broker.",
+    "audit": "Search for violations of a mesh's privacy guarantee.",
+    "broker": "Start and stop a Kafka broker for development on this machine.",
 }
-"""Each command's help in a line: the first of its function, or of its group, in the module of its name."""
+"""Each command's one-line help: the first line of its function's, or group's, docstring."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class _Loaded(MutableMapping[str, Any]):
-    """The commands, each imported when it is looked up."""
+    """The commands, each imported on lookup."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
@@ -61,7 +61,7 @@ class _Loaded(MutableMapping[str, Any]):
 
 
 class LazyGroup(TyperGroup):
-    """The group of all commands: its help names them without loading them."""
+    """The group of all commands; its help lists them without loading them."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -1,4 +1,4 @@
-"""`mirrormesh check`: the mesh file is right, or what is wrong with it."""
+"""`mirrormesh check`: names every mistake in a mesh file."""
 
 from dataclasses import replace
 from itertools import islice
@@ -23,17 +23,17 @@ from streams.records.sources import held_out, open_source
 from streams.terminal.wording import counted, headline, listed, shared
 
 _LOOKED_AT = 100
-"""How many records of a source are looked at."""
+"""The number of records of a source that are checked."""
 
 
 def check(mesh: MeshArgument) -> None:
-    """Say whether a mesh file is right, or what is wrong with it.
+    """Check a mesh file, and name every mistake.
 
-    Every mistake is a line on standard error: the file, the key, its value, what is allowed. The files that
-    sources name must be there and begin with records that their schemas fit. Standard input is not read. An
-    own loss is tried on made-up records: its shapes, its gradients against its values, and more. Files that
-    several nodes read, or that are equal, are told of: their records pay in each. With slots by time files
-    are read whole, and where the mesh file has no rounds it is said how many there are records for.
+    Each mistake is a line on standard error: the file, the key, its value, what is allowed. The files of
+    sources must exist and begin with records that fit their schemas. Standard input is not read. An own loss
+    is tried on random records: its shapes, its gradients against its values, and more. If several nodes read
+    the same file, or equal ones, the output says so: such records pay in each node. With slots by time whole
+    files are read, and if the mesh file has no rounds, the output proposes a number.
 
     \b
     Example:
@@ -53,7 +53,7 @@ def check(mesh: MeshArgument) -> None:
 
 
 def faulty_loss(file: MeshFile) -> list[str]:
-    """Return a line for everything that is found wrong with an own loss, on made-up records."""
+    """Return a line for each mistake of an own loss on random records."""
     mesh, name = file.mesh, file.mesh.loss.own
     if name is None:
         return []
@@ -71,7 +71,7 @@ def faulty_loss(file: MeshFile) -> list[str]:
 
 
 def unreadable(file: MeshFile) -> list[str]:
-    """Return a line for every file that a source names and that cannot be read, or holds no record."""
+    """Return a line for each source's file that cannot be read, or holds no record."""
     wrong: list[str] = []
     for name, own in file.nodes.items():
         if own.source is None or getattr(own.source, "path", None) == "-":
@@ -90,7 +90,7 @@ def unreadable(file: MeshFile) -> list[str]:
 
 
 def proposed_rounds(file: MeshFile) -> list[str]:
-    """Return a line that proposes `rounds` where slots go by time and `run` would ask for them."""
+    """Return a line that proposes `rounds`, if slots go by time and `run` would require them."""
     slots = file.resolved.slots()
     if not isinstance(slots, TimeSlots) or file.mesh.rounds is not None:
         return []
@@ -108,7 +108,7 @@ def _look_at(file: MeshFile, name: str) -> None:
     """Raise MeshFileError unless one of the source's first records can be decoded."""
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
     first, looked_at = list(islice(source.records, _LOOKED_AT)), 0
-    while timed and first and _timeless(first):  # they stand before those with a time
+    while timed and first and _timeless(first):  # they come before those with a time
         looked_at += len(first)
         first = list(islice(source.records, _LOOKED_AT))
     if timed and looked_at and not first:
@@ -133,7 +133,7 @@ def _timeless(records: list[RawRecord]) -> bool:
 
 
 def _decoding(own: NodeSettings) -> tuple[str, ...]:
-    """Return the key of what decodes the source's records; sparse ones need none."""
+    """Return the key of the source's schema; sparse sources have none."""
     match own.source:
         case FileSettings():
             return ("schema",)
@@ -143,7 +143,7 @@ def _decoding(own: NodeSettings) -> tuple[str, ...]:
 
 
 def _in_order(own: NodeSettings) -> NodeSettings:
-    """Return the settings without the shuffle: the first records are enough to see."""
+    """Return the settings without the shuffle, as the first records suffice."""
     if own.source is None or isinstance(own.source, LocalisationSettings):
         return own
     return own.model_copy(update={"source": own.source.model_copy(update={"shuffle": False})})

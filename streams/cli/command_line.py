@@ -1,4 +1,4 @@
-"""The command `mirrormesh`. Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, else 1."""
+"""The command `mirrormesh`. Exit codes: 0 done, 2 a mistake in the input, 130 interrupted, else 1."""
 
 import sys
 from collections.abc import Sequence
@@ -37,8 +37,9 @@ def _mirrormesh(
 ) -> None:
     """Private, decentralised online learning on streams.
 
-    N parties, each with a private stream, learn one model together, without a server: every round each takes
-    one mirror-descent step on its own records, and sends its neighbours differentially private parameters.
+    Several parties, each with a private stream, learn one model together, without a server. In every round
+    each takes one mirror-descent step on its own records, and sends its neighbours differentially private
+    parameters.
 
     \b
     To begin:
@@ -48,16 +49,16 @@ def _mirrormesh(
       mirrormesh plan mesh.yaml       what would happen, and what is promised?
       mirrormesh budget mesh.yaml     what is spent, and what is left?
       mirrormesh run mesh.yaml        run it here, all nodes in one process
-      mirrormesh up mesh.yaml         run it here on Kafka, each node a process of its own
-      mirrormesh model mesh.yaml      take away what it has learnt; predict: use it
-      mirrormesh watch mesh.yaml      see how it goes, wherever it runs
+      mirrormesh up mesh.yaml         run it here on Kafka, one process per node
+      mirrormesh model mesh.yaml      write what it has learnt; predict: use it
+      mirrormesh watch mesh.yaml      see how it is doing, wherever it runs
 
-    Exit codes: 0 done, 2 a mistake in what was given, 130 interrupted, 1 anything else.
+    Exit codes: 0 done, 2 a mistake in the input, 130 interrupted, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; ends in SystemExit. A mistake is a line on standard error, never a traceback."""
+    """Run the command line; ends in SystemExit. Mistakes are lines on standard error, not tracebacks."""
     try:
         app(None if arguments is None else list(arguments), prog_name="mirrormesh")
     except Exception as error:
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _mistake(error: Exception) -> tuple[Sequence[str], int]:
-    """Return the lines that tell a mistake, and the exit code; no lines for a fault of ours."""
+    """Return the lines of a user's mistake, and the exit code; no lines for a fault of the program."""
     from streams.mesh.errors import MeshFileError, UsageError  # noqa: PLC0415 # help needs none of these
     from streams.state.folder import JournalError  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`mirrormesh demo`: six sensors track a target privately; then the same without privacy, and each alone."""
+"""`mirrormesh demo`: six sensors track a target privately, then without privacy, then each alone."""
 
 from contextlib import closing
 from pathlib import Path
@@ -26,7 +26,7 @@ PRIVATE = "private, with neighbours"
 
 DemoRoundsOption = Annotated[int, typer.Option("--rounds", min=1, metavar="T", help="Rounds.")]
 DemoSeedOption = Annotated[
-    int, typer.Option("--seed", min=0, metavar="N", help="Of the target's path and the measurements.")
+    int, typer.Option("--seed", min=0, metavar="N", help="The seed of the target's path and the measurements.")
 ]
 DemoOutputOption = Annotated[
     Path | None,
@@ -44,10 +44,10 @@ def demo(
 ) -> None:
     """Six sensors track a moving target together, privately.
 
-    Each keeps its distances to itself, and alone it cannot tell where the target is. Together they can,
-    though all that leaves a sensor is noised: every measurement is protected with epsilon = 1. Then the same
-    without privacy, and without neighbours. The noise is the operating system's, so no two demos are the
-    same.
+    Each sensor keeps its distances to itself, and alone it cannot locate the target. Together they can,
+    although everything that leaves a sensor is noised: every measurement is protected with epsilon = 1. The
+    demo then repeats the run without privacy, and without neighbours. Noise comes from the operating system,
+    so no two demos are the same.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`mirrormesh feed`: records to a node's data topic."""
+"""`mirrormesh feed`: writes records to a node's data topic."""
 
 import math
 from typing import Annotated
@@ -21,7 +21,7 @@ FileArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="FILE",
-        help="In place of the file of the node's source, read as that one; - is standard input.",
+        help="A file to read in place of the source's own, in the same way; - is standard input.",
         show_default=False,
     ),
 ]
@@ -31,13 +31,13 @@ RateOption = Annotated[
 TimestampsOption = Annotated[
     bool,
     typer.Option(
-        "--timestamps", help="At the pace of the records' own times, which Kafka's timestamps then are."
+        "--timestamps", help="At the pace of the records' own times, which become Kafka's timestamps."
     ),
 ]
 RecordsOption = Annotated[
     int | None,
     typer.Option(
-        "--records", min=1, metavar="N", help="The first N alone, with those that are there already."
+        "--records", min=1, metavar="N", help="Only the first N, those already in the topic included."
     ),
 ]
 
@@ -53,21 +53,21 @@ def feed(
 ) -> None:
     """Feed a node's source to its data topic, each record once.
 
-    They go in order. Started again, after whatever end, it goes on after the last line that the topic holds:
-    a that is fed twice would be learnt from twice. So a topic takes one source, from its first line on,
-    standard input included; shuffle and take of the mesh file hold. A generator gives what the mesh's rounds
-    take.
+    Records go in order. After any interruption the feed continues after the last line that the topic holds,
+    as a record that is fed twice would be learnt from twice. So a topic takes one source, from its first line
+    on, standard input included; shuffle and take of the mesh file apply. A generator gives as many records as
+    the mesh's rounds need.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
-    line and the reason, and an empty one keeps its place.
+    line and the reason; an empty record takes its place.
 
-    The topic that provision makes keeps 1 GiB: do not feed further ahead of the node than that.
+    The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
-    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each at its time. A
-    file is put in order of time first, so that no record holds up one that is due before it; its lines and
-    --records count in that order, and it ends with the last slot of the mesh's rounds. It is sent no further
-    ahead of the clock than half of the horizon: nodes drop what is beyond all of it. Standard input goes as
-    it comes and waits for no time: a record dated further ahead than the topic takes is in no slot.
+    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each record at its
+    time. A file is sorted by time first, so that no record holds up an earlier one; its lines and --records
+    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of the
+    horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it comes,
+    without waiting; a record dated further ahead than the topic takes is in no slot.
 
     \b
     Examples:

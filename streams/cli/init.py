@@ -1,4 +1,4 @@
-"""`mirrormesh init`: a mesh file to start from, or one of the examples with its data."""
+"""`mirrormesh init`: writes a mesh file to start from, or an example with its data."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +26,7 @@ ExampleOption = Annotated[
 def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
     """Write a mesh file to start from, or an example with its data.
 
-    Both have a comment on every setting, and run as they are. A file that is there is never overwritten.
+    Both explain every setting in a comment, and run unchanged. Existing files are never overwritten.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
 
 
 def _write_example(file: Path, name: str) -> None:
-    """Write the data first, so that a mesh file never stands without it."""
+    """Write the data first, so that no mesh file exists without it."""
     known = examples()
     if name not in known:
         raise UsageError(f"--example: {name!r}: must be list or one of {', '.join(known)}")
@@ -56,14 +56,14 @@ def _write_example(file: Path, name: str) -> None:
         raise UsageError(f"{file}: is there already: must be a new file")
     for path in data(known[name]):
         content, target = (known[name].parent / path).read_bytes(), file.parent / path
-        if not (target.is_file() and target.read_bytes() == content):  # another example may have brought it
+        if not (target.is_file() and target.read_bytes() == content):  # another example may have written it
             _make(target.parent, file.parent)
             _write(target, content)
     _write(file, known[name].read_bytes())
 
 
 def _make(folder: Path, within: Path) -> None:
-    """Make the folders that are missing between the two; `within` must be there."""
+    """Create `folder` and its missing parents within `within`, which must exist."""
     if within.is_dir():
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`mirrormesh model`: what a mesh has learnt, as a file."""
+"""`mirrormesh model`: writes what a mesh has learnt to a file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,14 +28,14 @@ def model(
         Path | None,
         typer.Option("--state", metavar="DIR", help="Take a node's own average from its journal there."),
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Whose, with --state.")] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="The node, with --state.")] = None,
 ) -> None:
-    """Take away what a mesh has learnt, as npz and JSON.
+    """Write what a mesh has learnt, as npz and JSON.
 
-    Either file holds all that predictions need, and the guarantee that it carries. From the mesh broker, by a
-    user who may read all edges: the mean of every member's newest release, and its average over the rounds
-    that the topics still hold. With --state and --node: a node's running average over its whole run, from its
-    journal, beside the running node.
+    Each file holds everything that predictions need, and the model's guarantee. By default the model comes
+    from the mesh broker, and needs a user who may read all edges: the mean of every member's newest release,
+    and its average over the rounds that the topics still hold. With --state and --node it is one node's
+    running average over its whole run, from its journal; the node may be running.
 
     \b
     Examples:

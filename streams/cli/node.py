@@ -1,4 +1,4 @@
-"""`mirrormesh node`: one node's process on a broker."""
+"""`mirrormesh node`: runs one node on a broker."""
 
 import logging
 from pathlib import Path
@@ -32,20 +32,20 @@ def node(
     name: NameArgument,
     *,
     state: Annotated[
-        Path, typer.Option("--state", metavar="DIR", help="Where the journal is kept.", show_default=False)
+        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
     ],
     spent: Annotated[
         int | None,
         typer.Option(
-            "--spent", min=0, metavar="N", help="Charged rounds of other runs that nobody has written down."
+            "--spent", min=0, metavar="N", help="Rounds charged by other runs that are not recorded anywhere."
         ),
     ] = None,
     begin: Annotated[
         Literal["end"] | None,
-        typer.Option("--from", help="A new journal reads none of the records that are there already."),
+        typer.Option("--from", help="A new journal skips the records that are already there."),
     ] = None,
     data_reused: Annotated[
-        bool, typer.Option("--data-reused", help="A new journal reads records that --spent was spent on.")
+        bool, typer.Option("--data-reused", help="A new journal may read records that --spent was spent on.")
     ] = False,
     no_decisions: Annotated[
         bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
@@ -56,7 +56,7 @@ def node(
         typer.Option(
             "--private-metrics",
             metavar="[ADDRESS:]PORT",
-            help="Serve the private metrics there: they tell about the data.",
+            help="Serve the private metrics there: they reveal something of the data.",
         ),
     ] = None,
     web: Annotated[
@@ -67,8 +67,8 @@ def node(
 ) -> None:
     """Run one node: on its own data topic, with its neighbours.
 
-    It never shows its records. Needs the topics (`mirrormesh provision`) and plans (`mirrormesh scheduler`).
-    Killed and started again, it goes on where its journal ends. SIGTERM ends it in order.
+    It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
+    scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.
 
     \b
     Examples:

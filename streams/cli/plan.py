@@ -1,4 +1,4 @@
-"""`mirrormesh plan`: what would happen, and what is promised. Runs nothing."""
+"""`mirrormesh plan`: shows what a mesh would do and promise, without running it."""
 
 from rich.console import Console
 
@@ -9,10 +9,10 @@ from streams.terminal.report import say_facts
 
 
 def plan(mesh: MeshArgument, rounds: RoundsOption = None) -> None:
-    """Say what a mesh would do, and what it promises to whom. Runs nothing.
+    """Show what a mesh would do, and what it promises to whom. Runs nothing.
 
-    Members, edges, how soon what one node learns reaches all, mechanism and noise, the guarantee in words,
-    what is spent after so many rounds, and what then. Other parties' own parts need not be here.
+    Shows members, edges, how fast information spreads, mechanism and noise, the guarantee in words, the
+    privacy spent after the rounds, and what happens then. Other parties' own parts need not be here.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`mirrormesh predict`: what a model says of records."""
+"""`mirrormesh predict`: predicts the labels of records with a model."""
 
 import csv
 import sys
@@ -34,16 +34,16 @@ def predict(
     mesh: Annotated[
         tuple[Path, str] | None,
         typer.Option(
-            "--mesh", metavar="MESH NODE", help="Read records as that node does, not as the model says."
+            "--mesh", metavar="MESH NODE", help="Read records like that node, not as the model says."
         ),
     ] = None,
 ) -> None:
-    """Predict the records of a file: a line of CSV each.
+    """Predict the labels of a file's records, as CSV.
 
-    The records look like those of the mesh; a prediction stands beside its record's line number. A score (its
-    sign is the class) for losses of two classes and of numbers, a distance for range, the class' place and
-    its name for softmax, what an own loss predicts. Where labels are there it says how right the model is. A
-    record that cannot be read has no prediction, and is named by its line's number alone.
+    The records must look like those of the mesh. Each output line has a record's line number and its
+    prediction: a score (its sign is the class) for losses of two classes and of numbers, a distance for
+    range, the class's index and name for softmax, or an own loss's prediction. If the file has labels, the
+    model's accuracy is shown. A record that cannot be read has no prediction; only its line number is listed.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def predict(
 
 
 def _table(predictions: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return headings and rows; a class has its place and its name."""
+    """Return headings and rows; a class has its index and its name."""
     if not predictions.classes:
         return ("line", "prediction"), [
             (k, "" if found is None else found) for k, found in predictions.records

@@ -1,4 +1,4 @@
-"""What the commands that run a process on a broker have in common: options, log, exit codes."""
+"""Shared by the commands that run a process on a broker: options, log, exit codes."""
 
 import logging
 from collections.abc import Callable
@@ -21,14 +21,14 @@ from streams.state.journal import JournalLocked
 
 
 class LogFormat(StrEnum):
-    """How a line of the log looks."""
+    """The format of a log line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """How much is said."""
+    """The level of detail of the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -36,8 +36,8 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-LogOption = Annotated[LogFormat, typer.Option("--log", help="How a line of the log looks.")]
-LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="How much the log says.")]
+LogOption = Annotated[LogFormat, typer.Option("--log", help="The format of log lines.")]
+LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The lowest level in the log.")]
 MetricsOption = Annotated[
     str | None,
     typer.Option(
@@ -55,7 +55,7 @@ def address(option: str, text: str | None) -> Address | None:
 
 
 def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, level: LogLevel) -> None:
-    """Do `work` until it ends, or is asked to stop; then leave with the exit code."""
+    """Do `work` until it ends, or until asked to stop; then exit with the code."""
     start_logging(json=form is LogFormat.JSON, level=level.value)
     with Stop() as stop:
         try:
@@ -70,7 +70,7 @@ def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, lev
                 log.error("%s", line)  # noqa: TRY400 # a line for the operator, not a traceback
             raise typer.Exit(1) from None
         except JournalLocked:
-            raise  # a mistake in what was given
+            raise  # a mistake in the input
         except (BusError, NotServed, JournalError) as error:
             log.error("%s", error)  # noqa: TRY400 # as above
             raise typer.Exit(1) from None

@@ -1,4 +1,4 @@
-"""`mirrormesh provision`: the topics of a mesh, made or found right."""
+"""`mirrormesh provision`: creates the topics of a mesh, or checks existing ones."""
 
 from typing import Annotated
 
@@ -11,15 +11,15 @@ from streams.bus.topic_specs import TopicSpec
 from streams.cli.arguments import MeshArgument
 from streams.mesh.file import load
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Make nothing; say what would be made.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Create nothing; show what would be created.")]
 
 
 def provision(mesh: MeshArgument, *, dry_run: DryRunOption = False) -> None:
-    """Make the topics of a mesh, or find that they are right.
+    """Create the topics of a mesh, or check existing ones.
 
-    Twice is harmless. On the mesh broker what the mesh shares; on the data broker of each node whose own part
-    is here its own. A topic that is there and differs is an error: nothing is altered, and nothing else is
-    made.
+    Running it twice is harmless. It creates the shared topics on the mesh broker, and, for each node whose
+    own part is here, the node's topics on its data broker. If an existing topic differs, nothing is changed
+    or created, and it is an error.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`mirrormesh run`: any mesh file, in one process, on the memory bus."""
+"""`mirrormesh run`: runs a mesh file in one process, on the memory bus."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -38,7 +38,7 @@ StateOption = Annotated[
     typer.Option(
         "--state",
         metavar="DIR",
-        help="Keep the nodes' journals there (unless given: in memory). The same DIR again: the run goes on.",
+        help="Keep the nodes' journals there (default: in memory). With the same DIR the run continues.",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")]
@@ -55,12 +55,12 @@ def run(
 ) -> None:
     """Run a mesh in this process, without a broker.
 
-    All its nodes and its scheduler are here. Ends after the mesh file's rounds, or with the first source that
-    ends, or with Ctrl-C: the first one lets the rounds that are planned end, the second one does not. Either
-    way, what there is is written.
+    It runs all nodes and a scheduler. It ends after the mesh file's rounds, with the first source that ends,
+    or with Ctrl-C: the first Ctrl-C finishes the planned rounds, the second stops at once. In each case the
+    results so far are written.
 
-    With slots by time no clock has a part: files are put in order of time first, and every slot closes, empty
-    or not, up to the rounds, which must be given.
+    With slots by time no clock is used: files are sorted by time first, and every slot closes, even an empty
+    one, up to the number of rounds, which must be given.
 
     \b
     Examples:
@@ -94,12 +94,12 @@ def run(
 
 
 def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
-    """Return what earlier runs do to the nodes' guarantees; nothing where no state is kept."""
+    """Return how earlier runs affect the nodes' guarantees; nothing if no state is kept."""
     return {} if spends is None else {name: spends.reuse(name) for name in file.mesh.nodes}
 
 
 def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
-    """Run until the run has ended, with a progress bar on a terminal; return whether Ctrl-C ended it."""
+    """Run to the end, with a progress bar on a terminal; return whether Ctrl-C ended it."""
     recorder = local.recorder
     try:
         with closing(local.mesh), OrderlyEnd() as end:
@@ -107,7 +107,7 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
                 while not end.asked and local.to_round(recorder.common_rounds + 1):
                     advance(recorder.common_rounds)
             local.finish()
-    except KeyboardInterrupt:  # the second one: what every node has stepped is whole
+    except KeyboardInterrupt:  # the second one: every node's steps so far are complete
         return True
     return end.asked
 
@@ -122,7 +122,7 @@ def why_nothing(local: LocalRun) -> str:
 
 
 def say_dropped(console: Console, local: LocalRun) -> None:
-    """Print how many records entered no slot, where slots by time left some out."""
+    """Print the number of records in no slot, if slots by time left some out."""
     found = [f"{name} {count:,}" for name, count in local.dropped.items() if count]
     if found:
         why = "without a time, before the first slot, or more than a slot holds"
@@ -130,7 +130,7 @@ def say_dropped(console: Console, local: LocalRun) -> None:
 
 
 def report(console: Console, local: LocalRun, summary: Summary, written: Iterable[Path]) -> None:
-    """Print what the run came to."""
+    """Print the result of the run."""
     if summary.interrupted:
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
     if summary.rounds:

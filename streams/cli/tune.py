@@ -1,4 +1,4 @@
-"""`mirrormesh tune`: a clip, a step and a slot size, from a pilot that is public."""
+"""`mirrormesh tune`: proposes a clip, a step and a slot size from a public pilot."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ PilotOption = Annotated[
     typer.Option(
         "--pilot",
         metavar="FILE",
-        help="Public records, as in the source of the first node here that reads a file.",
+        help="Public records, in the format of the first node here that reads a file.",
     ),
 ]
 
@@ -40,29 +40,29 @@ def tune(
     mesh: MeshArgument,
     *,
     pilot: PilotOption = None,
-    synthetic: Annotated[bool, typer.Option("--synthetic", help="Made-up records instead.")] = False,
+    synthetic: Annotated[bool, typer.Option("--synthetic", help="Use random records instead.")] = False,
     records: Annotated[
         int | None,
         typer.Option(
-            "--records", min=1, metavar="N", help="That a node is to learn from; else as the file says."
+            "--records", min=1, metavar="N", help="Records per node to learn from, in place of the file's."
         ),
     ] = None,
     slot_size: Annotated[bool, typer.Option("--slot-size", help="Try other slot sizes too.")] = False,
     by_auc: Annotated[
-        bool, typer.Option("--auc", help="Go by the last decisions' AUC on the pilot, not by mean loss.")
+        bool, typer.Option("--auc", help="Optimise the last decisions' AUC on the pilot, not the mean loss.")
     ] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each trial.")] = 4,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Of pilot, noise and schedule.")
+        int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
 ) -> None:
     """Propose gradient_bound and step size from public records.
 
-    The pilot must be PUBLIC records, or made-up ones: what is proposed tells about them. Tries settings on
-    the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh file's
-    mechanism (simulated noise), and walks to less mean loss (or, with --auc, to a better ranking) by factors
-    of four, then of two, from what the mesh file says, until nothing near is better. Prints what was tried
-    and the lines to take over. Nothing of the nodes' own records is read.
+    The pilot must be PUBLIC or random records, as the proposal reveals something of them. Settings are tried
+    on the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh
+    file's mechanism with simulated noise. The search starts from the mesh file's setting, and lowers the mean
+    loss (or, with --auc, improves the ranking) by factors of four, then of two, until no neighbour is better.
+    Prints the settings tried and the lines for the mesh file. The nodes' own records are not read.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def tune(
 
 
 def made_up_like(file: MeshFile, seed: int) -> Pilot:
-    """Return a made-up pilot for the mesh's loss. Raises UsageError for a loss that has none."""
+    """Return a random pilot for the mesh's loss. Raises UsageError if the loss has none."""
     loss, dimension = file.mesh.loss, file.mesh.dimension
     if loss.name == "range" and dimension == 2:
         return MovingTargets()
@@ -100,9 +100,9 @@ def made_up_like(file: MeshFile, seed: int) -> Pilot:
 
 
 def from_file(file: MeshFile, pilot: Path) -> Pilot:
-    """Return the records of a file, read as the first node here that has a file reads its own.
+    """Return the records of a file, in the format of the first node here that has a file.
 
-    Raises UsageError for a node's own file: nothing may be tuned on the stream that is to be learnt from.
+    Raises UsageError for a node's own file: nothing may be tuned on private records.
     """
     if not pilot.is_file():
         raise UsageError(f"{pilot}: no such file: must be a file of public records")
@@ -130,7 +130,7 @@ def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
 
 
 def report(console: Console, file: MeshFile, tried: dict[Setting, float], measure: str, records: int) -> None:
-    """Print the best of what was tried, and the lines to take over."""
+    """Print the best settings, and the lines for the mesh file."""
     chosen, start = best(tried), Setting.of(file.mesh)
     ranked = sorted(tried, key=tried.__getitem__)
     rows = [

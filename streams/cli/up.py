@@ -1,4 +1,4 @@
-"""`mirrormesh up`: everything of a mesh on this machine, one process each."""
+"""`mirrormesh up`: runs a whole mesh on this machine, one process per node."""
 
 import math
 import signal
@@ -24,8 +24,8 @@ StateOption = Annotated[
     typer.Option(
         "--state",
         metavar="DIR",
-        help="Where journals, logs and a broker that is started here are kept. The same DIR again: the run "
-        "goes on; a new run counts what was spent. [default: mirrormesh-state/<mesh>]",
+        help="The folder of journals, logs and a broker started here. With the same DIR the run continues, "
+        "and a new run counts earlier spending. [default: mirrormesh-state/<mesh>]",
         show_default=False,
     ),
 ]
@@ -47,8 +47,8 @@ ObserveOption = Annotated[
     bool,
     typer.Option(
         "--observe",
-        help="Prometheus beside the mesh, with its alerts, and Grafana with the dashboards where it is "
-        "installed. The metrics are served from port 9100 on unless --metrics-from says otherwise.",
+        help="Also run Prometheus with the alerts, and Grafana with the dashboards if it is installed. "
+        "Metrics are served from port 9100 on, or from --metrics-from.",
     ),
 ]
 PrometheusOption = Annotated[
@@ -58,7 +58,7 @@ GrafanaOption = Annotated[int, typer.Option("--grafana-port", metavar="PORT", he
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
 
 OBSERVED_FROM = 9100
-"""The first port of metrics where they are observed and none is given."""
+"""The first port of metrics with --observe, by default."""
 
 
 def up(
@@ -73,16 +73,16 @@ def up(
     prometheus_port: PrometheusOption = 9090,
     grafana_port: GrafanaOption = 3000,
 ) -> None:
-    """Run everything of a mesh on this machine, on Kafka.
+    """Run a whole mesh on this machine, on Kafka.
 
-    A broker if none answers, topics, scheduler, nodes, feeders. Each is a process of its own, started again
-    when it fails. Nodes whose own part is not here run with their owners; a source without a path, or
-    standard input, is fed by its owner. Ends with the run, or with Ctrl-C, and so does everything that it has
-    started. Killed outright, it leaves its broker alone running: the next start takes it over, or: mirrormesh
-    broker stop --folder DIR/broker
+    Starts a broker if none answers, creates topics, and runs scheduler, nodes and feeders. Each is a process
+    of its own, restarted when it fails. Nodes whose own part is not here are run by their owners; a source
+    without a path, or standard input, is fed by its owner. It ends with the run or with Ctrl-C, and ends
+    everything that it has started. If it is killed, only its broker keeps running: the next start takes it
+    over, or stop it with: mirrormesh broker stop --folder DIR/broker
 
-    With --observe everything of the mesh is scraped, private endpoints too: one party runs it all. What was
-    seen is kept in DIR/observe. When the run is over, Prometheus and Grafana stay until Ctrl-C.
+    With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
+    data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
     With slots by time records are fed at their own times, unless --rate is given.
 
@@ -102,7 +102,7 @@ def up(
         metrics_from = OBSERVED_FROM
     options = Options(folder, rate, not no_feed, metrics_from, observing, others)
     with Stop() as stop:
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal is closed; nohup ignores it
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # sent when the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
             run_up(file, options, Console(highlight=False), stop, plain=plain)

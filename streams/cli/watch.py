@@ -1,4 +1,4 @@
-"""`mirrormesh watch`: a mesh on a broker, for whoever may read it."""
+"""`mirrormesh watch`: shows a mesh on a broker."""
 
 from typing import Annotated
 
@@ -15,14 +15,14 @@ from streams.mesh.file import load
 def watch(
     mesh: MeshArgument,
     *,
-    once: Annotated[bool, typer.Option("--once", help="One table, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one table and exit.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")] = False,
 ) -> None:
-    """Show how a mesh goes that runs on a broker.
+    """Watch a mesh that runs on a broker.
 
-    Its nodes by row, who hears whom, what is spent, who is missing. Reads the plans and heartbeats on the
-    mesh broker, and nothing else; writes nothing. On a terminal it draws one screen: h or ? for help, q or
-    Ctrl-C to quit; anywhere else it prints a line every 10 s.
+    Shows a row for each node: whom it hears, what it has spent, whether it is missing. Reads only plans and
+    heartbeats on the mesh broker; writes nothing. On a terminal it draws one screen: h or ? for help, q or
+    Ctrl-C to quit. Elsewhere it prints a line every 10 s.
 
     \b
     Examples:

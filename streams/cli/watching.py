@@ -1,4 +1,4 @@
-"""`mirrormesh watch`, step by step: one thread asks the broker, this one draws and takes keys."""
+"""Runs `mirrormesh watch`: one thread asks the broker, the main thread draws and takes keys."""
 
 import os
 import select
@@ -24,13 +24,13 @@ from streams.terminal.report import say
 from streams.terminal.watch_picture import explained, line, nodes, picture
 
 PERIOD = 0.5
-"""Seconds between two questions to the broker, and between two pictures."""
+"""Seconds between two requests to the broker, and between two pictures."""
 LINES = 10.0
-"""Seconds between two lines, where there is no terminal."""
+"""Seconds between two lines without a terminal."""
 
 
 def once(file: MeshFile, console: Console) -> None:
-    """Print the mesh as it stands. Raises BusError, MeshFileError."""
+    """Print the state of the mesh once. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
     with closing(News(file)) as news:
         watched = Watched(file.resolved)
@@ -41,9 +41,9 @@ def once(file: MeshFile, console: Console) -> None:
 
 
 def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
-    """Show the mesh until it is asked to stop.
+    """Show the mesh until asked to stop.
 
-    Raises BusError for what waiting does not mend, MeshFileError.
+    Raises MeshFileError, and BusError if waiting cannot help.
     """
     with closing(News(file)) as news:
         asker = Asker(file, news)
@@ -58,7 +58,7 @@ def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> N
 
 
 class Asker(Thread):
-    """Asks the broker again and again, so that drawing and keys never wait for it."""
+    """Polls the broker, so that drawing and keys never wait for it."""
 
     def __init__(self, file: MeshFile, news: News) -> None:
         super().__init__(name="watch")
@@ -69,7 +69,7 @@ class Asker(Thread):
         self._error: BusError | None = None
 
     def run(self) -> None:
-        """Ask until the end, or until an error that waiting does not mend."""
+        """Ask until the end, or until an error that waiting cannot fix."""
         try:
             while not self._ended.is_set():
                 self._ask()
@@ -80,17 +80,17 @@ class Asker(Thread):
             self._failed = True
 
     def end(self) -> None:
-        """Stop asking: at most three seconds, where the broker is away."""
+        """Stop asking; takes up to three seconds if the broker is away."""
         self._ended.set()
         self.join()
 
     @property
     def asked(self) -> bool:
-        """Whether there was an answer, or none in time."""
+        """Whether there was an answer, or a time-out."""
         return self._answered is not None or self._away
 
     def sight(self) -> Sight:
-        """Return the mesh as far as is known. Raises the BusError that has ended the asking."""
+        """Return the state of the mesh as far as known. Raises the BusError that ended the polling."""
         if self._error is not None:
             raise self._error
         if self._failed:
@@ -100,7 +100,7 @@ class Asker(Thread):
 
     @property
     def trouble(self) -> str:
-        """Say that the broker is away; nothing while it is there."""
+        """Return a message if the broker is away; empty while it answers."""
         if not self._away:
             return ""
         silent = "" if self._answered is None else f" for {time.monotonic() - self._answered:,.0f} s"
@@ -146,12 +146,12 @@ def _title(file: MeshFile) -> str:
 
 
 Pressed = Callable[[float], str]
-"""Takes how many seconds to wait; returns the key that was pressed, or nothing."""
+"""Waits for up to the given seconds; returns the pressed key, or an empty text."""
 
 
 @contextmanager
 def keys() -> Iterator[Pressed]:
-    """Let keys through one by one, unseen, and leave the terminal as it was. Without one: no keys.
+    """Read keys one by one, without echo, and restore the terminal afterwards. Without one: no keys.
 
     Ctrl-C stays a signal.
     """

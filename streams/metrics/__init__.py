@@ -1,1 +1,1 @@
-"""What operators see: two registries, one for all who run the mesh, one for the party that owns the data."""
+"""Metrics in two registries: one for all who run the mesh, one for the owner of the data."""

@@ -1,7 +1,7 @@
-"""Every metric, once: a line here is all that makes one. `mirrormesh_` stands before each name.
+"""The catalogue of metrics: one line makes a metric. Each name begins with `mirrormesh_`.
 
 `SharedMetric`: functions of releases, plans, settings and peers' messages; anyone may see them.
-`PrivateMetric`: all that touches data, for its owner. The registries take one type each.
+`PrivateMetric`: everything that depends on data, for its owner. Each registry takes one of these types.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from enum import Enum
 from typing import Literal
 
 PREFIX = "mirrormesh"
-"""Before every name, with an underscore."""
+"""The prefix of every name, followed by an underscore."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric; `labels` are those beside `mesh` and, in a node's process, `node`."""
+    """One metric; `labels` come in addition to `mesh` and, in a node's process, `node`."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -28,7 +28,7 @@ _ADJACENCY = ("adjacency",)
 
 
 class SharedMetric(Enum):
-    """What everyone may see."""
+    """Metrics that everyone may see."""
 
     # every process
     BUILD = Metric("build_info", "gauge", "", "Always 1; the version of mirrormesh.", ("version",))
@@ -117,7 +117,7 @@ class SharedMetric(Enum):
 
 
 class PrivateMetric(Enum):
-    """What the owner of the data alone may see."""
+    """Metrics that only the owner of the data may see."""
 
     REGRET = Metric(
         "regret",

@@ -1,4 +1,4 @@
-"""What became of a node's records: private, for the owner's own endpoint."""
+"""Counts of a node's records: private, for the owner's endpoint."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from nodes.values import Observations
 
 @dataclass(slots=True)
 class DataCounts:
-    """Counts since the process started. `lost`: records that were no longer in the log when they were due."""
+    """Counts since the process started. `lost`: records that had left the log before they were read."""
 
     records: int = 0
     malformed: int = 0
@@ -19,7 +19,7 @@ class DataCounts:
     early: int = 0
 
     def close(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
-        """Count a slot and what was found in it."""
+        """Count a slot and its records."""
         self.malformed += len(slot.values) - int(observations.present.sum())
         self.empty_slots += not slot.values
         self.late += slot.late

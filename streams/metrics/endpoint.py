@@ -1,4 +1,4 @@
-"""Serves a process's metrics and probes, on a thread of its own: /metrics, /livez, /readyz."""
+"""Serves a process's metrics and probes on its own thread: /metrics, /livez, /readyz."""
 
 import socket
 from collections.abc import Callable, Iterable
@@ -28,13 +28,13 @@ class _Handler(WSGIRequestHandler):
     timeout = 30  # seconds for a request to come
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 # the library's name
-        """Log nothing: a scrape is no event."""
+        """Log nothing: scrapes are too frequent."""
 
 
 class Endpoint:
-    """Serves until it is closed. Raises NotServed where the port is taken, or the address is not ours.
+    """Serves until it is closed. Raises NotServed if the port is taken, or the address is not this machine's.
 
-    Until `show` it is alive and not ready. Ready or not says nothing that depends on data.
+    Until `show` it is alive and not ready. Readiness does not depend on data.
     """
 
     def __init__(self, address: str, port: int) -> None:
@@ -53,11 +53,11 @@ class Endpoint:
         self._thread.start()
 
     def show(self, registry: SharedRegistry | PrivateRegistry, missing: Callable[[], str | None]) -> None:
-        """Show a registry; `missing` says what the process still needs to do its work (None: nothing)."""
+        """Show a registry; `missing` returns what the process still waits for, or None."""
         self._collected, self._missing = registry.collected, missing
 
     def close(self) -> None:
-        """Stop serving, and let go of the port."""
+        """Stop serving and free the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

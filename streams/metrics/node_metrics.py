@@ -1,4 +1,4 @@
-"""The metrics of a node's process: what its machine and its shell report, into two registries."""
+"""The metrics of a node's process: puts reports of its machine and shell into two registries."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from streams.metrics.timing import Timing
 
 
 class NodeMetrics:
-    """One node's metrics. Serve `shared` to all who run the mesh, and `private` to its owner.
+    """One node's metrics: serve `shared` to all who run the mesh, and `private` to its owner only.
 
     Parameters
     ----------
@@ -28,19 +28,19 @@ class NodeMetrics:
     sources : iterable of str
         Every provisioned in-edge.
     record : JournalRecord or None
-        The journal's last one at the start of the process.
+        The journal's last record at the start of the process.
     connected : callable
-        Whether the mesh broker answers. Asked at a scrape, in the scraper's thread, as are the next three.
+        Whether the mesh broker answers. Called at each scrape, in the scraper's thread, like the next three.
     lag : callable
-        How many records of the data topic are not read yet (DataStream.lag).
+        The number of records of the data topic not read yet (DataStream.lag).
     counts : callable
-        What became of the records (DataStream.counts).
+        The counts of records (DataStream.counts).
     journal_bytes : callable
-        How large the journal is.
+        The size of the journal.
     truth : bool
-        Whether the data says where the decisions should be.
+        Whether records hold the right decision.
     clock : callable
-        Gives the moments of which everyone may see something, in seconds since 1970.
+        The clock of shared metrics, in seconds since 1970.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NodeMetrics:
         self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
 
     def report(self, report: Report) -> None:
-        """Take what the machine reports: its `Ports.report`, in its turn, as is all else but `sent`."""
+        """Take a report of the machine (`Ports.report`): in its turn, like all methods but `sent`."""
         match report:
             case Scored():
                 self._private.scored(report)
@@ -76,27 +76,27 @@ class NodeMetrics:
             case Decided():
                 self.timing.decided()
                 self._shared.decided(report)
-            case Noticed():  # a second value, too: `Evidence` is the same once more
+            case Noticed():  # of a second value too: `Evidence` would count it twice
                 self._shared.noticed(report)
 
     def catch_up(self) -> None:
-        """Do what reports have left for later: now and then, in the machine's turn."""
+        """Do the work that reports have put off. Call it now and then, in the machine's turn."""
         self._private.catch_up()
 
     def missing(self) -> str | None:
-        """Return what keeps the node from its rounds, or None."""
+        """Return what the node waits for before it can do rounds, or None."""
         return self._shared.missing()
 
     def sent(self, count: int = 1) -> None:
-        """Count releases that the broker has acknowledged, one for each edge. From one thread at a time."""
+        """Count releases that the broker has acknowledged, one per edge. From one thread at a time."""
         self._shared.sent(count)
 
     def received(self, source: str) -> None:
-        """Count a release that was read from the edge from `source`. Raises KeyError for no in-edge."""
+        """Count a release read from the edge from `source`. Raises KeyError if there is no such edge."""
         self._shared.received(source)
 
     def committed(self, seconds: float) -> None:
-        """Take how long the journal took to make a record durable."""
+        """Take the seconds that the journal needed to make a record durable."""
         self._commit.observe(seconds)
 
     def refused(self, reason: Reason) -> None:

@@ -1,4 +1,4 @@
-"""What a node shows its owner alone. The one module of metrics that looks into private values."""
+"""A node's private figures, for its owner. The only module of metrics that opens private values."""
 
 import math
 from collections import deque
@@ -22,18 +22,18 @@ from streams.metrics.data_counts import DataCounts
 from streams.metrics.registry import PrivateRegistry
 
 FEW = 8
-"""Coordinates of a decision that are shown: more would be as many series."""
+"""The largest dimension of a decision that is shown: each coordinate is a series."""
 
 MOST = 32
-"""Reports that wait to be worked out. They hold records, so they are few."""
+"""The largest number of waiting reports: they hold records."""
 
 
 class PrivateFigures:
-    """The private figures of one node. `lag` and `counts` are asked at each scrape.
+    """The private figures of one node. `lag` and `counts` are called at each scrape.
 
-    A report comes between a round's journal and its release, and its loss and regret are arithmetic on
-    records: it is put aside, and worked out later, many at once.
-    `truth`: whether the data says where the decisions should be.
+    A report arrives between a round's journal commit and its release, and its loss and regret take time that
+    depends on records. So it is put aside, and computed later, many at once. `truth`: whether records hold
+    the right decision.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PrivateFigures:
         self._aside: deque[Scored] = deque()
         self._rounds, self._loss = 0, 0.0
         self._decision: FloatArray = learner.algorithm.start
-        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision, and where it should be
+        self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right one
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
@@ -75,13 +75,13 @@ class PrivateFigures:
         registry.collected.register(_Process(registry.labels))
 
     def scored(self, report: Scored) -> None:
-        """Take what a slot said of the decision."""
+        """Take a slot's score of the decision."""
         self._aside.append(report)
         if len(self._aside) >= MOST:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Work out what was put aside."""
+        """Compute the reports that were put aside."""
         while self._aside:
             self._count(self._aside.popleft())
 
@@ -119,16 +119,16 @@ class PrivateFigures:
         return None if tracked is None else math.dist(*tracked)
 
     def _mean_loss(self, decision: Decision, observations: Observations) -> float:
-        """Return the slot's loss over its fixed size; what is no number counts as 0."""
+        """Return the slot's loss over its fixed size; values that are not finite count as 0."""
         try:
             with np.errstate(all="ignore"):
                 total = float(np.add.reduce(self._learner.loss.value(decision, observations), None))
-        except Exception:  # noqa: BLE001 # a user's own loss: whatever it raises must not end the node
+        except Exception:  # noqa: BLE001 # whatever a user's own loss raises must not end the node
             return 0.0
         return total / self._learner.batch_size if math.isfinite(total) else 0.0
 
     def _outcomes(self, decision: Decision, observations: Observations) -> tuple[int, int]:
-        """Return how many of the slot's records were predicted right, and wrong."""
+        """Return the numbers of the slot's records that were predicted right and wrong."""
         with np.errstate(all="ignore"):
             found = right(self._learner.loss, decision, observations.features, observations.labels)
         if found is None:

@@ -1,4 +1,4 @@
-"""Two registries of two types: what is private cannot be made in the shared one."""
+"""Two registries of two types, so that no private metric can be made in the shared one."""
 
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -30,11 +30,11 @@ class _Registry(Generic[M]):
         return counter
 
     def total(self, metric: M, value: Callable[[], float], *values: str) -> None:
-        """Show a counter that is kept elsewhere, asked as a gauge is."""
+        """Show a counter that is kept elsewhere, read at each scrape like a gauge."""
         self._numbers(self._checked(metric, "counter")).add(values, value)
 
     def gauge(self, metric: M, value: Callable[[], float | None], *values: str) -> None:
-        """Show what `value` returns, asked at each scrape in the scraper's thread; None: not known."""
+        """Show the result of `value`, called at each scrape in the scraper's thread; None: not known."""
 
         def known() -> float:
             now = value()
@@ -64,13 +64,13 @@ class _Registry(Generic[M]):
 
 
 class SharedRegistry(_Registry[SharedMetric]):
-    """What everyone may see."""
+    """The registry of shared metrics."""
 
     _takes = SharedMetric
 
 
 class PrivateRegistry(_Registry[PrivateMetric]):
-    """What the owner of the data alone may see."""
+    """The registry of private metrics."""
 
     _takes = PrivateMetric
 
@@ -79,7 +79,7 @@ NO_BROKER = "the mesh broker does not answer"
 
 
 class ProcessFigures:
-    """Version, connection and refusals; `reasons` are all that there may be."""
+    """Shows version, connection and refusals; `reasons` are all possible ones."""
 
     def __init__(
         self, registry: SharedRegistry, connected: Callable[[], bool], reasons: Iterable[str]

@@ -1,4 +1,4 @@
-"""The metrics of a scheduler's process: all shared, for it sees nothing private."""
+"""The metrics of a scheduler's process: all shared, as it sees nothing private."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ class SchedulerMetrics:
         self.shared.gauge(SharedMetric.LEAD, self._lead)
 
     def missing(self) -> str | None:
-        """Return what keeps it from planning, or None."""
+        """Return what it waits for before it can plan, or None."""
         if not self._connected():
             return NO_BROKER
         return None if self._plan else "no round is planned yet: too few nodes were heard"
@@ -43,7 +43,7 @@ class SchedulerMetrics:
         self._plan = plan
 
     def heard(self, live: int, slowest: int) -> None:
-        """Take how many nodes are live, and the last step of the slowest of them."""
+        """Take the number of live nodes, and the last step of the slowest."""
         self._live, self._slowest = live, slowest
 
     def refused(self, reason: Reason | Refusal) -> None:

@@ -1,7 +1,7 @@
-"""What a metric's series hold: plain numbers, which become samples at a scrape alone.
+"""The numbers of a metric's series, which become samples only at a scrape.
 
-No locks: each number is written by one thread at a time, and a scrape, in a thread of its own, only reads. It
-finds a number as it was before a write or after it, and of two numbers one may be newer than the other.
+There are no locks: each number is written by one thread at a time, and a scrape, in its own thread, only
+reads. It sees a number from before or after a write, and one number may be newer than another.
 """
 
 from abc import abstractmethod
@@ -20,7 +20,7 @@ _LIMITS = (*map(str, SECONDS), "+Inf")
 
 
 class Counter:
-    """A total. Its one thread adds: `counter.total += 1`."""
+    """A total; one thread adds to it: `counter.total += 1`."""
 
     __slots__ = ("total",)
 
@@ -29,7 +29,7 @@ class Counter:
 
 
 class Histogram:
-    """How many observations, in seconds, lie between the limits, and their sum. One thread observes."""
+    """Counts observations, in seconds, between limits, and sums them. One thread observes."""
 
     __slots__ = ("_counts", "_sum")
 
@@ -38,12 +38,12 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, seconds: float, added: float | None = None) -> None:
-        """Count an observation; `added`: what the sum grows by, where that is not to be so fine."""
+        """Count an observation; `added`: a coarser value to add to the sum."""
         self._counts[bisect_left(SECONDS, seconds)] += 1
         self._sum += seconds if added is None else added
 
     def read(self) -> tuple[list[int], float]:
-        """Return how many are up to each limit, and the sum."""
+        """Return the number of observations up to each limit, and the sum."""
         return list(accumulate(self._counts)), self._sum
 
 
@@ -59,7 +59,7 @@ class _Family(Collector):
         return [Shown(self._name.removesuffix("_total"), self._what.help, self._what.kind)]
 
     def collect(self) -> list[Shown]:
-        """Return the metric with its samples, as they are now."""
+        """Return the metric with its current samples."""
         (shown,) = self.describe()
         shown.samples = self._samples()
         return [shown]
@@ -70,7 +70,7 @@ class _Family(Collector):
 
 
 class Numbers(_Family):
-    """A counter or a gauge: one number a series."""
+    """A counter or gauge: one number per series."""
 
     def __init__(self, what: Metric, common: Mapping[str, str]) -> None:
         super().__init__(what, common)

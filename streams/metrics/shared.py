@@ -1,6 +1,6 @@
-"""What a node shows everyone: functions of releases, plans, settings and peers' messages.
+"""A node's shared figures: functions of releases, plans, settings and peers' messages.
 
-This module cannot look into a private value (a linter contract): whatever it is handed, it shows none.
+A linter contract keeps this module from opening private values, so it shows none.
 """
 
 import time
@@ -32,11 +32,10 @@ _OF_THE_NODE = {Notice.PLAN_IGNORED: SharedMetric.PLANS_IGNORED, Notice.JOINING:
 
 
 class SharedFigures:
-    """The shared figures of one node; `record` is its journal's last one at the start of the process.
+    """The shared figures of one node; `record` is the journal's last one at the start of the process.
 
-    `clock` gives the moments of steps, in seconds since 1970.
-
-    Gauges are worked out when they are asked for, so that a report costs a round next to nothing.
+    `clock` gives the moments of steps, in seconds since 1970. Gauges are computed at a scrape, so that a
+    report costs a round next to nothing.
     """
 
     def __init__(
@@ -78,13 +77,13 @@ class SharedFigures:
         show_account(registry, learner, lambda: self._record)
 
     def missing(self) -> str | None:
-        """Return what keeps the node from its rounds, or None. Nothing of its data does."""
+        """Return what the node waits for before it can do rounds, or None; independent of its data."""
         if not self._connected():
             return NO_BROKER
         return "no plan that names this node is acted on yet" if self._decided is None else None
 
     def noticed(self, report: Noticed) -> None:
-        """Count what the node has noticed."""
+        """Count an event that the node has noticed."""
         counter = self._noticed.get((report.notice, report.source)) or self._own.get(report.notice)
         if counter is not None:
             counter.total += 1
@@ -95,7 +94,7 @@ class SharedFigures:
         self._decided = report
 
     def stepped(self, report: Stepped) -> None:
-        """Take what a round has left behind."""
+        """Take the result of a round's step."""
         now, before = self._clock(), self._stepped_at
         self._rounds.total += 1
         if before:
@@ -128,9 +127,9 @@ def _gap(decided: Decided | None) -> float:
 def show_account(
     registry: SharedRegistry, learner: Learner, record: Callable[[], JournalRecord | None]
 ) -> None:
-    """Show the account of a node, as it stands after the record.
+    """Show a node's account after the record.
 
-    At event level a release costs its own epsilon and the stream no more, so there is no budget.
+    At event level the stream costs no more than one release, so there is no budget.
     """
     ledger, gauge = learner.ledger, registry.gauge
     of_release = inf if ledger.epsilon is None else rounded_up(ledger.epsilon)

@@ -6,7 +6,7 @@ from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
 
 
 def table() -> str:
-    """Return a line for each metric, and one for those that the client library makes."""
+    """Return a line for each metric, and one for the client library's own."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""What anybody who reads the mesh broker can know."""
+"""Reads what is public on the mesh broker: accounts, progress, audits."""

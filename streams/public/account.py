@@ -1,4 +1,4 @@
-"""A node's account, as anybody may know it: from how many rounds it has charged, and its public settings."""
+"""A node's account, from the number of rounds it has charged and its public settings."""
 
 import math
 from typing import Literal, NamedTuple
@@ -9,10 +9,11 @@ from streams.mesh.file import MeshFile
 
 
 class Standing(NamedTuple):
-    """The last round that a node has stepped, and how many it has charged: from a journal, or at most.
+    """The last round that a node has stepped, and the number of rounds it has charged.
 
-    `exactly`: from the node's own journal; else by the plans that name it, which it may have missed.
-    `priced`: the settings at hand are those that the rounds were charged by, as far as anybody knows.
+    `exactly`: the numbers come from the node's own journal. Otherwise they are upper bounds from the plans
+    that name it, which it may have missed. `priced`: as far as known, the rounds were charged by the settings
+    at hand.
     """
 
     stepped: int
@@ -22,10 +23,10 @@ class Standing(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What a node has spent, and what is left. None: nothing is protected, or there is no budget.
+    """The privacy that a node has spent, and the rest. None: nothing is protected, or there is no budget.
 
-    `epsilon`, `delta`: of a record (event level; 0 before the first charge). `spent`, `left`: of the whole
-    stream, at `stream_delta`. `rounds_left`: in which it may still learn.
+    `epsilon`, `delta`: those of a record (event level; 0 before the first charge). `spent`, `left`: of the
+    whole stream, at `stream_delta`. `rounds_left`: the number of rounds in which it may still learn.
     """
 
     node: str
@@ -85,7 +86,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
 
 
 def charged_by(ledger: Ledger, standing: Standing) -> int:
-    """Return what was charged at most: a node that knows its account charges no round after the last."""
+    """Return the number of charged rounds at most: a node charges no round after its last learning round."""
     last = ledger.last_learning_round
     return standing.charged if standing.exactly or last is None else min(standing.charged, last)
 

@@ -1,9 +1,9 @@
-"""What is wrong with the releases of a mesh, as anybody can tell who reads its edges and its plans.
+"""Finds mistakes in the releases of a mesh, from its edges and plans, which anybody may read.
 
 A node releases one value for a round, on all its edges, and only for rounds whose plan names its instance as
-a full member. Values that a protected node makes without noise, and says so, are right in three places alone:
-x_1 in the run's first plan, the consensus after a round in which it listened, and what it relays after its
-last learning round; there in turn no noise may be drawn.
+a full member. A protected node may release a value without noise, marked as such, in three places only: x_1
+in the run's first plan, the consensus after a round in which it listened, and relayed values after its last
+learning round. In those places it must not draw noise.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from topology.plans import Plan, valid
 
 
 class Kind(Enum):
-    """What is wrong."""
+    """The kind of a finding."""
 
     SECOND_VALUE = "second value"
     UNPLANNED = "unplanned round"
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 
 class EdgeRelease(NamedTuple):
-    """One release as it stands on an edge; `value` is equal iff all its bytes are (a digest will do)."""
+    """One release on an edge; `value` is equal iff all its bytes are (a digest will do)."""
 
     source: str
     target: str
@@ -38,14 +38,14 @@ class EdgeRelease(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What is public of a node: whether its mechanism protects, and its last learning round (None: none)."""
+    """A node's public settings: whether its mechanism protects, and its last learning round (None: none)."""
 
     protected: bool
     last_learning_round: int | None = None
 
 
 class Finding(NamedTuple):
-    """Something wrong: whose, and where. `edges` are the targets whose edge holds it."""
+    """A mistake: whose and where. `edges` are the targets whose edges hold it."""
 
     kind: Kind
     source: str
@@ -56,9 +56,9 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """All that is wrong, by round and source. `values`: releases looked at, each counted once.
+    """All mistakes, by round and source. `values`: the number of releases checked, each counted once.
 
-    `unjudged`: those of rounds whose plans are not kept any more; they were only compared with one another.
+    `unjudged`: those of rounds whose plans are no longer stored; they were only compared with one another.
     """
 
     findings: tuple[Finding, ...]
@@ -92,7 +92,7 @@ def audit_releases(
 
 
 class _Planned:
-    """The valid plans that are kept. Where the first are gone, H of them may be a loser's: not judged by."""
+    """The valid plans still stored. If the first are gone, the next H may be invalid: they judge nothing."""
 
     def __init__(self, plans: Iterable[Plan], horizon: int) -> None:
         self.plans = valid(plans)
@@ -146,7 +146,7 @@ def _unnamed(plan: Plan | None, release: EdgeRelease) -> tuple[Kind, str] | None
 def _exact_because(
     plan: Plan, before: Plan | None, release: EdgeRelease, last_learning: int | None
 ) -> str | None:
-    """Return why the release has no noise; None: it must have. The step of the round before made it."""
+    """Return why the release has no noise; None: it must have noise. The step of the round before made it."""
     if plan.follows == 0:
         return "this is the run's first round"
     listened = before.member(release.source) if before is not None else None

@@ -1,4 +1,4 @@
-"""Audits the mechanisms of a mesh: which there are, how many draws one affords, and what they refute."""
+"""Audits the mechanisms of a mesh, with as many draws as fit into a minute."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -9,17 +9,17 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.budget import growing_epsilon
 
 DRAWS = 40_000
-"""Draws on each slot, where they are cheap."""
+"""Draws on each slot, if they are cheap."""
 PAIRS = 100
-"""Pairs of slots that the lattice test compares, likewise."""
+"""Pairs of slots that the lattice test compares, if they are cheap."""
 _WORK = 2_000_000  # noisy integers on each slot: about a minute in all
 _LEAST_DRAWS, _LEAST_PAIRS = 100, 10
 
 
 class Subject(NamedTuple):
-    """A mechanism, and the nodes that have it; None: they have none that protects.
+    """A mechanism (None: nothing protects) and the nodes that have it.
 
-    `round`: whose noise it has, where an epsilon that grows makes that differ: the last one, with the least.
+    `round`: the audited round, if a growing epsilon makes rounds differ: the last one, with the least noise.
     """
 
     nodes: tuple[str, ...]
@@ -28,9 +28,9 @@ class Subject(NamedTuple):
 
 
 class MechanismAudit(NamedTuple):
-    """An audit of one mechanism. `pairs`: of slots that the lattice test compared.
+    """An audit of one mechanism. `pairs`: the pairs of slots that the lattice test compared.
 
-    `lowered`: whether there were fewer draws than there would be at a lower dimension.
+    `lowered`: whether the dimension allowed fewer draws than usual.
     """
 
     lattice: bool
@@ -53,7 +53,7 @@ def subjects(mesh: Mesh, nodes: Iterable[str]) -> list[Subject]:
 
 
 def affordable(mechanism: Audited) -> tuple[int, int]:
-    """Return how many draws on each slot, and pairs of slots, are done in about a minute."""
+    """Return the numbers of draws on each slot, and of pairs of slots, that take about a minute."""
     cost = mechanism.draw_cost * audit_rounds(mechanism)
     draws = max(_LEAST_DRAWS, min(DRAWS, _WORK // cost))
     return draws, max(_LEAST_PAIRS, min(PAIRS, _WORK // (10 * cost)))
@@ -62,7 +62,7 @@ def affordable(mechanism: Audited) -> tuple[int, int]:
 def audited(
     mechanism: Audited, draws: int | None, confidence: float, drawn: Callable[[int], None]
 ) -> MechanismAudit:
-    """Audit a mechanism; `draws` None: as many as are cheap. `drawn` takes how many more are done."""
+    """Audit a mechanism; `draws` None: as many as are cheap. `drawn` gets the number of new draws."""
     most, pairs = affordable(mechanism)
     lattice = lattice_holds(mechanism, pairs)
     found = audit(mechanism, draws or most, confidence, drawn=drawn)

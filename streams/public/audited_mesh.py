@@ -1,4 +1,4 @@
-"""Reads what an audit looks at from the mesh broker: every edge first, then every heartbeat and plan."""
+"""Reads the mesh broker for an audit: every edge first, then every heartbeat and plan."""
 
 import hashlib
 from collections import Counter
@@ -13,7 +13,7 @@ from topology.plans import Plan
 
 
 class Read(NamedTuple):
-    """What a mesh broker holds. `undecodable`: how many records, by (topic, reason)."""
+    """The content of a mesh broker. `undecodable`: the number of bad records by (topic, reason)."""
 
     plans: list[Plan]
     releases: list[EdgeRelease]

@@ -1,4 +1,4 @@
-"""What nodes have spent, and what is left: by a journal where it is here, else by the mesh broker."""
+"""The budgets of nodes, from a journal if it is here, otherwise from the mesh broker."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,16 +9,16 @@ from streams.public.standings import journal_standing, public_standings
 
 
 def budget(file: MeshFile, node: str, state: Path | None = None) -> Account:
-    """Return what a node has spent in the mesh file's run, and what is left.
+    """Return the privacy that a node has spent in the mesh file's run, and the rest.
 
-    By the journal in the folder `state` where it has one: exact. Else by what is public on the mesh broker:
-    at most that much. Raises JournalError, BusError, MeshFileError.
+    The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
+    the mesh broker. Raises JournalError, BusError, MeshFileError.
     """
     return account(file, node, standings(file, [node], state)[node])
 
 
 def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Standing]:
-    """Return where the nodes stand, in order. Raises as `budget`."""
+    """Return the standing of the nodes, in order. Raises as `budget`."""
     found = {name: None if state is None else journal_standing(state, file, name) for name in names}
     missing = [name for name, standing in found.items() if standing is None]
     public = public_standings(file, missing) if missing else {}

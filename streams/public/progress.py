@@ -1,4 +1,4 @@
-"""How far the nodes of a mesh are: by their journals, and over time."""
+"""The progress of a mesh's nodes, from their journals, and its speed."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -20,17 +20,17 @@ class Progress(NamedTuple):
 
 
 def progress(state: Path, node: str) -> Progress | None:
-    """Return how far a node is; None where it has no journal that can be read, or no record in it."""
+    """Return the progress of a node; None without a readable journal, or a record in it."""
     try:
         with JournalReader(StateFolder(state).journal(node)) as journal:
             records = journal.records(1)
-    except JournalError:  # not made yet, or the node will say what is wrong with it
+    except JournalError:  # not created yet, or broken, which the node itself reports
         return None
     return Progress(records[-1].stepped, records[-1].epsilon_spent) if records else None
 
 
 class Course:
-    """The round that every node has stepped, over time."""
+    """Measures the speed of the round that every node has stepped."""
 
     def __init__(self) -> None:
         self.round = 0
@@ -39,11 +39,11 @@ class Course:
         self._recent: deque[tuple[float, int]] = deque()
 
     def take(self, rounds: Iterable[int], now: float) -> None:
-        """Take in the nodes' last rounds, at least one, as they stand at `now`."""
+        """Take the nodes' last rounds, at least one, at time `now`."""
         self.round = min(rounds)
         here = (now, self.round)
         if self._first is None or (self._last == self._first and self.round <= self._first[1]):
-            self._first = self._last = here  # the time counts from the last look before the first step
+            self._first = self._last = here  # time counts from the last look before the first step
         elif self.round > self._last[1]:
             self._last = here
         self._recent.append(here)
@@ -52,7 +52,7 @@ class Course:
 
     @property
     def rate(self) -> float:
-        """Rounds a second, over the last seconds."""
+        """Rounds per second, over the last seconds."""
         if not self._recent:
             return 0.0
         (began, first), (ended, last) = self._recent[0], self._recent[-1]
@@ -60,7 +60,7 @@ class Course:
 
     @property
     def whole(self) -> tuple[int, float]:
-        """The rounds that were seen to be stepped, and the seconds that they took."""
+        """The number of rounds seen, and the seconds that they took."""
         if self._first is None:
             return 0, 0.0
         return self._last[1] - self._first[1], self._last[0] - self._first[0]

@@ -1,4 +1,4 @@
-"""What plans and heartbeats tell of a mesh at a moment. Pure: times are arguments."""
+"""The state of a mesh at a moment, from plans and heartbeats. Pure: times are arguments."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,19 +14,19 @@ from topology.plans import Heartbeat, Plan
 from topology.roster import Roster
 
 KEPT = 4
-"""How many times H plans are kept: enough to know what a node did that is H rounds behind."""
+"""Plans are kept for this many times H: enough for a node that is H rounds behind."""
 BETWEEN = 1.5
-"""Seconds that two nodes' last heartbeats may be apart."""
+"""Largest normal distance, in seconds, between two nodes' last heartbeats."""
 
 Entry = tuple[Plan | Heartbeat, float]
-"""What was read, and when it was sent."""
+"""A plan or heartbeat, and when it was sent."""
 
 
 class Row(NamedTuple):
-    """One node. `hears`: the sources whose edges into it are on, in the plan that it is at.
+    """One node. `hears`: the sources whose edges into it are on, in its current plan.
 
-    `stepped` None and `seen` None: no heartbeat was ever read; `seen` is the age of the last one in seconds.
-    `spent`: of the whole stream, at most; infinite where nothing is protected. `budget` None: there is none.
+    `seen`: the age of its last heartbeat in seconds. `stepped` and `seen` are None before the first. `spent`:
+    an upper bound for the whole stream, infinite if nothing is protected. `budget` None: there is none.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Row(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """The mesh at a moment. `round`: the last that all have stepped who take part and are not silent.
+    """The mesh at a moment. `round`: the last one stepped by all members that are not silent.
 
-    `planned`: the last planned round (0: none); `lead`: how many planned rounds are ahead of `round`;
-    `rate`: rounds a second; `live`: how many nodes are not silent.
+    `planned`: the last planned round (0: none). `lead`: the number of planned rounds ahead of `round`.
+    `rate`: rounds per second. `live`: the number of nodes that are not silent.
     """
 
     round: int
@@ -57,7 +57,7 @@ class Sight(NamedTuple):
 
 
 class Watched:
-    """Takes plans and heartbeats in, and says how the mesh stands. Times are seconds of one clock."""
+    """Takes plans and heartbeats, and gives the state of the mesh. Times are seconds of one clock."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh, names = mesh.settings, tuple(mesh.settings.nodes)
@@ -70,7 +70,7 @@ class Watched:
         self._course = Course()
 
     def take(self, news: Iterable[Entry]) -> None:
-        """Take in what was read, each topic in its order."""
+        """Take new entries, each topic in its order."""
         for read, at in news:
             if isinstance(read, Plan):
                 self._plan(read)
@@ -79,7 +79,7 @@ class Watched:
 
     def _plan(self, plan: Plan) -> None:
         last = self._plans[-1].round if self._plans else None
-        if plan.may_follow(last) or (last is not None and plan.follows > last):  # the first read has lost
+        if plan.may_follow(last) or (last is not None and plan.follows > last):  # the first may be invalid
             self._plans.append(plan)
             self._roster.note(plan)
 
@@ -90,7 +90,7 @@ class Watched:
         self._beats[beat.node], self._seen[beat.node] = beat, at
 
     def sight(self, now: float) -> Sight:
-        """Return the mesh as it stands at `now`; `now` never goes back."""
+        """Return the state of the mesh at `now`, which must never go back."""
         last = self._plans[-1] if self._plans else None
         over = last is not None and last.ended
         live = [name for name in self._mesh.nodes if name in self._seen and not self._is_silent(name, now)]
@@ -127,7 +127,7 @@ class Watched:
         )
 
     def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:
-        """Yield what is out of the ordinary: the worst first."""
+        """Yield what is unusual, the worst first."""
         beat, last = self._beats.get(name), self._plans[-1] if self._plans else None
         if beat is None:
             yield "never seen"
@@ -162,7 +162,7 @@ class Watched:
         return silence is not None and now - self._seen[name] > silence
 
     def _plan_of(self, name: str) -> Plan | None:
-        """Return the plan that the node is at: the first it has not stepped, or the last there is."""
+        """Return the node's current plan: the first that it has not stepped, or the last one."""
         beat = self._beats.get(name)
         stepped = max(beat.stepped, beat.join_after or 0) if beat else 0
         after = (plan for plan in self._plans if plan.round > stepped)

@@ -1,4 +1,4 @@
-"""Where nodes stand: by a journal in a state folder, or by what is public on the mesh broker."""
+"""The standing of nodes, from a journal in a state folder, or from the mesh broker."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -16,9 +16,9 @@ from topology.plans import Plan
 
 
 def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
-    """Return where a node stands by its journal, beside the process that writes it; None where none is there.
+    """Return a node's standing by its journal; None if there is none. The node may be running.
 
-    Raises JournalError where it is of other settings, or broken.
+    Raises JournalError if the journal belongs to other settings, or is broken.
     """
     path = StateFolder(state).journal(node)
     if not path.exists():
@@ -49,7 +49,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
 
 
 def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing]:
-    """Return where nodes stand by plans and heartbeats on the mesh broker: what they have charged at most.
+    """Return nodes' standings by plans and heartbeats on the mesh broker: upper bounds of their charges.
 
     Raises BusError, MeshFileError.
     """
@@ -61,9 +61,9 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
 
 
 def standing_by(plans: list[Plan], node: str, stepped: int | None) -> Standing:
-    """Return where a node stands at most, by the plans that are kept; `stepped` None: as far as they lead.
+    """Return the upper bound of a node's standing by the stored plans; `stepped` None: by all of them.
 
-    A plan says how many before it named the node: the first after the last step counts them all.
+    A plan holds the number of earlier plans that name the node: the first after the last step counts all.
     """
     following = next((plan for plan in plans if stepped is not None and plan.round > stepped), None)
     if following is not None:
@@ -76,7 +76,7 @@ def standing_by(plans: list[Plan], node: str, stepped: int | None) -> Standing:
 
 
 def _stepped(log: MeshLog, node: str) -> int | None:
-    """Return the last round that the node says it has stepped; None where that may not be read."""
+    """Return the last round that the node reports as stepped; None if reading is not allowed."""
     try:
         beats = log.heartbeats(node, last=1)
     except BusError:

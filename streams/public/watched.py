@@ -1,4 +1,4 @@
-"""Plans and heartbeats, as they come in on the mesh broker. Blocks while it asks."""
+"""Reads new plans and heartbeats from the mesh broker. Blocks while it asks."""
 
 import time
 
@@ -9,11 +9,11 @@ from streams.mesh.file import MeshFile
 from streams.public.sight import KEPT, Entry
 
 BEATS = 32
-"""How many of a node's heartbeats are looked at first: enough to know the newest of its processes."""
+"""The number of a node's heartbeats read first: enough to know its newest process."""
 
 
 class News:
-    """Hands on what was not read before. Close it when done. MeshFileError where no broker is given."""
+    """Returns entries not read before. Close it when done. Raises MeshFileError if no broker is given."""
 
     def __init__(self, file: MeshFile) -> None:
         mesh = file.mesh
@@ -26,21 +26,21 @@ class News:
         self._asked = float("-inf")
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         self._logs.close()
 
     def ask(self) -> list[Entry]:
-        """Return what is new, each topic in its order; times are those of `time.monotonic`.
+        """Return new entries, each topic in its order; times are those of `time.monotonic`.
 
-        Raises Unreachable (after half a second where it can), UnknownTopic, Denied.
+        Raises Unreachable (after half a second if it can), UnknownTopic, Denied.
         """
         if self._offsets:
-            self._logs.end(self._log.topics.topology)  # soon answered, or soon not
+            self._logs.end(self._log.topics.topology)  # a quick check that the broker answers
         for topic in self._first.keys() - self._offsets.keys():
             self._offsets[topic] = self._log.tail(topic, self._first[topic])
         try:
             news = list(self._log.news(self._nodes, self._offsets))
-        except OffsetOutOfRange as error:  # retention was faster, or the topic was made anew: begin again
+        except OffsetOutOfRange as error:  # entries were deleted, or the topic was recreated: begin again
             del self._offsets[error.topic]
             return []
         since, self._asked = self._asked, time.monotonic()
@@ -48,6 +48,6 @@ class News:
         for topic, record, message in news:
             self._offsets[topic] = record.offset + 1
             if message is not None:
-                # the sender's clock may be wrong: what is new was sent after the last question
+                # the sender's clock may be wrong, but a new entry was sent after the last question
                 entries.append((message, max(since, self._asked - max(0.0, time.time() - record.timestamp))))
         return entries

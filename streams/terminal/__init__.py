@@ -1,1 +1,1 @@
-"""What a person sees: words, tables, plots, the live view."""
+"""Output for people: words, tables, plots, live views."""

@@ -1,4 +1,4 @@
-"""Says what audits found, and shows how far one is."""
+"""Shows the results of audits, and their progress."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _SHOWN = 50
 
 @contextmanager
 def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how much of an audit is done, on a terminal; yields what takes how many draws more there are."""
+    """Show an audit's progress on a terminal; yields a function that takes the number of new draws."""
     console, total = Console(stderr=True), 2 * (draws or affordable(mechanism)[0])
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -34,7 +34,7 @@ def audit_bar(mechanism: Audited, draws: int | None) -> Iterator[Callable[[int],
 def mechanism_facts(
     mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one audit; `confidence` is that of `together` audits together."""
+    """Yield (name, fact) of one audit; `confidence` holds for `together` audits together."""
     made, found = subject.mechanism, done.audit
     yield "mechanism", described(mesh.node(subject.nodes[0]), None)
     if subject.round is not None:
@@ -58,7 +58,7 @@ def mechanism_facts(
 
 
 def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of what the edges hold."""
+    """Yield (name, fact) about the releases on the edges."""
     yield "mesh", f"{mesh.name}, run {mesh.run}"
     releases, records = counted(findings.values, "release"), counted(len(read.releases), "record")
     yield "read", f"{releases} in {records} on all edges, {counted(len(read.plans), 'plan')}"

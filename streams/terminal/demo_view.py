@@ -1,4 +1,4 @@
-"""The demo while it runs: a picture that is drawn again and again on a terminal, lines anywhere else."""
+"""Shows the running demo: a live picture on a terminal, lines elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ _TICKS = "▁▂▃▄▅▆▇█"
 
 
 class View(Protocol):
-    """Shows a run. To be called after every round, with how many are done."""
+    """Shows a run. Call it after every round, with the number of rounds done."""
 
     def __call__(self, done: int) -> None:
-        """Show it, where there is anything new to show."""
+        """Show it if there is anything new."""
 
 
 class Watched:
-    """A run as it stands: what both views show. `epsilon` is the event-level one, in words."""
+    """The state of a run, for both views. `epsilon` is the event-level one, in words."""
 
     def __init__(self, local: LocalRun, target: FloatArray, epsilon: str) -> None:
         self.recorder, self.target, self.epsilon = local.recorder, target, epsilon
@@ -68,14 +68,14 @@ def shown(console: Console, watched: Watched, title: str, *, plain: bool) -> Ite
 
 
 class Lines:
-    """About ten lines in all."""
+    """Prints about ten lines in all."""
 
     def __init__(self, console: Console, watched: Watched) -> None:
         self._console, self._watched = console, watched
         self._every = max(1, watched.rounds // _LINES)
 
     def __call__(self, done: int) -> None:
-        """Print a line, now and then."""
+        """Print a line if one is due."""
         if done % self._every:
             return
         watched = self._watched
@@ -97,7 +97,7 @@ class Picture:
         self._drawn = float("-inf")
 
     def __call__(self, done: int) -> None:
-        """Take the round in, and draw if it is time to."""
+        """Take the round, and draw if it is time to."""
         part = (done - 1) * self._parts // self._watched.rounds
         self._sums[part] += self._watched.errors(done).mean()
         self._counts[part] += 1
@@ -105,7 +105,7 @@ class Picture:
             self.draw(done)
 
     def draw(self, done: int) -> None:
-        """Draw the run as it stands."""
+        """Draw the state of the run."""
         if done:
             self._live.update(
                 Group(Text(self._title, "bold"), self._head(done), self._nodes(done), self._history()),

@@ -1,4 +1,4 @@
-"""What a run of a mesh file would be, and what is promised: said before anything is run."""
+"""Describes the run of a mesh file and its guarantees, without running it."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _NOTHING = 1e-12  # what rounding leaves of a rate of 0
 
 
 def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
-    """Yield (name, fact) in the order in which an operator asks; `rounds` stands in for the file's."""
+    """Yield (name, fact) in the order in which an operator asks; `rounds` replaces the file's."""
     mesh = file.mesh
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
@@ -67,7 +67,7 @@ def _topology(mesh: Mesh, rounds: int | None) -> Iterator[Fact]:
 
 
 def _looked_at(schedule: Schedule, rounds: int | None) -> tuple[int, int]:
-    """Return how many starts of windows are looked at, and the widest window that is."""
+    """Return the number of window starts to check, and the widest window."""
     if isinstance(schedule, SwitchingSchedule):
         affordable = max(1, _DRAWS // max(1, schedule.graph.sources.size) - _WIDEST)
         return min(rounds or _LOOKED_AT, _LOOKED_AT, affordable), _WIDEST
@@ -85,7 +85,7 @@ def _shape(topology: TopologySettings) -> str:
 
 
 def _alike(mesh: MeshSettings) -> list[list[str]]:
-    """Return the nodes in groups that do the same for privacy."""
+    """Return the nodes in groups with equal privacy settings."""
     groups: dict[PrivacySettings, list[str]] = {}
     for name in mesh.nodes:
         groups.setdefault(mesh.privacy_of(name), []).append(name)

@@ -1,4 +1,4 @@
-"""Ctrl-C, twice: the first asks for an orderly end, the second stops at once."""
+"""Handles Ctrl-C: the first asks for an orderly end, the second stops at once."""
 
 import signal
 from types import FrameType, TracebackType
@@ -8,8 +8,8 @@ from streams.mesh.user_code import interrupt
 
 
 class OrderlyEnd:
-    """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, there and at the end of the context:
-    Python drops what is raised inside a finalizer.
+    """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, at once and again at the end of the
+    context, as Python drops exceptions inside a finalizer.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class OrderlyEnd:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # after two of them the process only writes what there is: a third must not tear that
+        # after two of them the process only writes its results: a third must not interrupt that
         signal.signal(signal.SIGINT, signal.SIG_IGN if self._stopped else self._before)
         if self._stopped and kind is None:
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The demo's plots. matplotlib is imported here alone, and only when asked for: it is an extra."""
+"""Draws the demo's plots. Only this module imports matplotlib, an extra, and only when needed."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -12,21 +12,21 @@ from streams.local.tracking import Tracked
 
 MISSING = "For the plots too: pip install 'mirrormesh[experiments]'"
 PATHS, REGRET = "paths.png", "regret.png"
-# Okabe, Ito 2008: told apart by the colour-blind too.
+# Okabe, Ito 2008: colour-blind people can tell them apart too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 
 
 def installed() -> bool:
-    """Return whether there is a matplotlib."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def plot_paths(
     path: Path, run: Tracked, names: Sequence[str], sensors: FloatArray, target: FloatArray
 ) -> None:
-    """Draw where the nodes think the target is, against where it is: in the plane, and over the rounds.
+    """Draw the nodes' decisions against the target: in the plane, and over the rounds.
 
-    `sensors` (N, 2) is where they stand, `target` (T, 2) where it was. Raises OSError.
+    `sensors` (N, 2) and `target` (T, 2) are positions. Raises OSError.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 # an extra, and slow to import
 

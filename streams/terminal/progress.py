@@ -1,4 +1,4 @@
-"""The progress bar of a run, on standard error, and on a terminal alone."""
+"""Progress bars, on standard error and only on a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class Rate(ProgressColumn):
 
 @contextmanager
 def progress_bar(rounds: int | None, *, hidden: bool = False) -> Iterator[Callable[[int], None]]:
-    """Give what to call with the number of rounds done; `rounds` None: nobody knows how many there are."""
+    """Yield a function that takes the number of rounds done; `rounds` None: unknown total."""
     console = Console(stderr=True)
     columns = (TextColumn("round"), MofNCompleteColumn(), BarColumn(), Rate())
     shown = console.is_terminal and not hidden
@@ -40,12 +40,12 @@ PERIOD = 10.0
 _REDRAWN = 0.2
 
 Tell = Callable[[int, int], None]
-"""Takes the lines that the topic holds, and how many of this feed were bad. Called often, it tells seldom."""
+"""Takes the number of lines in the topic, and of bad ones in this feed. Prints only now and then."""
 
 
 @contextmanager
 def shown(most: int | None) -> Iterator[Tell]:
-    """Give what to tell the progress of up to `most` lines; None: nobody knows how many there are."""
+    """Yield a function that shows the progress of up to `most` lines; None: unknown total."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _seldom(lambda held, bad: console.print(_line(held, most, bad), soft_wrap=True), PERIOD)

@@ -1,4 +1,4 @@
-"""Tables and sentences for people: the same words on a terminal and in a file."""
+"""Prints tables and sentences, with the same words on a terminal and in a file."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,12 +14,12 @@ from streams.terminal.wording import counted, promises, shared
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence: wrapped on a terminal, in one line anywhere else."""
+    """Print a sentence: wrapped on a terminal, in one line elsewhere."""
     console.print(Text(text, style), soft_wrap=not console.is_terminal)
 
 
 def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
-    """Print what is known by name: aligned on a terminal, a line each anywhere else."""
+    """Print facts by name: aligned on a terminal, one per line elsewhere."""
     if not console.is_terminal:
         for name, fact in facts:
             say(console, f"{name + ':':<12} {fact}")
@@ -33,7 +33,7 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
 def say_promises(
     console: Console, file: MeshFile, nodes: Iterable[str], reused: Mapping[str, str] | None = None
 ) -> None:
-    """Print what is promised to the owners of the nodes' records; `reused`: what earlier runs do to that."""
+    """Print the guarantees to the owners of the records; `reused`: how earlier runs affect them."""
     for sentence in (
         *promises({name: file.resolved.node(name).guarantee for name in nodes}, reused),
         *shared(file),
@@ -52,11 +52,11 @@ def table(headings: Iterable[str], rows: Iterable[tuple[str, ...]], title: str =
 
 
 SHORT = 8
-"""A decision of so many numbers is printed; a longer one stands in the summary's file alone."""
+"""Longest decision that is printed; a longer one is only in the summary's file."""
 
 
 def say_summary(console: Console, summary: Summary) -> None:
-    """Print what a run of at least one round came to."""
+    """Print the result of a run of at least one round."""
     rows = [
         (
             node.name,
@@ -91,7 +91,7 @@ def say_summary(console: Console, summary: Summary) -> None:
 
 
 def scored(score: Score) -> str:
-    """Return how well records were predicted, in the words of the task."""
+    """Return how well records were predicted, in the task's measures."""
     mean = "undefined" if score.loss is None else f"{score.loss:.4f}"
     if score.accuracy is None:
         rmse = "" if score.rmse is None else f", RMSE {score.rmse:.4f}"

@@ -1,4 +1,4 @@
-"""What a mesh would spend, in words: the facts of `plan` about epsilon and the last learning round."""
+"""Puts spending into words: epsilon, budgets and the last learning round."""
 
 import math
 from collections.abc import Collection, Iterator
@@ -19,7 +19,7 @@ _THEN = {
 
 
 def spending(node: MeshNode, rounds: int | None) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of what a node would spend in `rounds` rounds; nothing where none is protected."""
+    """Yield (name, fact) about a node's spending in `rounds` rounds; nothing if nothing is protected."""
     privacy, ledger = node.privacy, node.ledger
     if ledger.epsilon is not None:
         yield "epsilon", _epsilon(ledger, as_text(ledger.epsilon), rounds)
@@ -60,7 +60,7 @@ def _learning(ledger: Ledger, privacy: PrivacySettings, rounds: int | None) -> s
 
 
 def _limit(ledger: Ledger, privacy: PrivacySettings, last: int) -> str:
-    """Return what ends the learning: the total of a schedule, or the budget."""
+    """Return the limit that ends the learning: the total of a schedule, or the budget."""
     if isinstance(privacy.epsilon, EpsilonSettings) and last == ledger.rounds:
         return f"the total of {float(privacy.epsilon.total):g}"
     if isinstance(privacy.budget, BudgetSettings):
@@ -71,9 +71,9 @@ def _limit(ledger: Ledger, privacy: PrivacySettings, last: int) -> str:
 def facts(
     account: Account, run: str, spends: Collection[Spend] = (), by: str = "this folder"
 ) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one account in `run`, and of what all runs have spent on the same data.
+    """Yield (name, fact) of one account in `run`, and of the spending of all runs on the same data.
 
-    `by`: who knows of those.
+    `by`: the source of the spends.
     """
     found = reuse_of(spends, run, by)
     own = found and found.own

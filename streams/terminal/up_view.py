@@ -1,4 +1,4 @@
-"""A mesh while it runs: a picture that is drawn again and again on a terminal, lines anywhere else."""
+"""Shows a running mesh: a live picture on a terminal, lines elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ PERIOD = 10.0
 
 
 class Row(NamedTuple):
-    """One node; `round` None: nobody here can tell. `feed` is empty where nobody here feeds it.
+    """One node; `round` None: not known here. `feed` is empty if it is not fed here.
 
-    `warning` is the last one of the two processes, with its time of day.
+    `warning` is the last one of its two processes, with the time of day.
     """
 
     name: str
@@ -33,9 +33,9 @@ class Row(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """The mesh as it stands. `round`: the last that every node here has stepped; `rate`: rounds a second.
+    """The state of the mesh. `round`: the last one stepped by every node here; `rate`: rounds per second.
 
-    `scheduler` is its process, `planning` its last warning.
+    `scheduler` is the state of its process, `planning` its last warning.
     """
 
     round: int
@@ -46,15 +46,15 @@ class Sight(NamedTuple):
 
 
 class View(Protocol):
-    """Shows the mesh. To be called again and again."""
+    """Shows the mesh. Call it repeatedly."""
 
     def __call__(self, sight: Sight) -> None:
-        """Show it, where that is due."""
+        """Show it if due."""
 
 
 @contextmanager
 def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> Iterator[View]:
-    """Give the view that fits the console; `rounds` None: nobody knows how many there are."""
+    """Yield the view that fits the console; `rounds` None: unknown total."""
     if plain or not console.is_terminal:
         yield Lines(console, rounds)
         return
@@ -63,14 +63,14 @@ def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> I
 
 
 class Lines:
-    """One every `PERIOD` seconds, and one for each new warning."""
+    """Prints a line every `PERIOD` seconds, and one for each new warning."""
 
     def __init__(self, console: Console, rounds: int | None) -> None:
         self._console, self._rounds, self._last = console, rounds, time.monotonic()
         self._warnings: dict[str, str] = {}
 
     def __call__(self, sight: Sight) -> None:
-        """Print a line, where it is time to."""
+        """Print a line if due."""
         now = time.monotonic()
         if now - self._last < PERIOD:
             return
@@ -84,7 +84,7 @@ class Lines:
 
 
 def line(rounds: int | None, sight: Sight) -> str:
-    """Return the mesh as it stands, in a line."""
+    """Return the state of the mesh in one line."""
     found = [f"scheduler {sight.scheduler}", f"nodes: {_states([row.state for row in sight.rows])}"]
     feeds = [row.feed for row in sight.rows if row.feed]
     if feeds:
@@ -93,7 +93,7 @@ def line(rounds: int | None, sight: Sight) -> str:
 
 
 def picture(title: str, rounds: int | None, sight: Sight) -> RenderableType:
-    """Return the mesh as it stands, for a terminal."""
+    """Return the state of the mesh as a picture for a terminal."""
     head = Table.grid(padding=(0, 2))
     bar = [] if rounds is None else [ProgressBar(rounds, min(sight.round, rounds), width=24)]
     head.add_row(
@@ -135,7 +135,7 @@ def _progress(rounds: int | None, sight: Sight) -> str:
 
 
 def _states(states: list[str]) -> str:
-    """Return how many are in which state."""
+    """Return the number of processes in each state."""
     kinds = [state if state in {"running", "done", "elsewhere"} else "failing" for state in states]
     return ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
 
@@ -145,7 +145,7 @@ def _style(state: str) -> str:
 
 
 def summary(rounds: int, seconds: float) -> str:
-    """Return what was seen of the run."""
+    """Return a sentence on the rounds seen."""
     if not rounds:
         return "No round was stepped."
     return f"{counted(rounds, 'round')} in {seconds:.1f} s, {rounds / max(seconds, 1e-3):,.0f} rounds/s."

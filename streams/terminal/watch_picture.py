@@ -1,4 +1,4 @@
-"""A sight of a mesh in words: a line, or a picture that 80 columns hold."""
+"""Shows the state of a mesh: as a line, or as a picture in 80 columns."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from streams.terminal.spending import spent
 from streams.terminal.wording import counted, listed
 
 ROOM = 24
-"""Columns that names and picture of the edges have together; more nodes are counted."""
+"""Columns for names and the picture of edges together; further nodes are only counted."""
 NAME = 16
-"""The longest name that is shown whole."""
+"""Longest name shown whole."""
 HELP = (
     ("round", "the last that the node says it has stepped"),
     ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
@@ -32,19 +32,19 @@ _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simula
 
 
 def line(sight: Sight) -> str:
-    """Return the mesh as it stands, in a line."""
+    """Return the state of the mesh in one line."""
     return "; ".join([*_facts(sight), *_flags(sight.rows)])
 
 
 def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableType:
-    """Return the mesh as it stands, in `height` lines; `trouble`: why it may be old.
+    """Return the state of the mesh in `height` lines; `trouble`: why it may be old.
 
-    What is out of the ordinary is told of the nodes too for which there is no line.
+    Unusual states are shown even of nodes without a line.
     """
     head = [_one_line("   ".join(_facts(sight)), "bold")]
     if trouble:
         head.append(_one_line(trouble, "bold red"))
-    room = max(0, height - len(head) - 3)  # the title, and two lines of names of columns
+    room = max(0, height - len(head) - 3)  # without the title and two lines of headings
     if room >= len(sight.rows):
         return Group(_title(title), *head, nodes(sight, len(sight.rows)))
     shown = max(0, room - 1)
@@ -54,12 +54,12 @@ def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableTy
 
 
 def nodes(sight: Sight, shown: int) -> Table:
-    """Return the first nodes by row, with a picture of the edges where there is room for it."""
+    """Return the first nodes by row, with a picture of the edges if it fits."""
     drawn = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=True)
     made.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
     made.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
-    longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # what is long elsewhere is cut first
+    longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # other columns are cut first
     made.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
     numbers = "".join(str(k % 10) for k in range(1, len(sight.rows) + 1))
     made.add_column(f"hears\n{numbers}" if drawn else "hears", no_wrap=True)
@@ -81,7 +81,7 @@ def nodes(sight: Sight, shown: int) -> Table:
 
 
 def explained(title: str) -> RenderableType:
-    """Return what the picture's words mean."""
+    """Return an explanation of the picture's words."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     for word, meaning in HELP[:-1]:
@@ -102,7 +102,7 @@ def _one_line(text: str, style: str) -> Text:
 
 
 def _flags(rows: Sequence[Row]) -> list[str]:
-    """Return who is out of the ordinary, by flag: those first that are away."""
+    """Return nodes in unusual states, by flag: absent ones first."""
     flags: dict[str, list[str]] = {}
     for row in rows:
         for flag in row.flags:

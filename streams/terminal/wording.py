@@ -1,4 +1,4 @@
-"""How a mesh is put in words, the same in every command."""
+"""Puts a mesh into words, the same in every command."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -19,7 +19,7 @@ _SHOWN = 12
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names, the first few where they are many."""
+    """Return the names, only the first few if there are many."""
     if len(names) <= _SHOWN:
         return ", ".join(names)
     return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1:,} more"
@@ -31,7 +31,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def headline(mesh: MeshSettings) -> str:
-    """Return what the mesh is, in one line."""
+    """Return a description of the mesh in one line."""
     rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")
     size = counted(mesh.slots.size, "record")
     return (
@@ -50,7 +50,7 @@ def protection(privacy: PrivacySettings) -> str:
 
 
 def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
-    """Return `epsilon 1 a record`, or what a schedule makes of a total."""
+    """Return `epsilon 1 a record`, or the total of a schedule."""
     if not isinstance(epsilon, EpsilonSettings):
         return f"epsilon {as_text(epsilon)}{delta} a record"
     rounds = counted(epsilon.rounds, "round")
@@ -58,9 +58,9 @@ def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
 
 
 def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | None = None) -> list[str]:
-    """Return the guarantees of the nodes in sentences; nodes that have the same share one.
+    """Return the guarantees of the nodes in sentences; nodes with equal guarantees share one.
 
-    `reused`: what earlier runs do to a node's guarantee.
+    `reused`: how earlier runs affect a node's guarantee.
     """
     alike: dict[tuple[Guarantee, str], list[str]] = {}
     for name, guarantee in guarantees.items():
@@ -73,7 +73,7 @@ def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | No
 
 
 def shared(file: MeshFile) -> list[str]:
-    """Return, for nodes that may hold the same records, what one that all of them hold pays: a line each."""
+    """Return a line on each group of nodes that may share records: the epsilon of a record in all of them."""
     found = shared_records(file.nodes)
     groups = dict.fromkeys(
         tuple(one for one in file.nodes if one == name or one in others) for name, others in found.items()
@@ -108,7 +108,7 @@ _SCALES = {
 
 
 def described(node: MeshNode, rounds: int | None) -> str:
-    """Return the node's mechanism in a sentence; `rounds`: how many there are to be."""
+    """Return the node's mechanism in a sentence; `rounds`: the planned number."""
     privacy, made = node.privacy, node.mechanism
     clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
     if made.epsilon is None:
@@ -128,7 +128,7 @@ def _noise(privacy: PrivacySettings, mechanism: Mechanism, rounds: int | None) -
 
 
 def _less_noise(mechanism: L2Sphere) -> str:
-    """Say where `laplace` does better: an L1 bound of sqrt(d) theta clips nothing that theta in L2 keeps."""
+    """Return when `laplace` is better: its L1 bound sqrt(d) theta clips nothing that theta in L2 keeps."""
     if mechanism.batch_size <= mechanism.laplace_is_better_above:
         return ""
     bound = mechanism.theta * mechanism.dimension**0.5
@@ -140,7 +140,7 @@ def _less_noise(mechanism: L2Sphere) -> str:
 
 
 def _correlated(mechanism: GaussianBisr) -> str:
-    """Say what correlation is for: what is left of the noise when many rounds' gradients are summed up."""
+    """Return the use of correlation: how much noise remains when many rounds' gradients are summed."""
     if mechanism.bands == 1:
         return ""
     matrix = mechanism.matrix

@@ -1,4 +1,4 @@
-"""The development broker: start it, stop it, see whether it runs."""
+"""Starts and stops the development broker, and tells whether it runs."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def _silent(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as it was found.
+    """A development broker.
 
     `secure`: SASL_PLAINTEXT with SCRAM-SHA-512 and ACLs, user `admin` with the password in `password_file`;
     otherwise open to every process of this machine. `pid` is None while it does not run or is being started.
@@ -39,26 +39,26 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What clients call bootstrap servers."""
+        """The bootstrap servers for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> Path:
-        """What the broker says."""
+        """The path of the broker's log."""
         return Folder(self.folder).log
 
     @property
     def password_file(self) -> Path | None:
-        """Where the password of `admin` is, for its owner's eyes only; None of a plain broker."""
+        """The file with the password of `admin`, readable by its owner only; None for a plain broker."""
         return Folder(self.folder).password_file if self.secure else None
 
 
 def start(folder: Path, port: int | None = None, *, secure: bool = False, say: Say = _silent) -> Broker:
-    """Start the broker in `folder` and return it when it is ready; one that runs already is left alone.
+    """Start the broker in `folder` and return it when it is ready; a running one is left alone.
 
-    The folder is made on the first start, stays plain or secure as it was made, and keeps its topics. The
-    broker runs until `stop`, whatever becomes of this process. `port` None is the last one, at first
-    DEFAULT_PORT; the port 1,000 above is taken too. `say` is told before anything takes long.
+    The first start creates the folder, plain or secure for good; topics are kept. The broker runs until
+    `stop`, independent of this process. `port` None is the last one used, at first DEFAULT_PORT; the port
+    1,000 above is used too. `say` is called before long work.
 
     Raises Missing (Java, Maven), Misused (another folder or port is needed), BrokerError (it did not start).
     """
@@ -89,15 +89,15 @@ def start(folder: Path, port: int | None = None, *, secure: bool = False, say: S
 
 
 def stop(folder: Path) -> bool:
-    """Stop the broker in `folder`, and return when its process has ended: False where none ran.
+    """Stop the broker in `folder` and wait until its process has ended; return False if none ran.
 
-    Raises BrokerError where one is just being started.
+    Raises BrokerError while one is starting.
     """
     return _end(Folder(folder.absolute()))
 
 
 def status(folder: Path) -> Broker | None:
-    """Return the broker in `folder`, running or not; None where none was ever started there."""
+    """Return the broker in `folder`, running or not; None if none was ever started there."""
     place = Folder(folder.absolute())
     identity = place.identity()
     if identity is None:
@@ -107,7 +107,7 @@ def status(folder: Path) -> Broker | None:
 
 
 def _until_ready(place: Folder) -> Broker:
-    """Wait until the broker says that it is ready."""
+    """Wait until the broker reports that it is ready."""
     end = time.monotonic() + _READY_WITHIN
     while place.pid() is None or _READY not in place.log.read_bytes():
         failed = not is_held(place.lock)
@@ -122,7 +122,7 @@ def _until_ready(place: Folder) -> Broker:
 
 
 def _refuse_other(broker: Broker, port: int | None, *, secure: bool) -> Broker:
-    """Return the broker that runs already, if it is what was asked for."""
+    """Return the running broker if it fits the request. Raises Misused otherwise."""
     if secure and not broker.secure:
         raise Misused(f"{broker.folder}: a broker without security runs there: --secure needs a new folder")
     if port not in (None, broker.port):
@@ -131,7 +131,7 @@ def _refuse_other(broker: Broker, port: int | None, *, secure: bool) -> Broker:
 
 
 def _pid_soon(place: Folder) -> int | None:
-    """Return the process id of the broker that holds the lock: just launched, it is about to write it."""
+    """Return the process id of the broker that holds the lock; wait for one just launched to write it."""
     end = time.monotonic() + _NAMED_WITHIN
     while (pid := place.pid()) is None and is_held(place.lock) and time.monotonic() < end:
         time.sleep(_PAUSE)
@@ -139,7 +139,7 @@ def _pid_soon(place: Folder) -> int | None:
 
 
 def _end(place: Folder) -> bool:
-    """Ask the broker to end, insist if it does not, and wait until it has."""
+    """Ask the broker to end, kill it if it does not, and wait until it has."""
     if not is_held(place.lock):
         return False
     for asking in (signal.SIGTERM, signal.SIGKILL):

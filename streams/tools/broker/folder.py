@@ -1,4 +1,4 @@
-"""A broker's folder: what it is (kind, port), its settings, its log, its data, and who may enter."""
+"""A broker's folder: its kind and port, settings, log, data and password."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ ADMIN = "admin"
 
 
 class Identity(NamedTuple):
-    """What is known of a broker while it does not run."""
+    """The lasting facts of a broker, known even when it does not run."""
 
     secure: bool
     port: int
@@ -27,12 +27,12 @@ class Folder:
 
     @property
     def lock(self) -> Path:
-        """See streams.tools.broker.launch; the first file that is made."""
+        """The lock (streams.tools.broker.launch); the first file created."""
         return self.path / "broker.lock"
 
     @property
     def log(self) -> Path:
-        """What the broker says; that of the start before is broker.log.old."""
+        """The broker's log; that of the previous start is broker.log.old."""
         return self.path / "broker.log"
 
     @property
@@ -42,12 +42,12 @@ class Folder:
 
     @property
     def settings(self) -> Path:
-        """The settings in force, with passwords; made anew by every start."""
+        """The current settings, with passwords; rewritten by every start."""
         return self.path / "server.properties"
 
     @property
     def password_file(self) -> Path:
-        """The password of the user `admin` of a secure broker, made once."""
+        """The file with the password of a secure broker's user `admin`, created once."""
         return self.path / "admin.password"
 
     @property
@@ -59,7 +59,7 @@ class Folder:
         return self.path / "broker.pid"
 
     def claim(self) -> None:
-        """Make the folder if need be. Raises Misused where it is somebody else's."""
+        """Create the folder if missing. Raises Misused if it holds anything else."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -70,7 +70,7 @@ class Folder:
             raise Misused(f"{self.path}: holds other files: must be a broker's, empty, or not there yet")
 
     def identity(self) -> Identity | None:
-        """Return what was written last; None where no broker was made here."""
+        """Return the identity written last; None if no broker was created here."""
         try:
             held = json.loads(self._identity.read_text("utf-8"))
             return Identity(bool(held["secure"]), int(held["port"]))
@@ -80,29 +80,29 @@ class Folder:
             raise Misused(f"{self._identity}: is not as it was written: take another folder") from None
 
     def write_identity(self, identity: Identity) -> None:
-        """Write it whole or not at all: the folder holds a broker from then on."""
+        """Write the identity, whole or not at all; from then on the folder holds a broker."""
         new = self._identity.with_suffix(".new")
         new.write_text(json.dumps(identity._asdict()) + "\n", "utf-8")
         new.replace(self._identity)
 
     def pid(self) -> int | None:
-        """Return the process id that a broker has written last, the running one's if its lock is held."""
+        """Return the process id written last: that of the running broker if the lock is held."""
         try:
             return int(self._pid.read_text("ascii"))
         except (FileNotFoundError, ValueError):  # being started, or being written
             return None
 
     def forget_pid(self) -> None:
-        """Forget the process of the start before: until the next one writes its own, none is ready."""
+        """Remove the previous start's process id: a broker is ready only once it has written its own."""
         self._pid.unlink(missing_ok=True)
 
     def put_log_away(self) -> None:
-        """Let the log begin anew."""
+        """Rename the log, so that a new one begins."""
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.old"))
 
     def write_settings(self, identity: Identity, controller_port: int, controller_password: str) -> None:
-        """Write the settings for a start; a secure broker's `admin.password` must be there."""
+        """Write the settings for a start; a secure broker's `admin.password` must exist."""
         kind = "secure" if identity.secure else "plain"
         text = "".join(deployed(f"{name}.properties").read_text("utf-8") for name in ("common", kind))
         filled: dict[str, object] = {"port": identity.port, "controller_port": controller_port}
@@ -117,6 +117,6 @@ class Folder:
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file that its owner alone may read."""
+    """Write a file that only its owner may read."""
     path.touch(0o600)
     path.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Java: where it is, and the command that runs a class of Kafka in it."""
+"""Finds Java and Kafka's jars, and makes the command that runs a class of Kafka."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _INSTALL = f"install openjdk-17-jre-headless (Java {LEAST} or later)"
 
 
 def find_java() -> str:
-    """Return the path of a Java that Kafka runs on: of JAVA_HOME, else of PATH. Raises Missing."""
+    """Return the path of a Java for Kafka, from JAVA_HOME or PATH. Raises Missing."""
     home = os.environ.get("JAVA_HOME")
     found = (shutil.which("java", path=Path(home) / "bin") if home else None) or shutil.which("java")
     if found is None:
@@ -30,7 +30,7 @@ def find_java() -> str:
 
 
 def kafka_command(java: str, jars: Path, entry: str, *arguments: str) -> list[str]:
-    """Return the command that runs class `entry`; it logs as log4j2.yaml in its working directory says."""
+    """Return the command that runs class `entry`; log4j2.yaml in its working directory sets its log."""
     small = ["-Xmx256m", "-XX:+UseSerialGC"]
     log = "-Dlog4j2.configurationFile=log4j2.yaml"
     return [java, *small, log, "-cp", f"{jars}/*", entry, *arguments]
@@ -40,10 +40,10 @@ Say = Callable[[str], None]
 
 
 def find_jars(say: Say) -> Path:
-    """Return the folder of the jars, filled on the first call of this user on this machine.
+    """Return the folder of the jars, filled on the user's first call on this machine.
 
-    Any number of processes may ask at once: one fetches, the others wait. `say` is told before it takes long.
-    Raises Missing without Maven, BrokerError where Maven fails.
+    Any number of processes may call at once: one fetches, the others wait. `say` is called before long work.
+    Raises Missing without Maven, BrokerError if Maven fails.
     """
     pom = deployed("pom.xml")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mirrormesh"
@@ -59,7 +59,7 @@ def find_jars(say: Say) -> Path:
 
 
 def _fetch(pom: Path, folder: Path, say: Say) -> None:
-    """Let Maven fill a folder beside, and give it its name once it is whole."""
+    """Let Maven fill a temporary folder, and rename it once it is complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise Missing("mvn is missing: install maven (it fetches Kafka's jars, once)")
@@ -84,7 +84,7 @@ def _fetch(pom: Path, folder: Path, say: Say) -> None:
 
 
 class BrokerError(Exception):
-    """The broker cannot be had; the text is one line, where there is a log with its last lines below."""
+    """The broker is not available; the text is one line, followed by a log's last lines if there is one."""
 
 
 class Missing(BrokerError):
@@ -92,11 +92,11 @@ class Missing(BrokerError):
 
 
 class Misused(BrokerError):
-    """What was asked for cannot be: another folder, port or kind is needed."""
+    """The request cannot be met: another folder, port or kind is needed."""
 
 
 def deployed(name: str) -> Path:
-    """Return the path of `name` of deploy/broker. Raises FileNotFoundError where it is in neither place."""
+    """Return the path of `name` in deploy/broker. Raises FileNotFoundError if neither place has it."""
     package = Path(str(files("streams")))
     for folder in (package / "deploy_broker", package.parent / "deploy" / "broker"):
         if (folder / name).is_file():

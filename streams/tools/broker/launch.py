@@ -1,7 +1,7 @@
-"""Starts the broker's process: looks at the ports, formats the folder once, leaves Java running by itself.
+"""Starts the broker's process: checks the ports, formats the folder once, and leaves Java running.
 
-The starter takes the broker's lock, the broker inherits it, and its end, whatever the cause, frees it. So a
-broker runs if and only if its lock is held, and no process id is ever mistaken for a dead broker's.
+The starter takes the broker's lock, the broker inherits it, and the broker's end frees it, whatever the
+cause. So a broker runs if and only if its lock is held, and a reused process id cannot mislead.
 """
 
 import base64
@@ -18,13 +18,13 @@ from streams.tools.broker.folder import ADMIN, Folder, Identity, write_secret
 from streams.tools.broker.java import BrokerError, Misused, kafka_command
 
 CONTROLLER = 1_000
-# the outer sh ends at once: Java is nobody's child, and nobody waits for it. It says itself who it is: who
-# starts it may be interrupted just then
+# the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as
+# the starter may be interrupted at that moment
 _SHELL = """/bin/sh -c 'echo $$ >broker.pid; exec "$@" >>broker.log 2>&1' sh "$@" &"""
 
 
 def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
-    """Make the folder ready for a start. Raises Misused (ports), BrokerError (formatting)."""
+    """Prepare the folder for a start. Raises Misused (ports), BrokerError (formatting)."""
     for port in (identity.port, identity.port + CONTROLLER):
         _refuse_used(port)
     folder.put_log_away()
@@ -34,7 +34,7 @@ def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
 
 
 def launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
-    """Start Java in its own session; it inherits `lock`. It has no process id, and is not ready, at once."""
+    """Start Java in its own session; it inherits `lock`. Its process id comes later; it is not ready yet."""
     subprocess.run(  # noqa: S603 # arguments of our own
         ["/bin/sh", "-c", _SHELL, "sh", *kafka_command(java, jars, "kafka.Kafka", folder.settings.name)],
         cwd=folder.path,
@@ -48,14 +48,14 @@ def launch(folder: Folder, java: str, jars: Path, lock: int) -> None:
 
 
 def last_lines(log: Path) -> str:
-    """Return the last lines of a log that say what was wrong, else the last ones."""
+    """Return the last lines of a log that show an error, otherwise the last ones."""
     lines = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
     wrong = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "rror:"))]
     return "\n".join((wrong or lines)[-5:])
 
 
 def _refuse_used(port: int) -> None:
-    """Raise Misused where the broker could not listen on that port."""
+    """Raise Misused if the broker could not listen on that port."""
     with socket.socket() as looking:
         looking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -66,7 +66,7 @@ def _refuse_used(port: int) -> None:
 
 
 def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
-    """Let Kafka lay out the data, where no start before this one came that far."""
+    """Let Kafka format the data folder, unless an earlier start did."""
     if folder.identity() is not None:
         return
     shutil.rmtree(folder.data, ignore_errors=True)
@@ -74,7 +74,7 @@ def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> N
         write_secret(folder.password_file, secrets.token_urlsafe(24) + "\n")
     folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
     arguments = ["format", "--standalone", "--cluster-id", _random_id(), "--config", folder.settings.name]
-    users = folder.path / "users.arguments"  # in a file: a command line is for everyone to see
+    users = folder.path / "users.arguments"  # in a file, as everyone can see a command line
     if identity.secure:
         write_secret(users, f"--add-scram\nSCRAM-SHA-512=[name={ADMIN},password={folder.password()}]\n")
         arguments.append(f"@{users.name}")
@@ -95,7 +95,7 @@ def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> N
 
 
 def _random_id() -> str:
-    """Return 16 random bytes as Kafka writes them; like Kafka's own, none that looks like an option."""
+    """Return 16 random bytes in Kafka's text form, never one that looks like an option."""
     while (made := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
         pass
     return made
@@ -106,9 +106,9 @@ _PAUSE = 0.02
 
 
 def take(path: Path) -> int | None:
-    """Return a descriptor that holds the lock, to pass on and then to close; None where the lock is held."""
+    """Return a descriptor that holds the lock, to pass on and then close; None if the lock is held."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    end = time.monotonic() + _PATIENCE  # is_held takes it too, for a moment
+    end = time.monotonic() + _PATIENCE  # is_held also takes it for a moment
     while not _locked(descriptor, fcntl.LOCK_EX):
         if time.monotonic() > end:
             os.close(descriptor)
@@ -118,7 +118,7 @@ def take(path: Path) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether somebody has the lock."""
+    """Return whether a process holds the lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

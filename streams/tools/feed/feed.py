@@ -1,4 +1,4 @@
-"""One feed, from the source to the topic."""
+"""Feeds a source to a node's data topic."""
 
 import math
 import time
@@ -20,7 +20,7 @@ from streams.tools.feed.writer import WINDOW, Writer
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What a feed came to: the topic held `before` lines, and holds `records` more, `bad` of them empty."""
+    """A feed's result: the topic held `before` lines, and holds `records` more, `bad` of them empty."""
 
     topic: str
     before: int
@@ -31,10 +31,10 @@ class Fed:
 
 
 def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
-    """Feed a node's data topic until its source ends, or it is asked to stop; waits for the broker.
+    """Feed a node's data topic until its source ends, or until asked to stop; waits for the broker.
 
-    Raises MeshFileError for what cannot be fed as wanted, Stopped where it had not begun yet, BusError
-    where the broker or the topic does not allow it: what is acknowledged is in the topic.
+    Raises MeshFileError if the request does not fit the source, Stopped before the first line, BusError if
+    broker or topic refuse. Acknowledged records stay in the topic.
     """
     broker = file.brokers(node).data
     source = opened(file, node, wanted)
@@ -71,16 +71,16 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
 
 
 def takeable(line: Line, latest: float) -> Line:
-    """Return the line, without a time where that is later than the topic takes: then it is in no slot."""
+    """Return the line, without its time if the topic does not take it: then it is in no slot."""
     if line.timestamp is None or line.timestamp <= latest:
         return line
     return line._replace(timestamp=None)
 
 
 def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
-    """Pass over what the topic holds; return the letters of its bad lines that a kill has cost it.
+    """Skip the lines that the topic holds; return their dead letters that were lost when a feed was killed.
 
-    Raises FeedFailed unless what it holds is where these lines begin.
+    Raises FeedFailed unless the topic holds the first of these lines.
     """
     if not topic.line:
         return []

@@ -1,4 +1,4 @@
-"""What a feed is to feed: the source that the mesh file names, or the file given in its place."""
+"""Opens the source of a feed: the mesh file's, or the file given in its place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from streams.records.record import RawRecord
 from streams.records.sources import Source, open_source
 
 TimeOf = Callable[[bytes], float | None]
-"""Reads a record's time, in seconds since 1970; None where it has none that can be read."""
+"""Reads a record's time, in seconds since 1970; None if missing or unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for beside the mesh file.
+    """The request, beside the mesh file.
 
-    `path` is fed in place of the source's own, `-` is standard input; `records`: the first so many alone;
-    `rate`: so many a second; `timestamps`: at the records' own pace.
+    `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
+    first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times.
     """
 
     path: str | None = None
@@ -35,9 +35,9 @@ class Wanted:
 class Opened:
     """A source and how to feed it.
 
-    `timed`: Kafka's timestamps are the records' own, read by `time_of` where the source does not give them.
-    `most`: how many lines the topic shall hold in the end; None: all. `live`: the records are in no order of
-    time, so none may wait for its time: it would hold up others.
+    `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
+    `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
+    in order of time, so none may wait for its time and hold up others.
     """
 
     source: Source
@@ -48,10 +48,10 @@ class Opened:
 
 
 def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
-    """Open the source of a node. Raises MeshFileError where it cannot be fed as wanted.
+    """Open the source of a node. Raises MeshFileError if it cannot be fed as requested.
 
-    With slots by time a file is in order of time, and ends with the last slot of the mesh's rounds: what lies
-    behind would be waited for, and nobody takes it.
+    With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds: later
+    records would be waited for, and no slot takes them.
     """
     settings = file.own(node).source
     if wanted.path is not None:
@@ -65,7 +65,7 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
         most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
     source = open_source(file, node, file.mesh.seed)
     by_time = file.mesh.slots.by == "time"
-    # With slots by time the source itself gives the times: those of a generator stand in no record.
+    # With slots by time the source itself gives the times: a generator's records do not hold them.
     decoder = source.decoder
     read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
     live = by_time and getattr(settings, "path", None) == "-"
@@ -75,7 +75,7 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
 
 
 def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:
-    """Return what says whether a record is of no slot after the last round."""
+    """Return a function that tells whether a record lies before the end of the last round."""
     slots, rounds = mesh.slots(), mesh.settings.rounds
     if rounds is None or not isinstance(slots, TimeSlots):
         return lambda _: True
@@ -107,7 +107,7 @@ def _check_times(file: MeshFile, node: str) -> None:
 
 
 def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
-    """Return how many records of a generator a run takes; it would go on for ever."""
+    """Return the number of records that a run takes from a generator, which has no end."""
     mesh = file.mesh
     if mesh.rounds is None and not paced:
         text = "none, and a generator has no end: must be a number, or give --records or --rate"

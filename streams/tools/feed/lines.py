@@ -1,4 +1,4 @@
-"""The records of a feed, numbered, what is wrong with each, and the dead letters of those that cannot be fed.
+"""The numbered records of a feed, and the dead letters of bad ones.
 
 A dead letter is for the owner's eyes: {"line": 17, "reason": ..., "value": base64}
 """
@@ -19,9 +19,9 @@ FURTHEST = 253_402_300_800.0
 
 
 class Line(NamedTuple):
-    """A record of the feed, the `number`-th from 1 on, and the Kafka timestamp that is its own, if any.
+    """A record of the feed, its `number` from 1 on, and its own Kafka timestamp, if any.
 
-    `mark` tells all lines up to this one from any others. `bad`: why it cannot be learnt from, if so.
+    `mark`: a digest of all lines up to this one. `bad`: why it cannot be learnt from, if so.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Lines(Iterator[Line]):
         self._hash = hashlib.blake2b(digest_size=8)
 
     def skip(self, count: int) -> bytes | None:
-        """Pass over the first lines; return the mark of the last of them, None where there are fewer."""
+        """Skip the first lines; return the mark of the last of them, or None if there are fewer."""
         while self._read < count:
             record = next(self._records, None)
             if record is None:
@@ -59,7 +59,7 @@ class Lines(Iterator[Line]):
 
     def _note(self, record: RawRecord) -> None:
         self._read += 1
-        self._hash.update(len(record.value).to_bytes(4, "little"))  # where one ends and the next begins
+        self._hash.update(len(record.value).to_bytes(4, "little"))  # separates records
         self._hash.update(record.value)
 
     def _timestamp(self, record: RawRecord) -> float | None:
@@ -79,24 +79,24 @@ class Lines(Iterator[Line]):
 
 
 BYTES = 8 * 2**20
-"""Bytes of letters that are on their way at most, or one letter: less than their topic keeps."""
+"""Largest total of dead letters on their way, in bytes (or one letter): less than their topic keeps."""
 
 
 def encode_letter(line: Line) -> bytes:
-    """Return the letter about a bad line."""
+    """Return the dead letter of a bad line."""
     content = base64.b64encode(line.value).decode("ascii")
     return json.dumps({"line": line.number, "reason": line.bad, "value": content}).encode()
 
 
 def digest(letter: bytes) -> bytes:
-    """Return what tells a letter from any other."""
+    """Return a digest that identifies a letter."""
     return blake2b(letter, digest_size=16).digest()
 
 
 def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
     """Return the letters of bad lines whose digests are not `there`: the last `BYTES` of them, in order.
 
-    No more can be lost when a feed is killed; letters before those have left their log, which keeps more.
+    No more can be lost when a feed is killed; earlier missing letters were deleted by their log's retention.
     """
     found, size = deque[bytes](), 0
     for line in lines:

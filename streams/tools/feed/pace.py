@@ -1,4 +1,4 @@
-"""When each record of a feed is due."""
+"""The pace of a feed: when each record is due."""
 
 import time
 from types import TracebackType
@@ -13,9 +13,9 @@ _BURST = 0.1
 
 
 def most_ahead(mesh: MeshSettings, topic: float) -> float:
-    """Return how many seconds ahead of the clock a record may be, where the topic takes it up to `topic`.
+    """Return the seconds that a record may be ahead of the clock; the topic takes it up to `topic`.
 
-    With slots by time nodes drop what is more than the horizon ahead: half of it, as their clock is not ours.
+    With slots by time nodes drop records beyond the horizon; half of it is used, as their clocks may differ.
     """
     return topic if mesh.slots.by == "count" else min(topic, mesh.horizon * mesh.slots.period / 2)
 
@@ -23,9 +23,9 @@ def most_ahead(mesh: MeshSettings, topic: float) -> float:
 class Pace:
     """At full speed, at `rate` records a second, or `by_timestamps`.
 
-    A feed that was held up makes up for a tenth of a second of its rate: a burst would be another rate.
-    `replay`: what lies in the past keeps its intervals; else it is due at once, since slots by time go by
-    the clock. `ahead`: seconds that a record's time may be ahead of the clock, as the topic takes it.
+    A delayed feed makes up for at most a tenth of a second of its rate, to avoid bursts. `replay`: past
+    records keep their intervals; otherwise they are due at once, as slots by time follow the clock. `ahead`:
+    the seconds that a record's time may be ahead of the clock.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Pace:
         Parameters
         ----------
         timestamp : float or None
-            Its own time.
+            The record's own time.
         wall, steady : float
-            Now, in seconds since 1970 and on a clock that is never set.
+            Now, in seconds since 1970 and on a monotonic clock.
         """
         delay = 0.0
         if self._rate is not None:
@@ -60,9 +60,9 @@ class Pace:
 
 
 class Waiting:
-    """A context that a signal leaves with Stopped: a read from a pipe would go on for ever.
+    """A context in which a signal raises Stopped, as a read from a pipe may never return.
 
-    Outside of it a signal only sets `stop.asked`, and the next wait ends before it begins.
+    Outside of it a signal only sets `stop.asked`, and the next wait ends at once.
     """
 
     def __init__(self, stop: Stop) -> None:

@@ -1,7 +1,7 @@
-"""The data topic before a feed: whether it can be fed, and what it holds already.
+"""Checks a data topic before a feed, and finds the lines that it holds.
 
-A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So a line that is missing,
-or there twice, or a stranger's record, is seen at once.
+A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So missing or repeated
+lines, and other writers' records, are found at once.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ ANEW = "feed what it was begun with, or delete it, provision it, and give the ru
 
 @dataclass(frozen=True, slots=True)
 class FeedTopic:
-    """A data topic that can be fed: it holds `line` lines, the last of which has the mark.
+    """A data topic that can be fed: it holds `line` lines; the last has the `mark`.
 
-    `largest` is the longest value that it takes, in bytes; with `timed` records keep their own times,
-    which may be `ahead` seconds ahead of the clock. `lettered`: the digests of the letters that are there.
+    `largest`: the longest value that it takes, in bytes. With `timed` records keep their own times, which may
+    be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters.
     """
 
     name: str
@@ -44,7 +44,7 @@ class FeedTopic:
 
 
 def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
-    """Look at the data topic of a node. Raises BusError where it cannot be fed: see `PreflightFailed`."""
+    """Check the data topic of a node. Raises BusError if it cannot be fed: see `PreflightFailed`."""
     topics = DataTopics(node)
     name = topics.records
     preflight(broker, feeder(node), {}, (name,) if by_time else ())
@@ -58,7 +58,7 @@ def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool)
         name,
         topics.dead_letters,
         max(0, int(found.configs["max.message.bytes"]) - OVERHEAD),
-        int(found.configs["message.timestamp.after.max.ms"]) / 2000,  # half: the broker's clock is not ours
+        int(found.configs["message.timestamp.after.max.ms"]) / 2000,  # half, as the broker's clock may differ
         timed,
         line,
         mark,
@@ -67,7 +67,7 @@ def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool)
 
 
 def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, bytes | None]:
-    """Return how many lines a topic holds, and the mark of the last. Raises FeedFailed."""
+    """Return the number of lines in a topic, and the mark of the last. Raises FeedFailed."""
     logs = Logs(broker)
     try:
         for partition in range(1, partitions):

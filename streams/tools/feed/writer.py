@@ -1,4 +1,4 @@
-"""Writes lines to a data topic with kafka-python: in order, each once, and none after one that is missing."""
+"""Writes lines to a data topic with kafka-python: in order, each once, and without gaps."""
 
 import time
 from collections import deque
@@ -21,24 +21,24 @@ from streams.tools.feed.pace import FeedFailed, Waiting
 from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic
 
 WINDOW = 10_000
-"""Records on their way at most: kafka-python itself knows no limit. No letter is further behind."""
+"""Largest number of records on their way, as kafka-python has no limit. No letter is further behind."""
 QUIET = 5.0
-"""Seconds without an acknowledgement after which the broker is asked whether it is there."""
+"""Seconds without an acknowledgement before the broker is probed."""
 NO_TIME = -1
-"""Kafka's timestamp of a record without one: it is in no slot."""
+"""Kafka's timestamp for a record without a time: it is in no slot."""
 _STEP = 0.005
-_FLUSH = 1.0  # with the three of a question to the broker less than five
+_FLUSH = 1.0  # with the three seconds of a probe less than five
 
 
 def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any]:
     """Return the settings of a feed's producer."""
     return admin_settings(broker) | {
-        "enable_idempotence": True,  # so one batch is on its way at a time, and is in the log once
+        "enable_idempotence": True,  # one batch at a time is on its way, and is stored once
         "acks": "all",
-        "delivery_timeout_ms": 2**31 - 1,  # a batch that is given up leaves a gap
+        "delivery_timeout_ms": 2**31 - 1,  # giving up a batch would leave a gap
         "linger_ms": 5,
         "batch_size": min(65_536, topic.largest),
-        "max_request_size": 8 * 2**20,  # no limit of the client's own: letters are longer than records
+        "max_request_size": 8 * 2**20,  # no limit by the client: letters are longer than records
         "max_block_ms": int(1000 * PATIENCE),
         "reconnect_backoff_max_ms": 500,
         "allow_auto_create_topics": False,
@@ -47,12 +47,12 @@ def producer_settings(broker: BrokerSettings, topic: FeedTopic) -> dict[str, Any
 
 
 class Writer:
-    """The producer of one feed. Raises BusError where it cannot be had; close it when done.
+    """The producer of one feed. Raises BusError if the broker refuses; close it when done.
 
     Attributes
     ----------
     sent, acknowledged, bad : int
-        Lines so far; those that are bad, of the acknowledged.
+        Lines sent so far, acknowledged so far, and bad ones among the acknowledged.
     """
 
     def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
@@ -69,9 +69,9 @@ class Writer:
             raise FeedFailed(f"{broker.servers}: {error}") from None
 
     def put(self, line: Line) -> None:
-        """Write a line: of a bad one an empty record, and then the letter. Raises Stopped, BusError.
+        """Write a line; a bad one becomes an empty record and a dead letter. Raises Stopped, BusError.
 
-        The one does not wait for the other, or when a record arrives would tell of its content.
+        Records do not wait for letters: otherwise a record's arrival time would depend on its content.
         """
         self.tend()
         self._until(lambda: self.sent - self.acknowledged < WINDOW)
@@ -87,13 +87,13 @@ class Writer:
             self._put_letter(line.number, letter)
 
     def put_again(self, letters: Iterable[bytes]) -> None:
-        """Write the letters that a kill has cost the topic. Raises Stopped, BusError."""
+        """Write letters again that were lost when a feed was killed. Raises Stopped, BusError."""
         for letter in letters:
             self._put_letter(self._topic.line, letter)
         self._until(lambda: not self._letters)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but say it where the broker is away. Raises Stopped, BusError."""
+        """Wait, and report it if the broker is away. Raises Stopped, BusError."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._waiting.sleep(min(left, 1.0))
@@ -104,7 +104,7 @@ class Writer:
         self._until(lambda: self.acknowledged == self.sent and not self._letters)
 
     def tend(self) -> None:
-        """Raise what went wrong; wait for a broker that has been silent for long. Raises Stopped."""
+        """Raise the failure, if any; wait for a broker that has long been silent. Raises Stopped."""
         if self._failure is not None:
             raise self._failure
         if self.acknowledged == self.sent and not self._letters:
@@ -115,7 +115,7 @@ class Writer:
             self._heard = time.monotonic()
 
     def close(self) -> None:
-        """Let go of the broker, after a moment for what is on its way; what is not in the log is dropped."""
+        """Disconnect, after a moment for records on their way; those not acknowledged are dropped."""
         with suppress(KafkaError):
             self._producer.flush(_FLUSH)
         self._stop_sending()
@@ -143,7 +143,7 @@ class Writer:
             self.tend()
 
     def _arrived(self, line: Line, metadata: Any) -> None:  # in kafka-python's thread, as the next three
-        if metadata.offset not in {line.number - 1, -1}:  # -1: it was in the log before
+        if metadata.offset not in {line.number - 1, -1}:  # -1: it was stored before
             where = f"line {line.number:,} became its record {metadata.offset + 1:,}"
             self._fail(FeedFailed(f"{self._topic.name}: {where}: others write to it: {ANEW}"))
         self.acknowledged += 1
@@ -166,7 +166,7 @@ class Writer:
         return FeedFailed(f"{self._broker.servers}: {topic}: {error}")
 
     def _stop_sending(self) -> None:
-        # The public close() would first send what waits, and so leave a gap after a record that is lost.
+        # The public close() would first send waiting records, and so leave a gap after a lost one.
         self._producer._sender.force_close()  # noqa: SLF001 # see above
 
 

@@ -1,4 +1,4 @@
-"""The model of one node, by its journal: its running average over its whole run. Beside the running node."""
+"""Makes the model of one node from its journal: its running average over the run. The node may be running."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ AVERAGED = "the mean of the nodes' running averages, each over its rounds in thi
 
 
 def run_model(file: MeshFile, summary: Summary) -> Model:
-    """Return the means of the nodes' last decisions and of their averages: what the run's scores are of."""
+    """Return the means of the nodes' last decisions and of their averages, which the run's scores measure."""
     return model_of(
         file,
         {node.name: node.guarantee for node in summary.nodes},

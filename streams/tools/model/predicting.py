@@ -1,4 +1,4 @@
-"""What a model says of records, and how right it is where their labels are known."""
+"""Predicts records with a model, and scores the predictions if labels are known."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,9 @@ from streams.records.schema_files import Refuser, records_to_predict
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """(line, prediction) of each record, None for one that cannot be read; `score` where labels are known.
+    """(line, prediction) of each record, None for an unreadable one; `score` if labels are known.
 
-    `classes`: how those are called whose numbers are predicted.
+    `classes`: the names of the classes whose numbers are predicted.
     """
 
     records: list[tuple[int, float | None]]
@@ -35,9 +35,9 @@ class Predictions:
 def predict(
     model: Path, records: str, vector: VectorName = "average", mesh: tuple[MeshFile, str] | None = None
 ) -> Predictions:
-    """Return what the vector of a model file says of a file of records. Raises MeshFileError.
+    """Predict a file of records with a vector of a model file. Raises MeshFileError.
 
-    They are read as the model says, or as the source of a node of a trusted mesh: (mesh file, node).
+    Records are read as the model says, or like the source of a node of a trusted mesh: (mesh file, node).
     """
     file = ModelFile(model, read_model(model))
     if mesh is None:
@@ -53,34 +53,35 @@ def predict(
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model and the file that it is in."""
+    """A model and its file."""
 
     path: Path
     model: Model
 
     @property
     def dimension(self) -> int:
-        """How many numbers were learnt."""
+        """The dimension d of the model's vectors."""
         return self.model.dimension
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
-        """Return the error that the value at `path` of the model is not as `allowed` says."""
+        """Return the error for the value at `path` of the model; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
     def loss(self, trusted: MeshSettings | None) -> Loss:
-        """Return the loss that it was learnt with. Raises MeshFileError.
+        """Return the model's loss. Raises MeshFileError.
 
-        A model may come from anybody, so it cannot have code run: an own loss must be a `trusted` mesh's too.
+        A model may come from anybody, so it never makes code run: an own loss must also be in a `trusted`
+        mesh.
         """
         loss = self.model.loss
         if loss.own is not None and (trusted is None or trusted.loss != loss):
             allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
             raise self.refuse(("loss",), allowed, {"own": loss.own})
-        # of the mesh only what its loss is made of is known here
+        # only the settings of the loss are known here
         return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
 
     def source(self, records: str) -> FileSettings:
-        """Return how it reads the records at the path. Raises MeshFileError."""
+        """Return the settings to read the records at the path. Raises MeshFileError."""
         given = self.model.source
         if given is None:
             raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
@@ -102,9 +103,9 @@ def predictions(
     path: tuple[str, ...],
     trusted: MeshSettings | None = None,
 ) -> Predictions:
-    """Return what the vector says of the records at the settings' path. Raises MeshFileError.
+    """Predict the records at the settings' path with the vector. Raises MeshFileError.
 
-    `refuser` is the file that the settings are from, where they stand at `path`.
+    `refuser` is the file that holds the settings, at `path`.
     """
     loss = file.loss(trusted)
     _fits(file, settings, refuser, path)
@@ -126,7 +127,7 @@ def predictions(
 
 
 def _fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
-    """Raise MeshFileError unless records so read go with the model's dimension and loss."""
+    """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
     loss, dimension, width = file.model.loss, file.model.dimension, settings.record.width
     if loss.own is None and loss.decisions_per_feature * width != dimension:
         classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
@@ -139,6 +140,6 @@ def _fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple
 def _said(file: ModelFile, loss: Loss, vector: FloatArray, features: FloatArray) -> list[float]:
     try:
         made: list[float] = predicted(loss, vector, features).tolist()
-    except ValueError as error:  # an own loss that learns other numbers than its features have
+    except ValueError as error:  # an own loss whose decision is not as long as its features
         raise file.refuse(("loss",), str(error), {"own": file.model.loss.own}) from None
     return made

@@ -1,4 +1,4 @@
-"""The model of a mesh, by all that its broker holds: for whoever may read every edge."""
+"""Makes the model of a mesh from its broker, for users who may read every edge."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class _Sum(NamedTuple):
 
 
 def public_model(file: MeshFile) -> Model:
-    """Return the mean of every member's newest release, projected, and its average over the rounds held.
+    """Return the projected mean of all members' newest releases, and its average over the stored rounds.
 
     A member whose edges are all off in a round publishes nothing for it. Raises BusError, MeshFileError.
     """
@@ -75,9 +75,9 @@ def _average(algorithm: Algorithm, rounds: Mapping[int, _Sum]) -> Average:
 
 
 def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]) -> dict[int, FloatArray]:
-    """Return what a node has released, by round, as the instance that the plan names.
+    """Return a node's releases by round, from the instance that the plan names.
 
-    Of a round for which it has sent two values nothing: nobody knows which one counts.
+    A round with two different values is left out: nobody knows which one counts.
     """
     released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()

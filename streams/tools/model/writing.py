@@ -1,4 +1,4 @@
-"""Makes a model of what a mesh has learnt, and writes it: each file whole, or not at all."""
+"""Makes a model of a mesh's result, and writes it: each file whole or not at all."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "shuffle": True,
     "record": {"truth"},
 }
-"""Of a source: where its records were, and what its owner alone compares with: nobody else's business."""
+"""Source fields left out of published models, because they are local to their owner."""
 
 
 def model_of(
@@ -38,8 +38,8 @@ def model_of(
 ) -> Model:
     """Return the model of vectors (d,), made from `nodes` nodes at `round`; `rounds` are in the average.
 
-    `promised`: by every node whose releases it is a function of. `node`: whose own part says how records are
-    read (None: held_out, or the first that is here).
+    `promised`: the guarantees of all nodes whose releases are in it. `node`: the node whose own part tells
+    how to read records (None: held_out, or the first part that is here).
     """
     mesh = file.mesh
     return Model(
@@ -66,7 +66,7 @@ def model_paths(prefix: Path) -> tuple[Path, Path]:
 
 
 def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
-    """Write PREFIX.npz and PREFIX.json: either holds all of it. Return their paths. Raises OSError."""
+    """Write PREFIX.npz and PREFIX.json, each with the whole model; return their paths. Raises OSError."""
     arrays, text = model_paths(prefix)
     tree = model.model_dump(mode="json")
     vectors = {name: np.array(tree.pop(name)) for name in ("newest", "average")}
@@ -81,12 +81,12 @@ def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
 
 
 def promised_on_broker(file: MeshFile) -> dict[str, Guarantee]:
-    """Return what every node of the mesh promises."""
+    """Return the guarantee of every node of the mesh."""
     return {name: file.resolved.node(name).guarantee for name in file.mesh.nodes}
 
 
 def _weakest(promised: Mapping[str, Guarantee]) -> ModelGuarantee:
-    """Return the weakest guarantee of a node: the model is a function of what all have released."""
+    """Return the weakest guarantee of a node: the model is a function of all nodes' releases."""
     epsilons = [made.epsilon for made in promised.values() if made.protects and made.epsilon is not None]
     protected = len(epsilons) == len(promised)
     return ModelGuarantee(

@@ -1,4 +1,4 @@
-"""Pilots: data that are nobody's secret, dealt to the nodes of many runs at once."""
+"""Pilots: public data, dealt to the nodes of many runs at once."""
 
 import math
 from collections.abc import Iterator
@@ -13,25 +13,25 @@ from streams.records.localisation import NOISE, START, sensor, target_path
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
-"""That made-up records hold, about: 80 MB."""
+"""Largest total of numbers in made-up records, about 80 MB."""
 
 
 class Pilot(Protocol):
-    """Where the records of trials come from."""
+    """The source of records for trials."""
 
     def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
-        """Yield the slots of so many rounds, features (runs * nodes, size, p): run 0's nodes, run 1's, ..."""
+        """Yield the slots of `rounds` rounds, features (runs * nodes, size, p), run by run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resampled:
-    """Records (n, p) with labels (n,), drawn with replacement: a stream as long as need be."""
+    """Records (n, p) with labels (n,), drawn with replacement: a stream of any length."""
 
     features: FloatArray
     labels: FloatArray
 
     def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
-        """Yield slots; every node draws from all of the pilot."""
+        """Yield slots; every node draws from the whole pilot."""
         present = np.ones((runs * nodes, size), np.bool_)
         for round in range(1, rounds + 1):
             drawn = generator("pilot", seed, round).integers(0, len(self.labels), present.shape)
@@ -41,7 +41,7 @@ class Resampled:
 def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Resampled:
     """Return records on the unit sphere, labelled by a hidden direction; `labels`: signs or numbers.
 
-    One label in ten is wrong (signs), or off by a tenth (numbers). Fewer records where they are long.
+    One label in ten is wrong (signs), or off by a tenth (numbers). Long records are fewer.
     """
     records = min(records, max(1_000, MOST_NUMBERS // dimension))
     random = generator("made-up", seed)
@@ -58,9 +58,9 @@ def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Re
 
 @dataclass(frozen=True, slots=True)
 class MovingTargets:
-    """Sensors on a circle, and a target of its own for each run, which starts anywhere within the circle.
+    """Sensors on a circle, and for each run its own target, which starts anywhere within the circle.
 
-    It moves as in the localisation example, from another start and by other coins.
+    Targets move as in the localisation example, with other starts and coins.
     """
 
     def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:

@@ -1,4 +1,4 @@
-"""One setting tried on a pilot: the mean loss, online, of every node's decisions on all nodes' records."""
+"""Tries a setting on a pilot: the mean online loss of every node's decisions on all nodes' records."""
 
 import math
 from collections import deque
@@ -20,12 +20,12 @@ from streams.tools.tuning.pilot import Pilot
 from topology.replicas import Copies
 
 LOOKED_AT = 16
-"""How many records of a run's round decisions are scored on, about: some of every node's."""
+"""About how many records score the decisions of a run's round: some of each node."""
 
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """What is proposed: theta, the a of the step size's rule, and h."""
+    """A proposal: theta, the step size's a, and h."""
 
     gradient_bound: float
     step: float
@@ -33,13 +33,13 @@ class Setting:
 
     @classmethod
     def of(cls, mesh: MeshSettings) -> "Setting":
-        """Return what the mesh file says."""
+        """Return the mesh file's own setting."""
         return cls(mesh.privacy.gradient_bound, mesh.algorithm.step_size.a, mesh.slots.size)
 
     def applied(self, mesh: MeshSettings) -> MeshSettings:
-        """Return the mesh with this setting, its nodes alike, under simulated noise.
+        """Return the mesh with this setting, for nodes without overrides and with simulated noise.
 
-        Raises ValueError where no mesh file may say so: a slot for noise on parameters is of one record.
+        Raises ValueError if no mesh file may have it: noise on parameters needs one record a slot.
         """
         privacy = {"gradient_bound": self.gradient_bound, "noise": "simulated"}
         step_size = mesh.algorithm.step_size.model_copy(update={"a": self.step})
@@ -56,9 +56,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What every setting is tried on: `runs` runs, in each of which a node learns from so many records.
+    """The trial of a setting: `runs` runs, in each of which a node learns from the given number of records.
 
-    `labelled`: records (n, p) with labels (n,) of both signs, to rank with the last decisions instead.
+    `labelled`: records (n, p) with labels (n,) of both signs, to score by ranking them instead.
     """
 
     mesh: MeshSettings
@@ -69,11 +69,12 @@ class Trials:
     labelled: tuple[FloatArray, FloatArray] | None = None
 
     def loss(self, setting: Setting) -> float:
-        """Return the mean loss over runs, rounds and nodes; infinite where the records fill no slot.
+        """Return the mean loss over runs, rounds and nodes; infinite if the records fill no slot.
 
-        Infinite too for what no mesh file may say: a round that costs more than the budget. In each
-        round decisions are scored before they are learnt from, as on a live mesh. With `labelled`: 1 - AUC of
-        the nodes' mean last decision, a mean over runs. Every setting meets the same seeds.
+        It is also infinite if no mesh file may have the setting, such as a round that costs more than the
+        budget. Each round scores decisions before they learn from its records, as on a live mesh. With
+        `labelled` it is 1 - AUC of the nodes' mean last decision, averaged over runs. All settings use the
+        same seeds.
         """
         rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
         if not rounds:
@@ -102,7 +103,7 @@ class Trials:
         return Engine(mesh.node(min(self.mesh.nodes)).learner_with(sampler), schedule)
 
 
-@np.errstate(all="ignore")  # a step that is far too large
+@np.errstate(all="ignore")  # for steps that are far too large
 def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int) -> float:
     """Return the mean loss of decisions (R N, d) at records of all nodes of their run."""
     nodes = len(decisions) // runs
@@ -117,6 +118,6 @@ def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int)
 
 
 def _misranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> float:
-    """Return the mean of 1 - AUC of decisions (R, d); infinite where the labels are all of one sign."""
+    """Return the mean of 1 - AUC of decisions (R, d); infinite if all labels have one sign."""
     found = [auc(scores(decision, features), labels) for decision in decisions]
     return math.inf if None in found else 1.0 - sum(one or 0.0 for one in found) / len(found)

@@ -1,15 +1,15 @@
-"""From a setting to a better one, by factors of two, until none near it is better: the rule of `tune`."""
+"""The search of `tune`: walks to better settings by factors of four and two until no neighbour is better."""
 
 from collections.abc import Callable, Iterator
 
 from streams.tools.tuning.trials import Setting
 
 STRIDES = (4, 2)
-"""First by factors of four, then of two."""
+"""The factors, in order."""
 BETTER = 0.98
-"""What counts as less: along clip times step the loss is flat where nearly every gradient is clipped."""
+"""A loss counts as less below this share: it is flat in the clip while nearly all gradients are clipped."""
 MOST = 80
-"""No more trials than this."""
+"""The largest number of trials."""
 
 
 def walk(
@@ -17,9 +17,9 @@ def walk(
 ) -> dict[Setting, float]:
     """Return the losses of all settings tried, the best among them.
 
-    From the best so far its neighbours are tried: clip, step and (`sizes`) slot size, each times or over the
-    stride, the two that keep clip times step, and the two that keep step over size: larger slots are fewer.
-    `report` takes the number of trials done.
+    Tries the neighbours of the best so far: clip, step and (with `sizes`) slot size, each multiplied or
+    divided by the stride; the two that keep clip times step; and the two that keep step over size, as larger
+    slots are fewer. `report` takes the number of trials done.
     """
     tried: dict[Setting, float] = {}
 
@@ -40,7 +40,7 @@ def walk(
 
 
 def best(tried: dict[Setting, float]) -> Setting:
-    """Return the setting to propose: of those within 2 % of the least loss that of the largest clip."""
+    """Return the setting to propose: the one with the largest clip within 2 % of the least loss."""
     near = [setting for setting, loss in tried.items() if BETTER * loss <= tried[_least(tried)]]
     return max(near, key=lambda setting: (setting.gradient_bound, -tried[setting]))
 

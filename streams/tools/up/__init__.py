@@ -1,1 +1,1 @@
-"""A whole mesh on this machine, a process each."""
+"""Runs a whole mesh on this machine, one process per node."""

@@ -1,4 +1,4 @@
-"""A child of `mirrormesh up`: the same command line, or another program; ended in order when `up` is gone."""
+"""A child of `mirrormesh up`: the command line or another program. It ends in order when `up` is gone."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from streams.cli import main  # another program needs none of it
 
 
 def _end_with_parent() -> None:
-    os.read(sys.stdin.fileno(), 1)  # nothing is ever written: it returns when the other end is closed
+    os.read(sys.stdin.fileno(), 1)  # nobody writes: it returns when the other end is closed
     os.kill(os.getpid(), signal.SIGTERM)
 
 

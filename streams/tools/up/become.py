@@ -1,4 +1,4 @@
-"""Turns a child of `mirrormesh up` into a program that is not ours, which ends with `up` all the same."""
+"""Turns a child of `mirrormesh up` into another program, which still ends with `up`."""
 
 import ctypes
 import os
@@ -15,4 +15,4 @@ def become(command: list[str]) -> NoReturn:
     """Run the command in this process's place; on Linux it is asked to end when `up` is gone."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_ON_PARENTS_DEATH, signal.SIGTERM)
-    os.execvp(command[0], command)  # noqa: S606 # no shell: the words are those that `up` has put together
+    os.execvp(command[0], command)  # noqa: S606 # no shell; `up` makes the arguments

@@ -1,4 +1,4 @@
-"""The brokers that a mesh file names: used where they answer, else started, where they are to be here."""
+"""Ensures that a mesh file's brokers answer: starts missing ones that belong on this machine."""
 
 import socket
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from streams.tools.broker.launch import CONTROLLER
 from streams.tools.feed.pace import Waiting
 
 Fact = Callable[[str, str], None]
-"""Says something by name."""
+"""Prints a fact by name."""
 _HERE = {"127.0.0.1", "localhost"}
 _HIGHEST_PORT = 65_535 - CONTROLLER
 
 
 def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack) -> None:
-    """See that every broker of the mesh file answers; `closing` stops those that were started for this mesh.
+    """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
 
-    Raises MeshFileError where none is named, Denied, Unreachable, BrokerError, Stopped.
+    Raises MeshFileError if none is named, Denied, Unreachable, BrokerError, Stopped.
     """
     for broker in named(file):
         port = startable(broker)
@@ -39,7 +39,7 @@ def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing:
 
 
 def startable(broker: BrokerSettings) -> int | None:
-    """Return the port at which a development broker can be what is named; None where it cannot."""
+    """Return the port for a development broker that fits the settings; None if none can."""
     host, _, port = broker.servers.strip().rpartition(":")
     if host not in _HERE or broker.username is not None or not port.isdecimal():
         return None
@@ -61,7 +61,7 @@ def _reach_elsewhere(broker: BrokerSettings) -> None:
 
 
 def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> str:
-    """Start the broker where nobody listens; return what was done."""
+    """Start the broker if nobody listens; return what was done, in words."""
     ours = development.status(folder)
     running = ours is not None and ours.running and ours.port == port
     if not running and _listens(port):

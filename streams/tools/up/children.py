@@ -1,4 +1,4 @@
-"""A child process: started, looked at, started again when it fails, asked to end."""
+"""Runs child processes: starts them, restarts them when they fail, and ends them."""
 
 import os
 import signal
@@ -13,15 +13,15 @@ from streams.tools.up.programs import Program
 
 Say = Callable[[str], None]
 FIRST, LONGEST = 1.0, 30.0
-"""Seconds until a child that failed is started again: at first, and at most."""
+"""Seconds before a failed child starts again: at first, and at most."""
 PATIENCE = 5.0
-"""Seconds that a child has for its orderly end."""
+"""Seconds for a child's orderly end."""
 # -P: no module of the folder at hand may stand in for one of ours
 _COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
 
 
 class Backoff:
-    """How long to wait before the next start: twice as long each time, anew after one that lived."""
+    """The wait before the next start: doubles each time, and resets after a child that lived long."""
 
     def __init__(self) -> None:
         self._next = FIRST
@@ -34,9 +34,9 @@ class Backoff:
 
 
 class Child:
-    """One program. It is done when it has ended with exit code 0; any other end is a failure.
+    """One program. Exit code 0 means that it is done; any other end is a failure.
 
-    It has a session of its own, so Ctrl-C does not reach it, and its standard input ends with this process.
+    It runs in its own session, out of reach of Ctrl-C, and its standard input ends with this process.
     """
 
     def __init__(self, program: Program, log: Path, say: Say) -> None:
@@ -48,7 +48,7 @@ class Child:
 
     @property
     def state(self) -> str:
-        """What it does just now, in a word or two."""
+        """Its state in a word or two."""
         if self.done:
             return "done"
         if self._process is not None:
@@ -56,7 +56,7 @@ class Child:
         return f"again in {max(1, ceil(self._due - time.monotonic()))} s" if self._due else "not started"
 
     def look(self) -> None:
-        """Start it where that is due, and take note of its end."""
+        """Start it if due, and note its end."""
         if self.done:
             return
         if self._process is None:
@@ -66,7 +66,7 @@ class Child:
             self._ended(code)
 
     def ask_to_end(self) -> None:
-        """Ask for its orderly end; it is not started again unless it is looked at."""
+        """Ask for its orderly end; without another `look` it does not start again."""
         if self._process is not None:
             self._process.terminate()
 
@@ -92,7 +92,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # a process a node: more threads of the linear algebra would only take each other's cores
+                # one process per node: more threads of linear algebra would only compete for cores
                 env={"OMP_NUM_THREADS": "1", **os.environ},
             )
         self._began = time.monotonic()
@@ -140,14 +140,14 @@ _LEVELS = _LOUD | {"DEBUG", "INFO"}
 
 
 class LogTail:
-    """Reads on in a log. `last` is its last line of this life, `warning` the last one at WARNING or above."""
+    """Follows a log. `last` is its last line of this life, `warning` the last one at WARNING or above."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.last, self.warning = path, "", ""
         self._offset = path.stat().st_size if path.exists() else 0
 
     def read(self) -> None:
-        """Take in the whole lines that were written since."""
+        """Read the whole lines written since the last call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as log:
@@ -168,7 +168,7 @@ class LogTail:
         if level not in _LEVELS:
             self.last = text
             return
-        said = message.partition(": ")[2] or message  # without who says it: the view tells that
+        said = message.partition(": ")[2] or message  # without the speaker's name, which the view shows
         self.last = said
         if level in _LOUD:
             self.warning = f"{time[11:19]} {said}"

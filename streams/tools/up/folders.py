@@ -1,7 +1,7 @@
-"""Where `up` keeps a mesh unless it is told: one folder for all its runs, which knows what others have spent.
+"""The default folder of `up`: one for all runs of a mesh, so that it knows what each has spent.
 
-Earlier versions kept a folder for each run, `<mesh>.<run>`. A run that was begun there goes on there: its
-broker may still run in it. What is spent in one of these folders counts in all.
+Earlier versions kept one folder per run, `<mesh>.<run>`. A run that began there goes on there, as its broker
+may still run in it. Spending in any of these folders counts in all.
 """
 
 from itertools import chain
@@ -16,7 +16,7 @@ PARENT = Path("mirrormesh-state")
 
 
 def default_folder(file: MeshFile, parent: Path = PARENT) -> Path:
-    """Return where the run of the mesh file is kept."""
+    """Return the folder of the mesh file's run."""
     older = parent / f"{file.mesh.name}.{file.mesh.run}"
     return older if older.is_dir() else parent / file.mesh.name
 
@@ -28,11 +28,11 @@ def other_folders(file: MeshFile, folder: Path) -> tuple[Path, ...]:
 
 
 def bring_spends(file: MeshFile, folder: Path, others: tuple[Path, ...]) -> list[Path]:
-    """Write down in `folder` what the nodes here have spent by the others; return those that had anything.
+    """Copy the spending of the nodes here from `others` to `folder`; return the folders that had any.
 
-    A position there need not be one here, where the topics may be others: such a spend may be of any record.
-    To be called before a node runs in `folder`. Raises JournalError where something cannot be read: what was
-    spent would be forgotten.
+    Positions there may mean nothing here, as topics may differ, so a copied spend may be of any record. Call
+    it before a node runs in `folder`. Raises JournalError if something cannot be read, as the spending would
+    be forgotten.
     """
     brought: list[Path] = []
     for name in file.nodes:

@@ -1,4 +1,4 @@
-"""The processes of a mesh on this machine: kept going until the run is over, then ended."""
+"""Runs the processes of a mesh on this machine until the run is over, then ends them."""
 
 import time
 
@@ -13,9 +13,9 @@ from streams.tools.up.programs import Options, Ports, Program
 
 
 class UpMesh:
-    """A scheduler, the nodes whose own part is here, and a feeder for each that can be fed from here.
+    """A scheduler, the nodes whose own part is here, and a feeder for each one that can be fed from here.
 
-    Nothing runs before the first `look`. `say` is told what is out of the ordinary.
+    Nothing runs before the first `look`. `say` prints anything unusual.
     """
 
     def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say) -> None:
@@ -35,11 +35,11 @@ class UpMesh:
 
     @property
     def over(self) -> bool:
-        """Whether every node here has come to the end of the run."""
+        """Whether every node here has reached the end of the run."""
         return all(child.done for child in self._nodes.values())
 
     def look(self) -> Sight:
-        """Start what is to be started, and return how everything stands."""
+        """Start the processes that are due, and return the state of the mesh."""
         for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
             child.look()
             child.log.read()
@@ -49,7 +49,7 @@ class UpMesh:
         return Sight(self.course.round, self.course.rate, planner.state, planner.log.warning, rows)
 
     def end(self) -> None:
-        """End what runs: first those that feed, then those that learn, then the one that plans."""
+        """End all processes: feeders first, then nodes, then the scheduler."""
         for children in (self._feeders.values(), self._nodes.values(), (self._scheduler,)):
             end_all(tuple(children))
         self._stand()

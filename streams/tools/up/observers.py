@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are told about a mesh on this machine: programs, configuration, ports."""
+"""Runs Prometheus and Grafana for a mesh on this machine: programs, configuration, ports."""
 
 import shutil
 from importlib.resources import files
@@ -16,12 +16,12 @@ from streams.tools.up.programs import Observing, Ports, Program
 
 HERE = "127.0.0.1"
 SCRAPE = "2s"
-"""How often everything is read; a rate needs a few of them."""
+"""The scrape interval; a rate needs a few of them."""
 _HOMES = (Path("/usr/share/grafana"), Path("/usr/local/share/grafana"))
 
 
 def check() -> None:
-    """Raise UsageError where Prometheus is missing: before anything is started."""
+    """Raise UsageError if Prometheus is missing. Call it before anything is started."""
     if shutil.which("prometheus") is None:
         raise UsageError(
             "--observe: no prometheus on the PATH: install the package prometheus (Debian, Ubuntu)"
@@ -29,7 +29,7 @@ def check() -> None:
 
 
 def grafana() -> tuple[str, ...] | None:
-    """Return the words that start Grafana; None where it, or its own files, are not found."""
+    """Return the command that starts Grafana; None if it, or its own files, are not found."""
     for name, words in (("grafana", ("server",)), ("grafana-server", ())):
         found = shutil.which(name)
         if found is not None:
@@ -41,7 +41,7 @@ def grafana() -> tuple[str, ...] | None:
 
 
 def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Program:
-    """Write Prometheus's configuration into the folder; return the program, whose data is kept there."""
+    """Write Prometheus's configuration into the folder; return the program, which keeps its data there."""
     of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
     settings = {
         "global": {"scrape_interval": SCRAPE, "evaluation_interval": SCRAPE},
@@ -64,7 +64,7 @@ def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Pro
 
 
 def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path) -> Program:
-    """Return Grafana with our data source and dashboards, for anyone on this machine to look at."""
+    """Return Grafana with our data source and dashboards, open to anyone on this machine."""
     settings = {
         "GF_SERVER_HTTP_ADDR": HERE,
         "GF_SERVER_HTTP_PORT": observing.grafana,
@@ -85,7 +85,7 @@ def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path
 
 
 def packed(wheel: str, source: str) -> Path:
-    """Return a folder of ours in an installed wheel, or in the source tree. Raises FileNotFoundError."""
+    """Return a folder from an installed wheel, or from the source tree. Raises FileNotFoundError."""
     package = Path(str(files("streams")))
     for folder in (package / wheel, package.parent / source):
         if folder.is_dir():
@@ -124,11 +124,11 @@ class Observers:
             child.look()
 
     def stay(self, stop: Stop, period: float) -> None:
-        """Go on until it is asked to stop."""
+        """Run on until asked to stop."""
         while not stop.asked.wait(period):
             self.look()
 
     def end(self) -> None:
-        """End what runs: what asks before what answers."""
+        """End all processes: Grafana, which asks, before Prometheus."""
         for child in reversed(self._children):
             end_all((child,))

@@ -1,4 +1,4 @@
-"""The ports that `up` takes on this machine: each free, each taken once. Told before anything is started."""
+"""Checks the ports that `up` takes on this machine, before anything is started: free, and each used once."""
 
 import socket
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from streams.tools.up.programs import HIGHEST_PORT, Observing, Ports
 
 
 def check(file: MeshFile, served: Ports | None, observing: Observing | None) -> None:
-    """Raise UsageError where a port is none, is in use, or would be taken by two."""
+    """Raise UsageError for a port that is invalid, in use, or needed twice."""
     owners = dict(_of_brokers(file))
     for option, port in _asked_for(served, observing):
         if port in owners:
@@ -46,7 +46,7 @@ def _free(option: str, port: int) -> None:
     with socket.socket() as trying:
         trying.setsockopt(
             socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as servers do: a port just left is free
+        )  # as servers do: a port just released is free
         try:
             trying.bind((HERE, port))
         except OSError as error:

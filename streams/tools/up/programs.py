@@ -1,4 +1,4 @@
-"""Which processes make up a mesh file on this machine, and with which arguments."""
+"""The processes of a mesh file on this machine, and their arguments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Observing:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user says beside the mesh file.
+    """The user's options, beside the mesh file.
 
-    `rate`: records a second of each feeder; None: as fast as it goes. `metrics_from`: the first of the ports
-    on which metrics are served, which `observing` needs. `others`: folders in which the mesh has run before.
+    `rate`: records per second of each feeder; None: full speed. `metrics_from`: the first port of metrics,
+    which `observing` needs. `others`: folders in which the mesh has run before.
     """
 
     state: Path
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where metrics are served on this machine."""
+    """The ports of metrics on this machine."""
 
     scheduler: int
     shared: dict[str, int]
@@ -55,7 +55,7 @@ class Program:
 
 
 def check(file: MeshFile, options: Options) -> None:
-    """Raise MeshFileError where the mesh cannot run here, before anything is started."""
+    """Raise MeshFileError if the mesh cannot run here. Call it before anything is started."""
     if not file.nodes:
         raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
     for name in file.nodes:
@@ -106,7 +106,7 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     if options.rate is not None:
         pace = ("--rate", repr(options.rate))
     elif file.mesh.slots.by == "time":
-        pace = ("--timestamps",)  # a slot by time is now, and holds what comes now
+        pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
         yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace))
 

@@ -30,11 +30,11 @@ from streams.tools.up.observers import Observers
 from streams.tools.up.programs import Options, Ports
 
 PERIOD = 0.25
-"""Seconds between two looks."""
+"""Seconds between two updates."""
 
 
 def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> None:
-    """Run everything of the mesh here until the run is over, or it is asked to stop; then end everything.
+    """Run the whole mesh here until the run is over, or until asked to stop; then end everything.
 
     Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError: nothing is left running.
     """
@@ -77,7 +77,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
 
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Hold the state folder's lock. Raises UsageError where another `up` does."""
+    """Hold the state folder's lock. Raises UsageError if another `up` holds it."""
     lock = take(StateFolder(state).up_lock)
     if lock is None:
         raise UsageError(f"{state}: another mirrormesh up runs there")
@@ -94,7 +94,7 @@ def _provision(file: MeshFile, fact: Fact) -> None:
 
 
 def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
-    """Say what is started, what is not, and where to look."""
+    """Print what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
     kinds = [counted(1, "scheduler"), counted(len(file.nodes), "node"), counted(len(fed), "feeder")]
     fact("processes", f"{', '.join(kinds)}; logs in {StateFolder(options.state).logs}")
@@ -112,7 +112,7 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
 
 
 def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitStack) -> Observers | None:
-    """Return Prometheus and Grafana where they are asked for; `closing` ends them, after the mesh."""
+    """Return Prometheus and Grafana if requested; `closing` ends them after the mesh."""
     if options.observing is None or served is None:
         return None
     observers = Observers(options.observing, served, options.state, loud)
@@ -133,7 +133,7 @@ def _watch(
 
 
 def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) -> None:
-    """Say where everything is, and what is promised."""
+    """Print where everything is, and the guarantees."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
     folder = StateFolder(Path())
