@@ -14,7 +14,7 @@ SeedOption = Annotated[
     typer.Option(
         "--seed",
         min=0,
-        help="The seed of data order, schedule and simulated noise, in place of the file's. Exact noise has none.",
+        help="The seed of data order, schedule and simulated noise, in place of the file's.",
         metavar="N",
     ),
 ]

@@ -26,7 +26,8 @@ PRIVATE = "private, with neighbours"
 
 DemoRoundsOption = Annotated[int, typer.Option("--rounds", min=1, metavar="T", help="Rounds.")]
 DemoSeedOption = Annotated[
-    int, typer.Option("--seed", min=0, metavar="N", help="The seed of the target's path and the measurements.")
+    int,
+    typer.Option("--seed", min=0, metavar="N", help="The seed of the target's path and the measurements."),
 ]
 DemoOutputOption = Annotated[
     Path | None,

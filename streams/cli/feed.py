@@ -65,9 +65,9 @@ def feed(
 
     With slots by time Kafka's timestamps are the records' own, and --timestamps sends each record at its
     time. A file is sorted by time first, so that no record holds up an earlier one; its lines and --records
-    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of the
-    horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it comes,
-    without waiting; a record dated further ahead than the topic takes is in no slot.
+    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of
+    the horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it
+    comes, without waiting; a record dated further ahead than the topic takes is in no slot.
 
     \b
     Examples:

@@ -28,7 +28,9 @@ def model(
         Path | None,
         typer.Option("--state", metavar="DIR", help="Take a node's own average from its journal there."),
     ] = None,
-    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="The node, with --state.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NAME", help="The node, with --state.")
+    ] = None,
 ) -> None:
     """Write what a mesh has learnt, as npz and JSON.
 

@@ -102,7 +102,7 @@ def up(
         metrics_from = OBSERVED_FROM
     options = Options(folder, rate, not no_feed, metrics_from, observing, others)
     with Stop() as stop:
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # sent when the terminal closes; nohup ignores it
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
             run_up(file, options, Console(highlight=False), stop, plain=plain)

@@ -74,10 +74,10 @@ def audit_releases(
     horizon: int,
     exact_noise: bool,
 ) -> Findings:
-    """Return what is wrong with the `releases`.
+    """Return the mistakes in the `releases`.
 
-    `plans` in the order of their log, read after the edges: else a round may seem unplanned. `exact_noise`:
-    whether the mesh file says that noise is exact.
+    `plans` are in the order of their log, and read after the edges: otherwise a round may seem unplanned.
+    `exact_noise`: whether the mesh file says that noise is exact.
     """
     groups: dict[tuple[int, str, str], list[EdgeRelease]] = defaultdict(list)
     for one in releases:
