@@ -54,10 +54,10 @@ def mechanism(
         float, typer.Option("--confidence", metavar="C", help="Confidence of all bounds together, in (0, 1).")
     ] = 0.95,
 ) -> None:
-    """Try to refute the claims of a mesh's mechanisms, from their draws.
+    """Try to refute the claims of a mesh's mechanisms.
 
-    Runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file; nodes with the same
-    settings are audited once. A bound below the claim proves nothing. At confidence 0.95, one audit in 20 of
+    Draws from them, runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file;
+    nodes with the same settings are audited once. A bound below the claim proves nothing. At confidence 0.95, one audit in 20 of
     a sound mechanism may give a bound above it. Exit code 1: refuted.
 
     \b
