@@ -57,8 +57,8 @@ def mechanism(
     """Try to refute the claims of a mesh's mechanisms.
 
     Draws from them, runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file;
-    nodes with the same settings are audited once. A bound below the claim proves nothing. At confidence 0.95, one audit in 20 of
-    a sound mechanism may give a bound above it. Exit code 1: refuted.
+    nodes with the same settings are audited once. A bound below the claim proves nothing. At confidence 0.95,
+    one audit in 20 of a sound mechanism may give a bound above it. Exit code 1: refuted.
 
     \b
     Examples:
