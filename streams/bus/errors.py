@@ -1,25 +1,8 @@
-"""What a broker may answer, in the words of the bus."""
+"""What librdkafka reports, as errors of the bus."""
 
 from confluent_kafka import KafkaError
 
-from streams.bus.bus import BusError, TooLarge, UnknownTopic
-
-
-class OffsetOutOfRange(BusError):
-    """A position is not inside its log: what stood there is gone, or the topic was made anew."""
-
-    def __init__(self, topic: str, text: str) -> None:
-        super().__init__(f"{topic}: {text}")
-        self.topic = topic
-
-
-class Denied(BusError):
-    """The broker refuses these credentials, or what they ask for."""
-
-
-class Unreachable(BusError):
-    """No answer from the broker; the same again may succeed."""
-
+from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, UnknownTopic, Unreachable
 
 _KINDS: dict[int, type[BusError]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: UnknownTopic,

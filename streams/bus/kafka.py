@@ -1,19 +1,19 @@
-"""The bus on Apache Kafka: what a mesh needs of a broker (streams/bus/bus.py), and of a live process.
+"""The bus on Apache Kafka, and what else a live process needs of its broker.
 
 Threads: `send` from any; acknowledgements, records and failures come in the reader's thread, or where `flush`
 is called. Questions (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from streams.bus.bus import BusError, TooLarge, UnknownTopic
-from streams.bus.logs import Logs, Stored
-from streams.bus.reader import Reader, RecordHandler
+from streams.bus.bus import Bus, BusError, FailureHandler, RecordHandler, Stored, TooLarge, UnknownTopic
+from streams.bus.logs import Logs
+from streams.bus.reader import KafkaReader
 from streams.bus.sender import Sender
 from streams.mesh.settings.node import BrokerSettings
 
 
-class KafkaBus:
+class KafkaBus(Bus):
     """Topics of one partition on one broker. Close it when done.
 
     Raises UnknownTopic, Denied for the first of `topics` that is not there, Unreachable where the broker is
@@ -73,20 +73,12 @@ class KafkaBus:
         self._check(topic)
         return self._logs.span(topic)
 
-    def end(self, topic: str) -> int:
-        """Return the offset that the next record will have. Raises UnknownTopic."""
-        return self.span(topic)[1]
-
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
         """Return the offset that each topic's next record will have.
 
         Raises Unreachable after half a second without an answer, or whatever else keeps one away.
         """
         return {topic: self._logs.end(topic) for topic in topics}
-
-    def read(self, topic: str, offset: int) -> Sequence[bytes]:
-        """Return the records from `offset` to the topic's end. Raises UnknownTopic, OffsetOutOfRange."""
-        return [record.value for record in self.stored({topic: offset})[topic]]
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records, with their offsets, from the one given to the end."""
@@ -95,15 +87,12 @@ class KafkaBus:
         return self._logs.stored(offsets)
 
     def subscribe(
-        self,
-        offsets: Mapping[str, int],
-        record: RecordHandler,
-        failed: Callable[[str, BusError], None],
-    ) -> Reader:
-        """Read these topics from now on (see Reader). Close the reader before the bus."""
+        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+    ) -> KafkaReader:
+        """Read these topics from now on (see KafkaReader). Close the reader before the bus."""
         for topic in offsets:
             self._check(topic)
-        return Reader(self._broker, offsets, record, failed, self._sender.serve)
+        return KafkaReader(self._broker, offsets, record, failed, self._sender.serve)
 
     def close(self) -> None:
         """Let go of the broker. What is not acknowledged may or may not be in its log: `flush` before."""

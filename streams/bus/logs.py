@@ -3,12 +3,13 @@
 import time
 from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
-from streams.bus.errors import Denied, OffsetOutOfRange, Unreachable, bus_error, is_passing
+from streams.bus.errors import bus_error, is_passing
 from streams.mesh.settings.node import BrokerSettings
 
 _PAUSE = 0.1
@@ -16,16 +17,7 @@ SOON = 0.5
 """Seconds that a thread waits for an answer that has more to do."""
 
 
-class Stored(NamedTuple):
-    """A record, where it stands, and when it was sent, by its sender's clock (seconds since 1970)."""
-
-    offset: int
-    value: bytes
-    timestamp: float
-    key: bytes = b""
-
-
-class Logs:
+class Logs(Stores):
     """Questions to one broker. Each raises Unreachable where no answer comes within `PATIENCE` seconds."""
 
     def __init__(self, broker: BrokerSettings) -> None:
@@ -82,10 +74,8 @@ class Logs:
         """
         ends = {}
         for topic, offset in offsets.items():
-            first, end = self.span(topic)
-            if not first <= offset <= end:
-                raise OffsetOutOfRange(topic, f"{offset} is not from {first} to {end}, where its log is")
-            ends[topic] = end
+            first, ends[topic] = self.span(topic)
+            check_position(topic, offset, (first, ends[topic]))
         found: dict[str, list[Stored]] = {topic: [] for topic in offsets}
         unread = {topic for topic, end in ends.items() if offsets[topic] < end}
         if unread:

@@ -6,15 +6,24 @@ drawn from a seed (within a topic it holds, as on a broker), records come twice,
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-import numpy as np
-
-from streams.bus.bus import TooLarge, UnknownTopic
+from streams.bus.bus import (
+    NOWHERE,
+    Bus,
+    FailureHandler,
+    OffsetOutOfRange,
+    Reader,
+    RecordHandler,
+    Stored,
+    TooLarge,
+    UnknownTopic,
+    check_position,
+)
 from topology.keyed import generator
 
-Handler = Callable[[int, bytes], None]
 Action = Callable[[], None]
 
 
@@ -29,7 +38,7 @@ class Faults:
     duplicate : float
         Probability that a delivery is followed by an older record of its topic.
     latency : mapping of topic to seconds
-        How long a record sent to the topic takes to be there.
+        How long a record sent to the topic takes to be there; it is lost if its sender dies meanwhile.
     slot_time : float
         Seconds that a slot takes to fill.
     crash_before : set of (node, n)
@@ -46,66 +55,48 @@ class Faults:
     restart_after: float = 0.0
 
 
-class Subscription:
-    """A reader of one topic, from an offset on."""
+class _Log:
+    """One topic: its records, the first at offset `first`, and who reads it."""
 
-    __slots__ = ("active", "handler", "log", "next", "topic")
+    def __init__(self, topic: str) -> None:
+        self.topic, self.first = topic, 0
+        self.records: list[Stored] = []
+        self.readers: list[MemoryReader] = []
 
-    def __init__(self, topic: str, log: list[bytes], offset: int, handler: Handler) -> None:
-        self.topic, self.log, self.next, self.handler, self.active = topic, log, offset, handler, True
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.first, self.first + len(self.records)
 
 
-class MemoryBus:
-    """Topics in memory, virtual time, and one delivery at a time."""
+class MemoryBroker:
+    """Topics in memory, virtual time, and one delivery at a time. Processes use it through a `MemoryBus`."""
 
     def __init__(self, topics: Iterable[str], faults: Faults | None = None, largest: int = 2**20) -> None:
-        self.now = 0.0
-        self._logs: dict[str, list[bytes]] = {topic: [] for topic in topics}
-        self._readers: dict[str, list[Subscription]] = {topic: [] for topic in self._logs}
-        self._pending: deque[Subscription | Action] = deque()  # one entry a delivery or an action that is due
+        self.now, self.largest = 0.0, largest
+        self.logs = {topic: _Log(topic) for topic in topics}
+        self._pending: deque[tuple[MemoryReader, _Log] | Action] = deque()  # a delivery or an action each
         self._timers: list[tuple[float, int, Action]] = []
         self._timers_set = 0
-        self._largest = largest
-        self._latency = faults.latency if faults else {}
+        self.latency = faults.latency if faults else {}
         self._duplicate = faults.duplicate if faults else 0.0
         self._chance = generator("faults", faults.seed) if faults else None
 
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics there are."""
-        return tuple(self._logs)
+    def append(self, log: _Log, value: bytes, key: bytes) -> None:
+        """Append a record, and let it be delivered."""
+        log.records.append(Stored(log.first + len(log.records), value, self.now, key))
+        self._pending.extend((reader, log) for reader in log.readers)
 
-    def send(self, topic: str, value: bytes) -> None:
-        """Append `value` (after the topic's latency). Raises UnknownTopic, TooLarge."""
-        self._log(topic)
-        if len(value) > self._largest:
-            raise TooLarge(f"{len(value)} bytes for {topic}: at most {self._largest} are allowed")
-        latency = self._latency.get(topic, 0.0)
-        if latency:
-            self.after(latency, lambda: self._append(topic, value))
-        else:
-            self._append(topic, value)
+    def trim(self, topic: str, first: int) -> None:
+        """Forget the records below `first`, as a broker's retention does."""
+        log = self.logs[topic]
+        del log.records[: max(0, first - log.first)]
+        log.first = max(log.first, first)
 
-    def end(self, topic: str) -> int:
-        """Return the offset that the next record will have. Raises UnknownTopic."""
-        return len(self._log(topic))
-
-    def read(self, topic: str, offset: int) -> Sequence[bytes]:
-        """Return the records from `offset` to the topic's end. Raises UnknownTopic."""
-        return self._log(topic)[offset:]
-
-    def subscribe(self, topic: str, offset: int, handler: Handler) -> Subscription:
-        """Deliver the topic's records from `offset` on to `handler`, one a call of `deliver`."""
-        log = self._log(topic)
-        subscription = Subscription(topic, log, offset, handler)
-        self._pending.extend([subscription] * (len(log) - offset))
-        self._readers[topic].append(subscription)
-        return subscription
-
-    def cancel(self, subscription: Subscription) -> None:
-        """Deliver nothing more to that reader."""
-        subscription.active = False
-        self._readers[subscription.topic].remove(subscription)
+    def subscribed(self, reader: "MemoryReader", log: _Log) -> None:
+        """Let what the reader has not read be delivered to it; also that there is no such offset."""
+        log.readers.append(reader)
+        left = log.span[1] - reader.positions[log.topic]
+        self._pending.extend([(reader, log)] * (left if left >= 0 else 1))
 
     def soon(self, action: Action) -> None:
         """Do `action` among the deliveries that are due."""
@@ -124,11 +115,13 @@ class MemoryBus:
     def deliver(self) -> bool:
         """Deliver one record, or let time pass to the next timer. Return whether there was either."""
         while self._pending:
-            due = self._pending.popleft() if self._chance is None else self._drawn(self._chance)
-            if not isinstance(due, Subscription):
+            if self._chance is not None:
+                self._pending.rotate(-int(self._chance.integers(len(self._pending))))
+            due = self._pending.popleft()
+            if not isinstance(due, tuple):
                 due()
-            elif due.active:
-                self._hand_over(due)
+            elif due[0].active:
+                self._hand_over(*due)
             else:
                 continue
             return True
@@ -138,33 +131,135 @@ class MemoryBus:
             return True
         return False
 
-    def drain(self, subscriptions: Iterable[Subscription]) -> None:
-        """Deliver what these readers have not read yet, to the end of their topics."""
-        for subscription in subscriptions:
-            while subscription.active and subscription.next < len(subscription.log):
-                self._hand_over(subscription)
+    def _hand_over(self, reader: "MemoryReader", log: _Log) -> None:
+        offset, (first, end) = reader.positions[log.topic], log.span
+        if first <= offset < end:
+            reader.take(log.topic, log.records[offset - first])
+            if self._chance is not None and self._chance.random() < self._duplicate and reader.active:
+                reader.take(log.topic, log.records[int(self._chance.integers(offset + 1 - first))])
+        elif offset not in {NOWHERE, end}:  # at the end: a handler has let it be delivered before
+            reader.fail(log.topic)
 
-    def _append(self, topic: str, value: bytes) -> None:
-        self._logs[topic].append(value)
-        self._pending.extend(self._readers[topic])
 
-    def _drawn(self, chance: np.random.Generator) -> Subscription | Action:
-        self._pending.rotate(-int(chance.integers(len(self._pending))))
-        return self._pending.popleft()
+class MemoryReader(Reader):
+    """A reader of some topics. It may be closed from within its own handlers, too."""
 
-    def _hand_over(self, subscription: Subscription) -> None:
-        log, offset = subscription.log, subscription.next
-        if offset >= len(log):
-            return  # drained before its turn
-        subscription.next = offset + 1
-        subscription.handler(offset, log[offset])
-        if self._chance is not None and self._chance.random() < self._duplicate:
-            again = int(self._chance.integers(offset + 1))
-            if subscription.active:
-                subscription.handler(again, log[again])
+    def __init__(
+        self, broker: MemoryBroker, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+    ) -> None:
+        self.active, self.positions = True, dict(offsets)
+        self._record, self._failed = record, failed
+        self._awaited: list[tuple[Mapping[str, int], Action]] = []
+        self._logs = [broker.logs[topic] for topic in offsets]
+        for log in self._logs:
+            broker.subscribed(self, log)
 
-    def _log(self, topic: str) -> list[bytes]:
+    def when_read(self, ends: Mapping[str, int], action: Action) -> None:
+        """Do `action` once every record below these offsets was handed on; at once where it was."""
+        self._awaited.append((ends, action))
+        self._do_awaited()
+
+    def close(self) -> None:
+        """Hand nothing more on. Twice is harmless."""
+        if self.active:
+            self.active = False
+            for log in self._logs:
+                log.readers.remove(self)
+
+    def take(self, topic: str, record: Stored) -> None:
+        """Hand a record on: the next, or an older one again."""
+        self._record(topic, record.offset, record.value)
+        if record.offset == self.positions[topic]:
+            self.positions[topic] += 1
+            if self._awaited and self.active:
+                self._do_awaited()
+
+    def fail(self, topic: str) -> None:
+        """Say that the log does not hold what is to be read next."""
+        self.positions[topic] = NOWHERE
+        self._failed(topic, OffsetOutOfRange(topic, "the position is not inside the log"))
+
+    def _do_awaited(self) -> None:
+        waiting, self._awaited = self._awaited, []
+        for ends, action in waiting:
+            if all(self.positions[topic] >= end for topic, end in ends.items()):
+                action()
+            else:
+                self._awaited.append((ends, action))
+
+
+class MemoryBus(Bus):
+    """One process's hold of a broker in memory."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker, self._closed = broker, False
+        self._readers: list[MemoryReader] = []
+        self.waiting = 0
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics there are."""
+        return tuple(self._broker.logs)
+
+    def send(
+        self, topic: str, value: bytes, acknowledged: Action | None = None, key: bytes | None = None
+    ) -> None:
+        """Append `value` (after the topic's latency). Raises UnknownTopic, TooLarge."""
+        log = self._log(topic)
+        if len(value) > self._broker.largest:
+            raise TooLarge(f"{len(value)} bytes for {topic}: at most {self._broker.largest} are allowed")
+        latency = self._broker.latency.get(topic, 0.0)
+        self.waiting += 1
+        if latency:
+            self._broker.after(latency, partial(self._land, log, value, acknowledged, key or b""))
+        else:
+            self._land(log, value, acknowledged, key or b"")
+
+    def flush(self, seconds: float) -> bool:
+        """Let virtual time pass until every send is there, and return whether it is."""
+        until = self._broker.now + seconds
+        if self.waiting:
+            self._broker.after(seconds, lambda: None)  # no timer beyond it goes first
+        while self.waiting and self._broker.now < until and self._broker.deliver():
+            pass
+        return not self.waiting
+
+    def span(self, topic: str) -> tuple[int, int]:
+        """Return the log's first offset, and the one that its next record will have. Raises UnknownTopic."""
+        return self._log(topic).span
+
+    def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
+        """Return each topic's records from its offset on. Raises UnknownTopic, OffsetOutOfRange."""
+        for topic, offset in offsets.items():
+            check_position(topic, offset, self.span(topic))
+        logs = {topic: self._log(topic) for topic in offsets}
+        return {topic: log.records[offsets[topic] - log.first :] for topic, log in logs.items()}
+
+    def subscribe(
+        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+    ) -> MemoryReader:
+        """Hand every record of these topics on, one a call of the broker's `deliver`. Raises UnknownTopic."""
+        for topic in offsets:
+            self._log(topic)
+        self._readers.append(MemoryReader(self._broker, offsets, record, failed))
+        return self._readers[-1]
+
+    def close(self) -> None:
+        """End as a process does that is killed: what is under way is lost, and nothing more is read."""
+        self._closed = True
+        for reader in self._readers:
+            reader.close()
+
+    def _log(self, topic: str) -> _Log:
         try:
-            return self._logs[topic]
+            return self._broker.logs[topic]
         except KeyError:
             raise UnknownTopic(f"no topic {topic}") from None
+
+    def _land(self, log: _Log, value: bytes, acknowledged: Action | None, key: bytes) -> None:
+        if self._closed:
+            return
+        self.waiting -= 1
+        self._broker.append(log, value, key)
+        if acknowledged is not None:
+            acknowledged()

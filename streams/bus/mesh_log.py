@@ -2,26 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from nodes.machine.journal import ReleaseMessage
-from streams.bus.logs import Stored
+from streams.bus.bus import Stored, Stores
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
 from topology.plans import Heartbeat, Plan
 
 T = TypeVar("T")
-
-
-class Stores(Protocol):
-    """What a mesh's log needs of a bus, or of a broker's logs. Both raise BusError."""
-
-    def span(self, topic: str) -> tuple[int, int]:
-        """Return the log's first offset, and the one that its next record will have."""
-
-    def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records from its offset to its end."""
 
 
 class Entry(NamedTuple, Generic[T]):

@@ -11,9 +11,9 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.bus.access import Access
-from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.bus import BusError, UnknownTopic, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
-from streams.bus.errors import Unreachable, bus_error
+from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile

@@ -8,21 +8,17 @@ from threading import Event, Lock, Thread
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from streams.bus.bus import BusError
+from streams.bus.bus import NOWHERE, BusError, FailureHandler, Reader, RecordHandler, Unreachable
 from streams.bus.connection import LOGGER, consumer_settings
-from streams.bus.errors import Unreachable, bus_error
+from streams.bus.errors import bus_error
 from streams.mesh.settings.node import BrokerSettings
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it looks whether it shall stop."""
-NOWHERE = -1
-"""The position in a topic that cannot be read."""
 _HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group: it reads all the same
-RecordHandler = Callable[[str, int, bytes], None]
-"""Takes (topic, offset, bytes)."""
 
 
-class Reader:
+class KafkaReader(Reader):
     """Reads every topic of `offsets` from its offset on, until it is closed.
 
     `record` and `failed` are called in the reader's thread: nothing is read while they work. `failed`
@@ -36,7 +32,7 @@ class Reader:
         broker: BrokerSettings,
         offsets: Mapping[str, int],
         record: RecordHandler,
-        failed: Callable[[str, BusError], None],
+        failed: FailureHandler,
         between: Callable[[], None],
     ) -> None:
         self._record, self._failed, self._between = record, failed, between

@@ -13,8 +13,7 @@ from threading import Lock, Thread
 from rich.console import Console
 from rich.live import Live
 
-from streams.bus.bus import BusError
-from streams.bus.errors import Unreachable
+from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.live.stopping import Asked
 from streams.mesh.file import MeshFile

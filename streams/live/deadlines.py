@@ -8,10 +8,8 @@ from functools import partial
 from threading import Lock
 
 from nodes.machine.events import StartDeadline
-from streams.bus.errors import Unreachable
+from streams.bus.bus import Reader, Unreachable
 from streams.bus.kafka import KafkaBus
-from streams.bus.reader import Reader
-from streams.live.in_flight import InFlight
 from streams.live.loop import Loop
 
 PATIENCE = 1.5
@@ -51,6 +49,29 @@ class FetchClock:
 
 AGAIN = 0.1
 """Seconds until it looks again, while the broker is away."""
+
+
+class InFlight:
+    """What was sent and is not acknowledged, counted without a lock: each number has one writer at a time.
+
+    The machine counts, in its turn, what it sends, the reader's thread what the broker has.
+    """
+
+    def __init__(self) -> None:
+        self._sent = self._acknowledged = 0
+
+    @property
+    def none(self) -> bool:
+        """Whether the broker has all."""
+        return self._acknowledged == self._sent
+
+    def sent(self) -> None:
+        """Count one that was sent."""
+        self._sent += 1
+
+    def acknowledged(self) -> None:
+        """Count one that the broker has."""
+        self._acknowledged += 1
 
 
 class Deadlines:

@@ -1,22 +1,25 @@
 """One node on a broker: its machine, and everything that it hears of the mesh."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from nodes.learner import Learner
 from nodes.machine.events import Decided, Halt, OpenSlot, Report, SlotClosed, StartDeadline
-from nodes.machine.machine import NodeMachine
+from nodes.machine.journal import JournalRecord
+from nodes.privacy.mechanism import Secret
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
-from streams.codec import Reason, Refused, decode_heartbeat
-from streams.live.deadlines import Deadlines, FetchClock
-from streams.live.in_flight import InFlight
+from streams.codec import Reason, Refused
+from streams.live.deadlines import Deadlines, FetchClock, InFlight
 from streams.live.loop import Loop
-from streams.live.node_shell import Appended, NodeShell, Ports
+from streams.live.node_shell import NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
 from streams.live.start import MeshStart
 from streams.live.stopping import Failed, ProcessExit
 from streams.mesh.mesh import Surroundings
+from streams.state.memory_journal import NodeJournal
 from topology.scheduler import heartbeat_period
 
 CATCH_UP = 1.0
@@ -44,6 +47,9 @@ class Watcher(Protocol):
     def planned(self, round: int) -> None:
         """Take note that plans up to that round have been read."""
 
+    def committed(self, seconds: float) -> None:
+        """Take how long it took to make a record durable."""
+
     def sent(self) -> None:
         """Take note of a release that the broker has acknowledged; in the reader's thread."""
 
@@ -62,30 +68,34 @@ class LiveNode:
 
     def __init__(
         self,
-        machine: NodeMachine,
-        journal: Appended,
+        start: MeshStart,
+        learner: Learner,
+        journal: NodeJournal,
         surroundings: Surroundings,
         bus: KafkaBus,
         clock: FetchClock,
         open_slot: Callable[[OpenSlot], None],
         watcher: Watcher,
     ) -> None:
-        self._machine, self._mesh, self._bus, self._watcher = machine, surroundings, bus, watcher
-        self._name, self._topics = machine.identity.name, surroundings.topics
+        self._journal, self._mesh, self._bus, self._watcher = journal, surroundings, bus, watcher
+        self._start, self._name, self._topics = start, start.who.name, surroundings.topics
         self._loop, self._clock = Loop(watcher.began), clock
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
-        self._said_hello = False
         self._beats = InFlight()
         self._ask_for_slot = open_slot
         ports = Ports(
-            self._send, self._open_slot, self._start_deadline, self._report, self._refuse, self._halt
+            self._append,
+            self._send,
+            self._open_slot,
+            self._start_deadline,
+            self._report,
+            self._refuse,
+            self._halt,
         )
-        self._shell = NodeShell(
-            machine, journal, self._topics, surroundings.digest, surroundings.expected, ports
-        )
+        self._shell = NodeShell(start, learner, journal, surroundings, ports)
         self._deadlines = Deadlines(
             self._loop,
             clock,
@@ -103,17 +113,15 @@ class LiveNode:
         """End `run` after the transition at hand. From any thread."""
         self._loop.stop()
 
-    def run(self, start: MeshStart) -> None:
+    def run(self) -> None:
         """Work until `stop`. Raises ProcessExit when the run is over, Failed, JournalError, BusError."""
-        reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        reader = self._bus.subscribe(self._start.offsets, self._read, self._reading_failed)
         try:
             self._deadlines.watch(reader)
             self._loop.every(heartbeat_period(self._mesh.silence), self._beat)
             self._loop.every(CATCH_UP, self._watcher.catch_up)
-            for topic, value in start.unsent:
-                self._send(topic, value)
-            self._shell.start(start.records, [(found.offset, found.value) for found in start.plans])
-            self._watcher.planned(self._machine.planned)
+            self._shell.start()
+            self._watcher.planned(self._shell.machine.planned)
             self._loop.run()
         finally:
             self._loop.stop()  # the reader may wait for it to begin
@@ -126,22 +134,16 @@ class LiveNode:
         if source is not None:
             self._loop.do(partial(self._release_read, source, offset, value))
         elif topic == self._progress:
-            self._own_beat_read(value)
+            self._own_beat_read(offset, value)
         else:
             self._loop.do(partial(self._plan_read, offset, value))
 
-    def _own_beat_read(self, value: bytes) -> None:
+    def _own_beat_read(self, offset: int, value: bytes) -> None:
         """Keep the clock going; give way to a process of this node that has said hello after this one."""
-        who = self._machine.identity
-        try:
-            beat = decode_heartbeat(value, who.run, who.name, self._mesh.digest)
-        except Refused:
-            return
-        if beat.boot == who.boot:
+        if self._shell.own_beat_read(offset, value):
             self._clock.beat()
-            self._said_hello = self._said_hello or beat.hello
-        elif beat.hello and self._said_hello:
-            reason = f"another process of node {who.name} has started after this one, and takes its place"
+        elif self._shell.replaced:
+            reason = f"another process of node {self._name} has started after this one, and takes its place"
             self._loop.fail(Failed(reason))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
@@ -155,7 +157,7 @@ class LiveNode:
 
     def _plan_read(self, offset: int, value: bytes) -> None:
         self._shell.plan_read(offset, value)
-        self._watcher.planned(self._machine.planned)
+        self._watcher.planned(self._shell.machine.planned)
 
     def _open_slot(self, opened: OpenSlot) -> None:
         self._watcher.entered()
@@ -168,6 +170,11 @@ class LiveNode:
     def _beat(self) -> None:
         if self._beats.none:  # else the broker is away, and would get them all at once
             self._shell.beat()
+
+    def _append(self, record: JournalRecord, secret: Secret | None) -> None:
+        began = time.perf_counter()
+        self._journal.append(record, secret)
+        self._watcher.committed(time.perf_counter() - began)
 
     def _send(self, topic: str, value: bytes) -> None:
         if topic not in self._edges:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import NamedTuple
 
 from nodes.machine.time_slots import TimeSlots
 from streams.bus.access import scheduler as scheduler_access
@@ -14,23 +13,16 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import MeshTopics
-from streams.live.deadlines import FetchClock
-from streams.live.in_flight import InFlight
+from streams.live.deadlines import FetchClock, InFlight
 from streams.live.loop import Loop
-from streams.live.process import FLUSH, opened, reached, retry_until_reachable
-from streams.live.scheduler_shell import SchedulerShell, SchedulerWatcher
+from streams.live.process import opened, reached, retry_until_reachable
+from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
+from streams.live.start import FLUSH
 from streams.live.stopping import Failed, ProcessExit, Stop
 from streams.mesh.file import MeshFile
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from topology.scheduler import SchedulerSettings, heartbeat_period
-
-
-class SchedulerStart(NamedTuple):
-    """What the logs of topology and progress hold, and the offsets to read on from, by topic."""
-
-    values: dict[str, list[bytes]]
-    offsets: dict[str, int]
 
 
 class LiveScheduler:
@@ -47,11 +39,10 @@ class LiveScheduler:
         watcher: SchedulerWatcher,
     ) -> None:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
-        self._shell = SchedulerShell(settings, topics, digest, bus.send, watcher)
+        self._shell = SchedulerShell(settings, topics, digest, bus, watcher)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
         self._beats = InFlight()
-        self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
     @property
     def connected(self) -> bool:
@@ -63,21 +54,16 @@ class LiveScheduler:
         self._loop.stop()
 
     def logs(self) -> SchedulerStart:
-        """Return what topology and progress hold, and where to read on. Raises Unreachable, BusError."""
-        beats = self._topics.scheduler
-        first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}
-        stored = self._bus.stored(first)
-        offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
-        values = {topic: [record.value for record in found] for topic, found in stored.items()}
-        return SchedulerStart(values, offsets | {beats: self._bus.end(beats)})
+        """Return what the logs hold, and where to read on. Raises Unreachable, BusError."""
+        start, beats = self._shell.logs(), self._topics.scheduler
+        return start._replace(offsets=start.offsets | {beats: self._bus.end(beats)})
 
     def run(self, start: SchedulerStart) -> None:
         """Plan until `stop`. Raises ProcessExit when the run is over, Failed, BusError."""
-        heartbeats = {node: start.values[topic] for topic, node in self._progress.items()}
         reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._loop.every(self._period, self._beat)
-            self._shell.start(start.values[self._topics.topology], heartbeats)
+            self._shell.start(start)
             self._leave_when_over()
             self._loop.run()
         finally:
@@ -86,11 +72,8 @@ class LiveScheduler:
 
     def _read(self, topic: str, _: int, value: bytes) -> None:
         """Do what was read; in the reader's thread."""
-        node = self._progress.get(topic)
-        if node is not None:
-            self._loop.do(partial(self._shell.heartbeat_read, node, value))
-        elif topic == self._topics.topology:
-            self._loop.do(partial(self._plan_read, value))
+        if topic != self._topics.scheduler:
+            self._loop.do(partial(self._mesh_read, topic, value))
         elif value == self._boot:
             self._clock.beat()
             self._loop.do(self._tick)
@@ -108,8 +91,8 @@ class LiveScheduler:
         seconds, self._ticked = now - self._ticked, now
         self._shell.tick(seconds, self._current())
 
-    def _plan_read(self, value: bytes) -> None:
-        self._shell.plan_read(value)
+    def _mesh_read(self, topic: str, value: bytes) -> None:
+        self._shell.read(topic, value)
         self._leave_when_over()
 
     def _leave_when_over(self) -> None:

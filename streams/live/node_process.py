@@ -4,35 +4,35 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from nodes.machine.journal import DataPosition
-from nodes.machine.machine import NodeMachine
-from nodes.machine.membership import Identity
 from streams.bus.kafka import KafkaBus
 from streams.live.data.stream import DataStream
-from streams.live.data_start import check_data
 from streams.live.deadlines import FetchClock
 from streams.live.endpoints import Endpoints, warn_of_open
 from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.opening import open_decisions, open_journal, open_mesh, open_predictions, reach_brokers
+from streams.live.opening import check_data, open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.options import NodeOptions
 from streams.live.outputs import Decisions, Predictions
-from streams.live.process import FLUSH, Stopped, retry_until_reachable
+from streams.live.process import retry_until_reachable
 from streams.live.serving import serve
 from streams.live.spend import RunSpend
-from streams.live.start import MeshStart, hello, is_named, mesh_start
+from streams.live.start import FLUSH, MeshStart, Starter, is_named
 from streams.live.stopping import ProcessExit, Stop
-from streams.live.timed_journal import TimedJournal
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.slot_feed import has_truth
 from streams.records.sources import decoder
-from streams.state.journal import Journal
+from streams.state.journal import Journal, open_journal
+
+T = TypeVar("T")
 
 
 class NodeProcess:
@@ -50,7 +50,6 @@ class NodeProcess:
         except ValueError as error:
             raise UsageError(f"--spent: {error}") from None
         self._log = logging.getLogger(f"mirrormesh.node.{name}")
-        self._boot = _new_id()
 
     def run(self, stop: Stop) -> None:
         """Live until asked to stop.
@@ -95,7 +94,7 @@ class NodeProcess:
             live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
             self._say(journal, start, reused)
             try:
-                asyncio.run(serve(live, data, self._position(start), start, stop))
+                asyncio.run(serve(live, data, self._position(start), stop))
             except ProcessExit as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
                     pass  # a neighbour may still need the last release, and nobody starts this process again
@@ -110,20 +109,12 @@ class NodeProcess:
         check_data(self._log, self._name, journal, broker, _new_id, state, by_time=by_time)
 
     def _start(self, journal: Journal, bus: KafkaBus, stop: Stop) -> MeshStart:
-        """Say hello; when that is in the log, look at what the own edges hold."""
-        who = Identity(self._name, self._mesh.topics.run, journal.instance, self._boot)
-        records = journal.records()
-        stepped = records[-1].stepped if records else 0
-        progress = retry_until_reachable(stop, lambda: hello(who, stepped, self._mesh, bus))
-        while not bus.flush(FLUSH):
-            if stop.asked.is_set():
-                raise Stopped
+        def ask(question: Callable[[], T]) -> T:
+            return retry_until_reachable(stop, question)
+
         simulated = self._learner.mechanism.simulated
-        look = partial(mesh_start, self._log, self._name, journal, self._mesh, bus, _new_id)
-        start = retry_until_reachable(stop, lambda: look(progress=progress, simulated=simulated))
-        if journal.instance != who.instance:
-            self._boot = _new_id()  # a boot has one instance: what it has said hello as is over
-        return start
+        starter = Starter(self._name, journal, self._mesh, bus, _new_id, simulated, self._log.warning)
+        return starter.start(ask)
 
     def _assembled(
         self,
@@ -136,14 +127,6 @@ class NodeProcess:
     ) -> tuple[LiveNode, DataStream]:
         """Return the node and its data stream, put together."""
         mesh = self._mesh
-        machine = NodeMachine(
-            Identity(self._name, mesh.topics.run, journal.instance, self._boot),
-            self._learner,
-            mesh.expected,
-            mesh.horizon,
-            deadlines=mesh.round_timeout is not None,
-        )
-
         clock, slots = FetchClock(time.monotonic, mesh.silence), self._file.mesh.slots
         data = DataStream(
             self._brokers.data,
@@ -168,8 +151,8 @@ class NodeProcess:
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         endpoints.show(metrics)
-        timed = TimedJournal(journal, metrics.committed)
-        return LiveNode(machine, timed, mesh, bus, clock, data.open_slot, watcher), data
+        live = LiveNode(start, self._learner, journal, mesh, bus, clock, data.open_slot, watcher)
+        return live, data
 
     def _position(self, start: MeshStart) -> DataPosition | None:
         if start.records:

@@ -3,10 +3,11 @@
 A broker's shell and the memory mesh differ in the `Ports` alone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from nodes.learner import Learner
 from nodes.machine.events import (
     DeadlinePassed,
     Decided,
@@ -32,62 +33,28 @@ from nodes.machine.journal import JournalRecord
 from nodes.machine.machine import NodeMachine
 from nodes.privacy.mechanism import Secret
 from streams.codec import (
-    Expected,
     Reason,
     Refused,
+    decode_heartbeat,
     decode_plan,
     decode_release,
     encode_heartbeat,
     encode_release,
 )
-from streams.codec.topics import MeshTopics
-
-
-class Appended(Protocol):
-    """What a node's shell needs of a journal."""
-
-    @property
-    def carried(self) -> int:
-        """The charged rounds of the lives before this one."""
-
-    def secret(self) -> Secret | None:
-        """Return what the mechanism must remember of the last round."""
-
-    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record` and `secret`, both or neither; durable when this returns."""
-
-
-class NodeJournal(Appended, Protocol):
-    """What a node's process needs of a journal."""
-
-    @property
-    def instance(self) -> str:
-        """The journal's life."""
-
-    @property
-    def charged(self) -> int:
-        """The charged rounds so far, those of earlier lives included."""
-
-    def records(self) -> tuple[JournalRecord, ...]:
-        """Return the last rounds, oldest first."""
-
-    def renew(self, instance: str) -> None:
-        """Begin a new life, without records, that goes on from what was charged."""
-
-    def forget_secret(self) -> None:
-        """Forget what the mechanism must remember: the run is over."""
-
-    def close(self) -> None:
-        """Let go of it."""
+from streams.live.start import MeshStart
+from streams.mesh.mesh import Surroundings
+from streams.state.memory_journal import NodeJournal
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """Where a node's effects go.
 
-    `send` takes (topic, bytes); `refused` takes (topic, bytes, reason): the dead letters of peers.
+    `append` makes a record and its secret durable before it returns; `send` takes (topic, bytes); `refused`
+    takes (topic, bytes, reason): the dead letters of peers.
     """
 
+    append: Callable[[JournalRecord, Secret | None], None]
     send: Callable[[str, bytes], None]
     open_slot: Callable[[OpenSlot], None]
     start_deadline: Callable[[StartDeadline], None]
@@ -101,25 +68,24 @@ class NodeShell:
 
     def __init__(
         self,
-        machine: NodeMachine,
-        journal: Appended,
-        topics: MeshTopics,
-        digest: bytes,
-        expected: Mapping[str, Expected],
+        start: MeshStart,
+        learner: Learner,
+        journal: NodeJournal,
+        mesh: Surroundings,
         ports: Ports,
         before_effect: Callable[[], None] | None = None,
     ) -> None:
-        self.machine = machine
-        self._journal = journal
-        self._topics = topics
-        self._digest = digest
-        self._expected = expected
-        self._ports = ports
-        self._before_effect = before_effect
+        deadlines = mesh.round_timeout is not None
+        self.machine = NodeMachine(start.who, learner, mesh.expected, mesh.horizon, deadlines=deadlines)
+        self.replaced = False
+        self._begin, self._journal = start, journal
+        self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
+        self._ports, self._before_effect = ports, before_effect
+        self._hello: int | None = None  # its offset on the own progress, once it was read
         self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
             (Noticed, Decided, Foreseen, Stepped, Scored), ports.report
         ) | {
-            Journal: self._append,
+            Journal: lambda effect: ports.append(effect.record, effect.secret),
             SendRelease: self._send_release,
             OpenSlot: ports.open_slot,
             StartDeadline: ports.start_deadline,
@@ -128,10 +94,13 @@ class NodeShell:
             Evidence: self._keep_evidence,
         }
 
-    def start(self, records: tuple[JournalRecord, ...], plans: Iterable[tuple[int, bytes]]) -> None:
-        """Start the machine with the journal's records and the plans (offset, bytes) read so far."""
-        arrived = [plan for offset, value in plans if (plan := self._plan(offset, value)) is not None]
-        self._handle(Started(records, tuple(arrived), self._journal.secret(), self._journal.carried))
+    def start(self) -> None:
+        """Send what was journalled and never sent, and start the machine."""
+        start = self._begin
+        for topic, value in start.unsent:
+            self._ports.send(topic, value)
+        plans = [plan for one in start.plans if (plan := self._plan(one.offset, one.value)) is not None]
+        self._handle(Started(start.records, tuple(plans), self._journal.secret(), self._journal.carried))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""
@@ -155,6 +124,22 @@ class NodeShell:
     def deadline_passed(self, round: int) -> None:
         """Take the end of a deadline; every in-edge was read to its end since."""
         self._handle(DeadlinePassed(round))
+
+    def own_beat_read(self, offset: int, value: bytes) -> bool:
+        """Take a record of the own progress, from one thread alone; return whether this process sent it.
+
+        `replaced` is set by a newer process of this node: one whose hello stands after this one's.
+        """
+        who = self.machine.identity
+        try:
+            beat = decode_heartbeat(value, who.run, who.name, self._digest)
+        except Refused:
+            return False
+        own = beat.boot == who.boot
+        if own and beat.hello and self._hello is None:
+            self._hello = offset
+        self.replaced |= beat.hello and not own and self._hello is not None and offset > self._hello
+        return own
 
     def beat(self) -> None:
         """Send the heartbeat of this moment."""
@@ -181,9 +166,6 @@ class NodeShell:
         edge = self._topics.edge(effect.message.source, self.machine.identity.name)
         for value in (effect.message._replace(release=effect.first), effect.message):
             self._ports.refused(edge, encode_release(value, self._digest), Refused(Reason.SECOND_VALUE))
-
-    def _append(self, effect: Journal) -> None:
-        self._journal.append(effect.record, effect.secret)
 
     def _send_release(self, effect: SendRelease) -> None:
         value = encode_release(effect.message, self._digest)

@@ -36,7 +36,7 @@ class NodeWatcher:
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
         self.planned = timing.planned
-        self.catch_up = metrics.catch_up
+        self.catch_up, self.committed = metrics.catch_up, metrics.committed
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from streams.bus.access import Access
+from streams.bus.bus import OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
-from streams.bus.errors import OffsetOutOfRange, Unreachable
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
@@ -17,8 +17,6 @@ T = TypeVar("T")
 
 AGAIN = 0.2
 """Seconds until a broker that was away is asked again."""
-FLUSH = 1.0
-"""Seconds that a process which was asked to end waits for what it has sent to be acknowledged."""
 
 
 class Stopped(BaseException):  # as KeyboardInterrupt: who catches errors must not keep it

@@ -1,8 +1,8 @@
 """What every shell of a scheduler does alike: bytes to events, plans to bytes. No time or threads here."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from streams.bus.bus import Bus, Stored
 from streams.codec import Reason, Refused, decode_heartbeat, decode_plan, encode_plan
 from streams.codec.topics import MeshTopics
 from topology.plans import Heartbeat, Plan
@@ -18,6 +18,13 @@ from topology.scheduler import (
     Started,
     Ticked,
 )
+
+
+class SchedulerStart(NamedTuple):
+    """What the logs of topology and progress hold, and the offsets to read on from, by topic."""
+
+    stored: dict[str, list[Stored]]
+    offsets: dict[str, int]
 
 
 class SchedulerWatcher(Protocol):
@@ -37,18 +44,19 @@ class SchedulerWatcher(Protocol):
 
 
 class SchedulerShell:
-    """One process's life of a scheduler. `send` takes (topic, bytes)."""
+    """One process's life of a scheduler."""
 
     def __init__(
         self,
         settings: SchedulerSettings,
         topics: MeshTopics,
         digest: bytes,
-        send: Callable[[str, bytes], None],
+        bus: Bus,
         watcher: SchedulerWatcher,
     ) -> None:
         self._machine = SchedulerMachine(settings)
-        self._topics, self._digest, self._send, self._watcher = topics, digest, send, watcher
+        self._topics, self._digest, self._bus, self._watcher = topics, digest, bus, watcher
+        self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
     @property
     def over(self) -> bool:
@@ -56,28 +64,32 @@ class SchedulerShell:
         last = self._machine.last
         return last is not None and last.ended
 
-    def start(self, plans: Iterable[bytes], heartbeats: Mapping[str, Iterable[bytes]]) -> None:
-        """Start the machine with all plans, and each node's heartbeats, that the logs hold."""
-        read = [plan for value in plans if (plan := self._plan(value)) is not None]
-        beats = [
-            beat
-            for node, values in heartbeats.items()
-            for value in values
-            if (beat := self._heartbeat(node, value)) is not None
-        ]
-        self._handle(Started(tuple(read), tuple(beats)))
+    def logs(self) -> SchedulerStart:
+        """Return what topology and progress hold, and where to read on. Raises BusError."""
+        first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}
+        stored = self._bus.stored(first)
+        offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
+        return SchedulerStart(stored, offsets)
 
-    def plan_read(self, value: bytes) -> None:
-        """Take a record of the topology."""
-        plan = self._plan(value)
-        if plan is not None:
-            self._handle(PlanRead(plan))
+    def start(self, start: SchedulerStart) -> None:
+        """Start the machine with all plans and heartbeats that the logs hold."""
+        plans, beats = [], []
+        for topic, records in start.stored.items():
+            for record in records:
+                message = self._decoded(topic, record.value)
+                if isinstance(message, Plan):
+                    plans.append(message)
+                elif message is not None:
+                    beats.append(message)
+        self._handle(Started(tuple(plans), tuple(beats)))
 
-    def heartbeat_read(self, node: str, value: bytes) -> None:
-        """Take a record of the progress of `node`."""
-        heartbeat = self._heartbeat(node, value)
-        if heartbeat is not None:
-            self._handle(HeartbeatRead(heartbeat))
+    def read(self, topic: str, value: bytes) -> None:
+        """Take a record of topology or progress."""
+        message = self._decoded(topic, value)
+        if isinstance(message, Plan):
+            self._handle(PlanRead(message))
+        elif message is not None:
+            self._handle(HeartbeatRead(message))
 
     def tick(self, seconds: float, current: int | None) -> None:
         """Let time pass; `current` is the round that the clock is in (None: slots by count)."""
@@ -91,7 +103,7 @@ class SchedulerShell:
         before = self._machine.last
         for effect in self._machine.handle(event):
             if isinstance(effect, PublishPlan):
-                self._send(self._topics.topology, encode_plan(effect.plan, self._digest))
+                self._bus.send(self._topics.topology, encode_plan(effect.plan, self._digest))
                 self._watcher.published()
             else:
                 self._watcher.refused(effect.reason)
@@ -100,16 +112,12 @@ class SchedulerShell:
         if not isinstance(event, PlanRead):
             self._watcher.heard(*self._machine.standing)
 
-    def _plan(self, value: bytes) -> Plan | None:
+    def _decoded(self, topic: str, value: bytes) -> Plan | Heartbeat | None:
+        run, digest = self._topics.run, self._digest
         try:
-            return decode_plan(value, self._topics.run, self._digest)
-        except Refused as refused:
-            self._watcher.refused(refused.reason)
-            return None
-
-    def _heartbeat(self, node: str, value: bytes) -> Heartbeat | None:
-        try:
-            return decode_heartbeat(value, self._topics.run, node, self._digest)
+            if topic == self._topics.topology:
+                return decode_plan(value, run, digest)
+            return decode_heartbeat(value, run, self._progress[topic], digest)
         except Refused as refused:
             self._watcher.refused(refused.reason)
             return None

@@ -7,13 +7,10 @@ from nodes.machine.journal import DataPosition
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from streams.live.live_node import LiveNode
-from streams.live.start import MeshStart
 from streams.live.stopping import Failed, Stop
 
 
-async def serve(
-    live: LiveNode, data: DataStream, position: DataPosition | None, start: MeshStart, stop: Stop
-) -> None:
+async def serve(live: LiveNode, data: DataStream, position: DataPosition | None, stop: Stop) -> None:
     """Run both, the stream from `position` on, until either ends, or a stop is asked for.
 
     Raises what the one raised that ended first.
@@ -26,7 +23,7 @@ async def serve(
             loop.call_soon_threadsafe(stopped.set)
 
     stop.then(end)
-    machine = asyncio.ensure_future(asyncio.to_thread(live.run, start))
+    machine = asyncio.ensure_future(asyncio.to_thread(live.run))
     stream = asyncio.ensure_future(data.serve(position, stopped, live.slot_closed))
     await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
     live.stop()

@@ -10,7 +10,7 @@ from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
 from streams.live.options import NodeOptions
-from streams.live.process import FLUSH
+from streams.live.start import FLUSH
 from streams.mesh.file import MeshFile
 from streams.state.earlier_runs import check_reuse, check_same, knows_run, read_before
 from streams.state.folder import StateFolder

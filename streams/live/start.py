@@ -1,132 +1,143 @@
-"""Where a node's process goes on from: its journal, held against what the brokers' logs say."""
+"""Where a node's process goes on from: its journal, held against what the bus says. The same on every bus."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Protocol, TypeVar
 
 from nodes.machine.journal import JournalRecord, is_outdated
 from nodes.machine.membership import Identity
-from streams.bus.kafka import KafkaBus
-from streams.bus.logs import Stored
+from streams.bus.bus import Bus, Stored, Unreachable
 from streams.bus.mesh_log import MeshLog, messages
 from streams.codec import encode_heartbeat, encode_release
-from streams.live.node_shell import NodeJournal
 from streams.mesh.mesh import Surroundings
+from streams.state.memory_journal import NodeJournal
 from topology.plans import Heartbeat, Plan
+
+T = TypeVar("T")
+
+FLUSH = 1.0
+"""Seconds that are waited at a time for what was sent to be acknowledged."""
+
+
+class Ask(Protocol):
+    """Asks the bus a question, again while it cannot be reached or a log is cut meanwhile."""
+
+    def __call__(self, question: Callable[[], T], /) -> T:
+        """Return the answer. Raises what else the question raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshStart:
-    """All that a process must know of the mesh broker before its machine starts.
+    """All that a process must know of the mesh before its machine starts.
 
-    `plans` are the topology's records from the journal's position on; `offsets` by topic are where the
-    in-edges, the topology after `plans`, and the node's own progress are read from; `unsent` are (topic,
-    bytes) of releases that the journal knows, and an edge lacks.
+    `who` is the process; `records` are the journal's; `plans` are the topology's records from the journal's
+    position on; `offsets` by topic are where the in-edges, the topology after `plans`, and the node's own
+    progress are read from; `unsent` are (topic, bytes) of releases that the journal knows, and an edge lacks.
     """
 
+    who: Identity
     records: tuple[JournalRecord, ...]
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
 
 
-def is_named(node: str, surroundings: Surroundings, bus: KafkaBus) -> bool:
+def is_named(node: str, mesh: Surroundings, bus: Bus) -> bool:
     """Return whether a plan of this run names the node, or says that one did. Raises BusError."""
-    plans = messages(MeshLog(surroundings.topics, surroundings.digest, bus).plans())
+    plans = messages(MeshLog(mesh.topics, mesh.digest, bus).plans())
     return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
 
 
-def hello(who: Identity, stepped: int, surroundings: Surroundings, bus: KafkaBus) -> int:
-    """Say that this process is there; return the offset on the own progress from which it is read back.
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Starts processes of one node on a bus, first ones and those after a crash alike.
 
-    It comes before the own edges are read: an older process of the node stops when it reads this. What is
-    said is in the log when the bus is flushed.
-    """
-    progress = surroundings.topics.progress(who.name)
-    offset = bus.end(progress)
-    beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, hello=True)
-    bus.send(progress, encode_heartbeat(beat, surroundings.digest))
-    return offset
+    A process says hello, and waits until that is in the log: an older process of the node stops when it reads
+    it. Then it reads its own edges. A journal older than what it has published itself begins a new life
+    (`new_id` gives ids), and so another process. Positions that are outside their logs by now give way to
+    where the logs begin: then the node has missed more than H rounds, and joins again.
 
-
-def mesh_start(
-    log: logging.Logger,
-    node: str,
-    journal: NodeJournal,
-    surroundings: Surroundings,
-    bus: KafkaBus,
-    new_id: Callable[[], str],
-    *,
-    progress: int,
-    simulated: bool,
-) -> MeshStart:
-    """Return where to go on. A journal older than what it has published itself begins a new life.
-
-    Positions that are outside their logs by now give way to where the logs begin: then the node has missed
-    more than H rounds, and joins again. `progress` is what `hello` returned; `simulated` says of the noise
-    that it is. Raises Unreachable, OffsetOutOfRange where a log was cut meanwhile, BusError.
-    """
-    topics = surroundings.topics
-    found = published(journal, surroundings, bus)
-    if found.outdated:
-        journal.renew(new_id())
-        log.warning("the journal is older than what it has published: joining as a new instance")
-    records = journal.records()
-    wanted = dict(records[-1].edge_positions) if records else {}
-    edges = {
-        source: _inside(log, bus, topics.edge(source, node), wanted.get(source))
-        for source in surroundings.expected
-    }
-    topology = _inside(log, bus, topics.topology, records[-1].topology_position if records else None)
-    oldest = records[0].topology_position if records else topology
-    first = max(bus.span(topics.topology)[0], min(topology, oldest))
-    planned = MeshLog(topics, surroundings.digest, bus).plans(first)
-    again = tuple(
-        (topics.edge(node, target), encode_release(message, surroundings.digest))
-        for target, record in unsent(node, records, messages(planned), found.rounds)
-        for message in [record.message(topics.run, node, journal.instance, simulated=simulated)]
-    )
-    if records:
-        moved = tuple((source, edges[source]) for source in wanted if source in edges)
-        last = records[-1]._replace(topology_position=topology, edge_positions=moved)
-        records = (*records[:-1], last)
-    offsets = {topics.edge(source, node): offset for source, offset in edges.items()}
-    offsets[topics.topology] = planned[-1].record.offset + 1 if planned else topology
-    offsets[topics.progress(node)] = progress
-    plans = tuple(entry.record for entry in planned if entry.record.offset >= topology)
-    return MeshStart(records, plans, offsets, again)
-
-
-def _inside(log: logging.Logger, bus: KafkaBus, topic: str, position: int | None) -> int:
-    first, end = bus.span(topic)
-    if position is not None and first <= position <= end:
-        return position
-    if position is not None:
-        log.warning("%s: position %d is not from %d to %d, where its log is", topic, position, first, end)
-    return first
-
-
-class Published(NamedTuple):
-    """What the own edges say.
-
-    `outdated`: the journal's instance has published what the journal does not know. `rounds`: by target, the
-    rounds of this instance that are on the edge.
+    `simulated`: whether the mechanism's noise is; `warn` takes a line for the operator.
     """
 
-    outdated: bool
-    rounds: dict[str, frozenset[int]]
+    node: str
+    journal: NodeJournal
+    mesh: Surroundings
+    bus: Bus
+    new_id: Callable[[], str]
+    simulated: bool
+    warn: Callable[[str], None]
 
+    def start(self, ask: Ask, *, alone: bool = False) -> MeshStart:
+        """Return where to go on; `alone`: no process of the node was ever on this bus. Raises BusError."""
+        who, progress = self._identity(), self.mesh.topics.progress(self.node)
+        first = ask(lambda: self.bus.end(progress))  # from where the own hello is read back
+        if not alone:
+            records = self.journal.records()
+            stepped = records[-1].stepped if records else 0
+            beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, hello=True)
+            self.bus.send(progress, encode_heartbeat(beat, self.mesh.digest))
+            ask(self._acknowledged)
+        rounds = ask(self._renewed)
+        if self.journal.instance != who.instance:
+            who = self._identity()  # a boot has one instance: what it has said hello as is over
+        return ask(lambda: self._look(who, rounds, {progress: first}))
 
-def published(journal: NodeJournal, surroundings: Surroundings, bus: KafkaBus) -> Published:
-    """Read the own edges to their ends, one after the other. Raises Unreachable, BusError."""
-    log = MeshLog(surroundings.topics, surroundings.digest, bus)
-    records, outdated, rounds = journal.records(), False, {}
-    for target in surroundings.targets:
-        sent = [release for _, _, release in log.releases(surroundings.own, [target])]
-        outdated = outdated or is_outdated(records, journal.instance, sent)
-        rounds[target] = frozenset(one.round for one in sent if one.instance == journal.instance)
-    return Published(outdated, rounds)
+    def _identity(self) -> Identity:
+        return Identity(self.node, self.mesh.topics.run, self.journal.instance, self.new_id())
+
+    def _acknowledged(self) -> None:
+        if not self.bus.flush(FLUSH):
+            raise Unreachable("hello is not acknowledged yet")
+
+    def _renewed(self) -> dict[str, frozenset[int]]:
+        """Read the own edges, and begin a new life if they hold what this one's journal does not.
+
+        Return, by target, the rounds of the journal's life that are on the edge.
+        """
+        mesh, journal, rounds = self.mesh, self.journal, {}
+        log = MeshLog(mesh.topics, mesh.digest, self.bus)
+        for target in mesh.targets:
+            sent = [release for _, _, release in log.releases(mesh.own, [target])]
+            if is_outdated(journal.records(), journal.instance, sent):
+                journal.renew(self.new_id())
+                self.warn("the journal is older than what it has published: joining as a new instance")
+                return {}
+            rounds[target] = frozenset(one.round for one in sent if one.instance == journal.instance)
+        return rounds
+
+    def _look(self, who: Identity, rounds: dict[str, frozenset[int]], offsets: dict[str, int]) -> MeshStart:
+        topics, records = self.mesh.topics, self.journal.records()
+        wanted = dict(records[-1].edge_positions) if records else {}
+        edges = {
+            source: self._inside(topics.edge(source, self.node), wanted.get(source))
+            for source in self.mesh.expected
+        }
+        topology = self._inside(topics.topology, records[-1].topology_position if records else None)
+        oldest = records[0].topology_position if records else topology
+        first = max(self.bus.span(topics.topology)[0], min(topology, oldest))
+        planned = MeshLog(topics, self.mesh.digest, self.bus).plans(first)
+        again = tuple(
+            (topics.edge(self.node, target), encode_release(message, self.mesh.digest))
+            for target, record in unsent(self.node, records, messages(planned), rounds)
+            for message in [record.message(topics.run, self.node, who.instance, simulated=self.simulated)]
+        )
+        if records:
+            moved = tuple((source, edges[source]) for source in wanted if source in edges)
+            last = records[-1]._replace(topology_position=topology, edge_positions=moved)
+            records = (*records[:-1], last)
+        offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
+        offsets[topics.topology] = planned[-1].record.offset + 1 if planned else topology
+        plans = tuple(entry.record for entry in planned if entry.record.offset >= topology)
+        return MeshStart(who, records, plans, offsets, again)
+
+    def _inside(self, topic: str, position: int | None) -> int:
+        first, end = self.bus.span(topic)
+        if position is not None and first <= position <= end:
+            return position
+        if position is not None:
+            self.warn(f"{topic}: position {position} is not from {first} to {end}, where its log is")
+        return first
 
 
 def unsent(

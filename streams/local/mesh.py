@@ -6,20 +6,18 @@
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from nodes.accounting.price import Price
 from nodes.machine.events import Report
-from streams.bus.memory import Faults, MemoryBus
+from streams.bus.bus import BusError
+from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
 from streams.codec.topics import MeshTopics
-from streams.live.node_shell import NodeJournal
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
-from streams.state.folder import StateFolder
-from streams.state.journal import Journal
+from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
 from topology.plans import Plan
 from topology.scheduler import Refusal, SchedulerSettings, heartbeat_period
@@ -47,6 +45,14 @@ class MeshParts:
             self.topics.run, source, self.digest, learner.algorithm.dimension, learner.release_bound
         )
 
+    def surroundings(self, name: str) -> Surroundings:
+        """Return what a node must know of the mesh."""
+        sources, targets = self.scheduler.schedule.graph.neighbours(name)
+        heard = {source: self.expected(source) for source in sources}
+        waits = self.round_timeout, self.scheduler.silence
+        own = self.expected(name)
+        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets)
+
 
 class MemoryMesh:
     """Runs a mesh to its end. `report` takes (node, report) of every node, in the order they happen."""
@@ -62,41 +68,32 @@ class MemoryMesh:
     ) -> None:
         self.parts = parts
         names, topics = sorted(parts.nodes), parts.topics
-        neighbours = {name: parts.scheduler.schedule.graph.neighbours(name) for name in names}
-        expected = {name: parts.expected(name) for name in names}
-        edges = [topics.edge(name, target) for name in names for target in neighbours[name][1]]
+        around = {name: parts.surroundings(name) for name in names}
+        edges = [topics.edge(name, target) for name in names for target in around[name].targets]
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
-        self.bus = MemoryBus([topics.topology, *owned, *edges], faults)
+        self.broker = MemoryBroker([topics.topology, *owned, *edges], faults)
+        self.bus = MemoryBus(self.broker)
         self.nodes = {}
         for name in names:
-            sources, targets = neighbours[name]
-            journal = _journal(state, parts, name, new_id())
-            surroundings = Surroundings(
-                topics,
-                parts.digest,
-                parts.horizon,
-                parts.round_timeout,
-                parts.scheduler.silence,
-                expected[name],
-                {source: expected[source] for source in sources},
-                targets,
-            )
+            price, instance = parts.prices.get(name), new_id()
             self.nodes[name] = MemoryNode(
                 name,
                 parts.nodes[name],
-                surroundings,
-                self.bus,
+                around[name],
+                self.broker,
                 faults or Faults(),
                 new_id=new_id,
-                journal=journal,
+                journal=MemoryJournal(instance, parts.horizon)
+                if state is None
+                else open_journal(state, name, around[name], instance, price),
                 report=report,
             )
-        self.scheduler = MemoryScheduler(parts, self.bus)
+        self.scheduler = MemoryScheduler(parts, self.broker)
         for node in self.nodes.values():
             node.start()
         self._period = heartbeat_period(parts.scheduler.silence)
         if parts.scheduler.silence is not None:
-            self.bus.after(self._period, self._beat)
+            self.broker.after(self._period, self._beat)
 
     @property
     def done(self) -> bool:
@@ -105,11 +102,11 @@ class MemoryMesh:
 
     def advance(self) -> bool:
         """Do one thing. Return False when there is nothing left to do."""
-        return self.bus.deliver()
+        return self.broker.deliver()
 
     def run(self) -> None:
         """Go on until every node has halted, or none can go on (their sources have ended)."""
-        self.bus.run()
+        self.broker.run()
 
     def close(self) -> None:
         """Close the journals."""
@@ -122,29 +119,20 @@ class MemoryMesh:
         for node in self.nodes.values():
             node.beat()
         self.scheduler.tick(self._period)
-        self.bus.after(self._period, self._beat)
+        self.broker.after(self._period, self._beat)
 
 
 class MemoryScheduler:
     """A scheduler on the memory bus."""
 
-    def __init__(self, parts: MeshParts, bus: MemoryBus) -> None:
+    def __init__(self, parts: MeshParts, broker: MemoryBroker) -> None:
         self.refused: list[Reason | Refusal] = []
-        topics = parts.topics
-        progress = {name: topics.progress(name) for name in sorted(parts.nodes)}
-        self._bus = bus
-        self._shell = SchedulerShell(parts.scheduler, topics, parts.digest, bus.send, _Refusals(self.refused))
-        # what it publishes at its start, it reads
-        first = {topic: bus.end(topic) for topic in (topics.topology, *progress.values())}
-        self._shell.start(
-            bus.read(topics.topology, 0), {name: bus.read(topic, 0) for name, topic in progress.items()}
-        )
-        readers: dict[str, Callable[[bytes], None]] = {topics.topology: self._shell.plan_read}
-        readers |= {topic: partial(self._shell.heartbeat_read, name) for name, topic in progress.items()}
-        self._subscriptions = [
-            bus.subscribe(topic, first[topic], partial(_without_offset, read))
-            for topic, read in readers.items()
-        ]
+        self._bus = MemoryBus(broker)
+        watcher = _Refusals(self.refused)
+        self._shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, self._bus, watcher)
+        start = self._shell.logs()
+        self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        self._shell.start(start)
 
     def tick(self, seconds: float) -> None:
         """Let virtual time pass."""
@@ -156,8 +144,13 @@ class MemoryScheduler:
 
     def stop(self) -> None:
         """End the process here and now, as a kill would."""
-        for subscription in self._subscriptions:
-            self._bus.cancel(subscription)
+        self._bus.close()
+
+    def _read(self, topic: str, _: int, value: bytes) -> None:
+        self._shell.read(topic, value)
+
+    def _reading_failed(self, _: str, error: BusError) -> None:
+        raise error
 
 
 class _Refusals:
@@ -174,22 +167,3 @@ class _Refusals:
 
     def heard(self, live: int, slowest: int) -> None:
         """As above."""
-
-
-def _without_offset(read: Callable[[bytes], None], _: int, value: bytes) -> None:
-    read(value)
-
-
-def _journal(state: Path | None, parts: MeshParts, name: str, instance: str) -> NodeJournal:
-    if state is None:
-        return MemoryJournal(instance, parts.horizon)
-    return Journal(
-        StateFolder(state).journal(name),
-        run=parts.topics.run,
-        node=name,
-        digest=parts.digest,
-        instance=instance,
-        horizon=parts.horizon,
-        mesh=parts.topics.mesh,
-        price=parts.prices.get(name),
-    )

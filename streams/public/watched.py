@@ -2,7 +2,7 @@
 
 import time
 
-from streams.bus.errors import OffsetOutOfRange
+from streams.bus.bus import OffsetOutOfRange
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile

@@ -14,6 +14,7 @@ from nodes.accounting.price import Price
 from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from streams.mesh.mesh import Surroundings
 from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import (
     OLDEST,
@@ -31,7 +32,7 @@ from streams.state.rows import KEPT, SELECT, Row, to_row
 from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line, write_spends
 
-__all__ = ["Journal", "JournalLocked", "JournalReader"]
+__all__ = ["Journal", "JournalLocked", "JournalReader", "open_journal"]
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
 _ONE = f"{SELECT} WHERE round = ?"
@@ -195,3 +196,19 @@ def told_price(state: Path, life: Life) -> Price | None:
     found = adopted(read_spends(StateFolder(state).spends(life.node)), life)
     said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
     return said and said.price
+
+
+def open_journal(
+    state: Path, node: str, mesh: Surroundings, instance: str, price: Price | None = None
+) -> Journal:
+    """Open the node's journal in the folder, or make it, with `instance`. Raises JournalError."""
+    return Journal(
+        StateFolder(state).journal(node),
+        run=mesh.topics.run,
+        node=node,
+        digest=mesh.digest,
+        instance=instance,
+        horizon=mesh.horizon,
+        mesh=mesh.topics.mesh,
+        price=price,
+    )

@@ -1,11 +1,46 @@
-"""A journal without a file: for a mesh in one process whose state nobody asked to keep."""
+"""What a node needs of a journal, and one without a file: for a mesh in one process that keeps no state."""
 
 from collections import deque
+from typing import Protocol
 
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.state.folder import JournalError
 from streams.state.rows import to_row
+
+
+class NodeJournal(Protocol):
+    """What a node's process needs of a journal."""
+
+    @property
+    def instance(self) -> str:
+        """The journal's life."""
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds so far, those of earlier lives included."""
+
+    @property
+    def carried(self) -> int:
+        """The charged rounds of the lives before this one."""
+
+    def secret(self) -> Secret | None:
+        """Return what the mechanism must remember of the last round."""
+
+    def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
+        """Keep `record` and `secret`, both or neither; durable when this returns."""
+
+    def records(self) -> tuple[JournalRecord, ...]:
+        """Return the last rounds, oldest first."""
+
+    def renew(self, instance: str) -> None:
+        """Begin a new life, without records, that goes on from what was charged."""
+
+    def forget_secret(self) -> None:
+        """Forget what the mechanism must remember: the run is over."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class MemoryJournal:

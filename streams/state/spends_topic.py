@@ -17,11 +17,10 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from streams.bus.bus import BusError, UnknownTopic
+from streams.bus.bus import BusError, Denied, Stored, UnknownTopic, Unreachable
 from streams.bus.connection import PATIENCE
-from streams.bus.errors import Denied, Unreachable
 from streams.bus.kafka import KafkaBus
-from streams.bus.logs import Logs, Stored
+from streams.bus.logs import Logs
 from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile, MeshFileError

@@ -8,9 +8,7 @@ from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streams.bus.admin import Admin
-from streams.bus.bus import UnknownTopic
-from streams.bus.errors import OffsetOutOfRange, Unreachable
-from streams.bus.reader import NOWHERE
+from streams.bus.bus import NOWHERE, OffsetOutOfRange, UnknownTopic, Unreachable
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = pytest.mark.kafka

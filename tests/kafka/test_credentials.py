@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from streams.bus.access import Access
 from streams.bus.admin import Admin, AdminError
-from streams.bus.errors import Denied
+from streams.bus.bus import Denied
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.topic_specs import MIB, TopicSpec

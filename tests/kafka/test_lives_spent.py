@@ -17,12 +17,12 @@ from streams.bus.connection import consumer_settings
 from streams.bus.provision import provision
 from streams.cli.budget import budget
 from streams.codec.topics import DataTopics
-from streams.live.opening import open_journal
 from streams.live.options import NodeOptions
 from streams.live.spend import RunSpend
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
+from streams.state.journal import open_journal
 from streams.state.known_spends import together
 from streams.state.spends_topic import written
 from tests.support.accounts import record

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from streams.bus.errors import Unreachable
+from streams.bus.bus import Unreachable
 from streams.bus.logs import wait_for
 from streams.tools.broker.broker import start
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until

@@ -5,7 +5,7 @@ from kafka import TopicPartition
 
 from streams.bus.access import Access
 from streams.bus.admin import Admin
-from streams.bus.errors import Unreachable
+from streams.bus.bus import Unreachable
 from streams.bus.logs import wait_for
 from streams.bus.preflight import Outside, PreflightFailed, preflight
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics

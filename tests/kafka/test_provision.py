@@ -6,7 +6,7 @@ import typer
 from typer.testing import CliRunner
 
 from streams.bus.admin import Admin
-from streams.bus.errors import Unreachable
+from streams.bus.bus import Unreachable
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import Differs, provision
 from streams.bus.topic_specs import MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes

@@ -94,7 +94,7 @@ def test_a_node_that_dies_for_good_is_waited_for_once_and_then_left_out(file):
     given_up = [item for item in watched.noticed if item[1] is Notice.GIVEN_UP]
     assert {source for _, _, source, _ in given_up} == {"b"}
     assert watched.stepped["a"][-1] == 60
-    assert watched.mesh.bus.now < 60 * 5.0  # zero seconds, once it was given up
+    assert watched.mesh.broker.now < 60 * 5.0  # zero seconds, once it was given up
 
 
 def test_a_short_silence_gives_up_the_dead_alone(tmp_path):
@@ -218,11 +218,11 @@ def test_any_number_of_schedulers_may_run_and_be_killed(file):
     expected = plain.finish()
     watched = Watched(file, Faults(3))
     mesh = watched.mesh
-    extra = [MemoryScheduler(mesh.parts, mesh.bus) for _ in range(2)]
+    extra = [MemoryScheduler(mesh.parts, mesh.broker) for _ in range(2)]
     for round in range(5, 60, 5):
         watched.until_round(round)
         extra.pop(0).stop()
-        extra.append(MemoryScheduler(mesh.parts, mesh.bus))
+        extra.append(MemoryScheduler(mesh.parts, mesh.broker))
         if round == 20:
             mesh.scheduler.stop()
     assert watched.finish() == expected
@@ -238,7 +238,7 @@ def test_the_only_scheduler_may_be_killed_at_any_time_and_another_goes_on(file):
         assert mesh.advance(), "the mesh stands still"
         if n % 29 == 0:
             mesh.scheduler.stop()
-            mesh.scheduler = MemoryScheduler(mesh.parts, mesh.bus)
+            mesh.scheduler = MemoryScheduler(mesh.parts, mesh.broker)
     assert watched.finish() == expected
 
 
@@ -273,5 +273,5 @@ def test_garbage_on_the_mesh_is_counted_and_changes_nothing(file, kind):
 def test_in_one_process_nobody_is_silent_unless_told(file):
     mesh = MemoryMesh(mesh_parts(file), ignore)
     mesh.run()
-    assert mesh.bus.now == 0.0
+    assert mesh.broker.now == 0.0
     assert np.isfinite(final(mesh, "a")).all()

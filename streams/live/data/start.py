@@ -10,8 +10,7 @@ from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no type
 )
 
 from nodes.machine.journal import DataPosition
-from streams.bus.bus import BusError
-from streams.bus.errors import OffsetOutOfRange
+from streams.bus.bus import BusError, OffsetOutOfRange
 from streams.live.data.collector import SlotCollector
 
 

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from streams.bus.access import feeder
 from streams.bus.admin import Admin
+from streams.bus.bus import Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
-from streams.bus.errors import Unreachable
 from streams.bus.logs import Logs
 from streams.bus.preflight import preflight
 from streams.bus.topic_specs import OVERHEAD

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from streams.bus.errors import Unreachable
+from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile

@@ -5,8 +5,7 @@ import pytest
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
-from streams.bus.bus import UnknownTopic
-from streams.bus.logs import Stored
+from streams.bus.bus import Stored, UnknownTopic
 from streams.bus.mesh_log import MeshLog, messages
 from streams.codec import Expected, encode_heartbeat, encode_plan, encode_release
 from streams.codec.topics import MeshTopics

@@ -3,9 +3,9 @@ import logging
 import pytest
 from confluent_kafka import KafkaError
 
-from streams.bus.bus import BusError, TooLarge, UnknownTopic
+from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, UnknownTopic, Unreachable
 from streams.bus.connection import RateLimited
-from streams.bus.errors import Denied, OffsetOutOfRange, Unreachable, bus_error
+from streams.bus.errors import bus_error
 
 
 @pytest.fixture

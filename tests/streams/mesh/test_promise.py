@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from nodes.machine.membership import Identity
 from streams.live.node_process import NodeProcess
-from streams.live.opening import open_journal
 from streams.live.options import NodeOptions
 from streams.live.start import MeshStart
 from streams.mesh.file import load
+from streams.state.journal import open_journal
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written
 
@@ -52,7 +53,7 @@ def logged(file, state, caplog):
     caplog.set_level(logging.INFO)
     process = NodeProcess(file, "a", NodeOptions(state))
     with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as journal:
-        process._say(journal, MeshStart((), (), {}, ()), "")
+        process._say(journal, MeshStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ()), "")
     return caplog.messages
 
 

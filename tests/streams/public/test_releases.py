@@ -169,7 +169,7 @@ def test_a_run_with_crashes_losses_and_a_budget_is_clean(tmp_path, seed):
         assert mesh.advance()
     mesh.nodes["b"].stop()
     mesh.nodes["b"].journal.renew("f" * 32)
-    mesh.bus.after(12.0, mesh.nodes["b"].start)
+    mesh.broker.after(12.0, mesh.nodes["b"].start)
     mesh.run()
     assert mesh.done
     found = audited(mesh)

@@ -5,7 +5,7 @@ import pytest
 from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.reveal import opened
-from streams.bus.errors import OffsetOutOfRange
+from streams.bus.bus import OffsetOutOfRange
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import Start
 
