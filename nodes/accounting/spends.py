@@ -1,7 +1,7 @@
-"""What several runs over one node's data have spent together: event-level epsilons add where records overlap.
+"""Adds up what several runs over one node's data have spent: event-level epsilons add where records overlap.
 
 A record that k runs have learnt from entered k releases, so its epsilons (and deltas) add up; a record of
-one run pays that run's alone. At stream level every run counts (Dwork, Roth 2014, theorem 3.16).
+one run costs only that run's. At stream level every run counts (Dwork, Roth 2014, theorem 3.16).
 """
 
 import math
@@ -14,15 +14,15 @@ from nodes.accounting.price import Price
 from nodes.decimals import as_text, rounded_up, up_to_digits
 
 TIME = "time"
-"""Where records are told apart by their time; else by partition and offset."""
+"""The `where` of records identified by their time; others by partition and offset."""
 
 
 DataReuse = Literal["end", "reused"]
-"""What an operator says of records that unknown runs have read: none is read again, or some are."""
+"""The operator's statement on records that unknown runs have read: none is read again, or some are."""
 
 
 class Span(NamedTuple):
-    """Records that a run may have learnt from: `first` to below `end`, in a partition or of the time."""
+    """Records that a run may have learnt from: from `first` to below `end`, in a partition or by time."""
 
     where: str
     first: float = -math.inf
@@ -30,18 +30,18 @@ class Span(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """What one life of a journal has spent on one node's data in one run.
+    """The spending of one journal life on one node's data in one run.
 
-    `epsilon`, `delta` are of a record (None: nothing was protected), `stream_epsilon`, `stream_delta` of the
-    whole stream; `charged` is the number of releases. No spans: it may have learnt from any record. `open`:
-    it was not seen to end, so it may have charged more. `before`: of the charged, those of runs that nobody
-    here knows of, and `reuse` what is read again of their records; `by_plans`: a journal of the run was begun
-    with the charges that plans count. Both are what others say.
+    `epsilon`, `delta`: those of a record (None: nothing was protected). `stream_epsilon`, `stream_delta`:
+    those of the whole stream. `charged`: the number of releases. No spans: it may have learnt from any
+    record. `open`: its end was not recorded, so it may have charged more. `before`: the charges among
+    `charged` of unknown runs, as the operator states, and `reuse` whether their records are read again.
+    `by_plans`: a journal of the run began with the charges that plans count. The last three are not checked.
 
-    `mesh`, `run`, `folder` and `life` say whose it is: `folder` is the id of the state folder, `life` the
-    journal's instance, random both. Lives that are not the same add up; `charged` counts a life's own
-    releases, not those of lives before it. A `life` of "" is that of a line from before they were told
-    apart: one for each run. `settings` make the price (`Price`); none: nobody wrote them down.
+    `mesh`, `run`, `folder` and `life` identify it: `folder` is the random id of the state folder, `life` the
+    journal's random instance. Different lives add up; `charged` counts only a life's own releases. Lines
+    from before lives had ids have `life` "", one for each run. `settings` make the price (`Price`); none:
+    not recorded.
     """
 
     run: str
@@ -62,24 +62,24 @@ class Spend(NamedTuple):
 
     @property
     def price(self) -> Price:
-        """What a release of it costs."""
+        """The price of its releases."""
         return Price(self.epsilon, self.delta, self.stream_delta, self.settings)
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What two lines of the same life share, in whatever folder they stand."""
+        """The identity that lines of one life share, in all folders."""
         return ("" if self.life else self.folder, self.run, self.life)
 
     @property
     def key(self) -> str:
-        """A name for the line where those of all folders stand together."""
+        """The key of its line among those of all folders."""
         return f"{self.mesh}/{self.run}/{self.folder}/{self.life}"
 
 
 class Total(NamedTuple):
-    """What all lives have spent; epsilons are None where one of them protected nothing, or nobody knows.
+    """The spending of all lives; an epsilon is None if one of them protected nothing, or it is not known.
 
-    Of a life that was not seen to end, and whose journal is gone, nobody knows what the stream paid.
+    The stream's cost is not known for a life whose end was not recorded, and whose journal is gone.
     """
 
     epsilon: Fraction | None
@@ -89,7 +89,7 @@ class Total(NamedTuple):
 
 
 def total(spends: Iterable[Spend]) -> Total:
-    """Return what the runs have spent together, at both levels."""
+    """Return the total spending of the runs, at both levels."""
     paid = [spend for spend in spends if spend.charged or spend.open]
     bare = any(spend.epsilon is None for spend in paid)
     whole = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
@@ -102,12 +102,12 @@ def total(spends: Iterable[Spend]) -> Total:
 
 
 def merged(known: Spend, newer: Spend) -> Spend:
-    """Return what two lines of one life say together: the larger wins, and what is not known is unprotected.
+    """Merge two lines of one life: the larger value counts, and unknown means unprotected.
 
     The spans are those of `newer` where it names their place, and begin where either does.
     """
     bare = known.epsilon is None or newer.epsilon is None
-    spans = {span.where: span for span in known.spans}  # of which a new journal may be silent
+    spans = {span.where: span for span in known.spans}  # a new journal may not have them
     spans |= {
         where: Span(where, min(begun, spans[where].first) if where in spans else begun, end)
         for where, begun, end in newer.spans
@@ -129,23 +129,23 @@ def merged(known: Spend, newer: Spend) -> Spend:
 
 
 def added(before: float, after: float) -> float:
-    """Return what a life has added to a stream's epsilon, rounded up; infinite where nobody knows."""
+    """Return the difference of a stream's epsilons, rounded up; infinite if one is unknown."""
     if not (math.isfinite(before) and math.isfinite(after)):
         return math.inf
     return max(0.0, rounded_up(Fraction(after) - Fraction(before)))
 
 
 def together(before: float, more: float) -> float:
-    """Return the sum of two epsilons, rounded up; infinite where nobody knows one."""
+    """Return the sum of two epsilons, rounded up; infinite if one is unknown."""
     if not (math.isfinite(before) and math.isfinite(more)):
         return math.inf
     return rounded_up(Fraction(before) + Fraction(more))
 
 
 def _worst(paid: list[tuple[tuple[Span, ...], Fraction]]) -> Fraction:
-    """Return the most that is paid for one record.
+    """Return the largest cost of one record.
 
-    Records told apart by time may be those told apart by offset, and those of a run without spans any.
+    Records identified by time may be the same as those by offset; those of a run without spans may be any.
     """
     places: dict[str, list[tuple[Span, Fraction]]] = {}
     for spans, cost in paid:
@@ -157,7 +157,7 @@ def _worst(paid: list[tuple[tuple[Span, ...], Fraction]]) -> Fraction:
 
 
 def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
-    """Return the largest sum over spans that share a record: one of them begins where it is reached."""
+    """Return the largest sum over spans that share a record: it is reached where one of them begins."""
     return max(
         (
             sum((cost for span, cost in spans if span.first <= begun.first < span.end), Fraction(0))
@@ -169,16 +169,16 @@ def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """Earlier lives and runs over one node's data, and what others say of the rest.
+    """Earlier lives and runs over one node's data.
 
     Attributes
     ----------
     earlier : tuple of Spend
-        What is known of other runs, and of earlier lives in this one.
+        The known spends of other runs, and of earlier lives in this one.
     own : Spend
-        This life's.
+        This life's spend.
     by : str
-        Who knows: the state folder, unless another is named.
+        The source of this knowledge: by default the state folder.
     """
 
     earlier: tuple[Spend, ...]
@@ -186,7 +186,7 @@ class Reuse:
     by: str = "this folder"
 
     def sentence(self) -> str:
-        """Return what is to be added to the guarantee; nothing where this is the first run."""
+        """Return the addition to the guarantee; empty if this is the first run."""
         known = self._known()
         said = [_of_runs(known, self.own, self.by)] if known else []
         said += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
@@ -196,7 +196,7 @@ class Reuse:
 
     @property
     def total(self) -> Total:
-        """What all have spent together, at both levels; None also where more is added by somebody's word."""
+        """The total of all, at both levels; None also if unknown runs may add more, as operators state."""
         found = total([*self._known(), self.own])
         more = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
         return found._replace(epsilon=None) if more else found
@@ -206,13 +206,13 @@ class Reuse:
 
 
 def reuse_of(spends: Collection[Spend], run: str, by: str = "this folder") -> Reuse | None:
-    """Return what others than the newest life of `run` do to its guarantee; None where it has none here."""
+    """Return the reuse seen by the newest life of `run`; None if it has no life here."""
     own = next((spend for spend in reversed([*spends]) if spend.run == run), None)
     return own and Reuse(tuple(spend for spend in spends if spend is not own), own, by)
 
 
 def _adds(spend: Spend, own: Spend) -> bool:
-    """Whether the records of runs that nobody here knows of may be read again."""
+    """Return whether records of unknown runs may be read again."""
     return spend.reuse is not None and not spend.reuse == own.reuse == "end"
 
 

@@ -1,7 +1,7 @@
-"""What goes into a node machine, and what comes out: frozen values, nothing else.
+"""The node machine's events and effects: frozen values.
 
-The shell feeds events in one queue, and handles the next one only when every effect of the one before is
-done, in order. A `Journal` is done when durable; a `SendRelease` when the producer has taken it.
+The shell feeds events one by one, each after all effects of the one before are done, in order. A `Journal` is
+done when it is durable; a `SendRelease` when the producer has taken it.
 """
 
 from enum import StrEnum
@@ -25,10 +25,10 @@ class PlanArrived(NamedTuple):
 
 
 class Started(NamedTuple):
-    """The process is up: the journal's last rounds, oldest first (none: a new journal), and all plans so far.
+    """The process has started. `records`: the journal's last rounds, oldest first (none: a new journal).
 
-    `plans` is the topology from the last record's `topology_position` to its end; `secret` is what the
-    journal keeps beside the last record; `carried` are the rounds that its earlier lives have charged.
+    `plans`: the topology from the last record's `topology_position` to its end. `secret`: the mechanism's
+    state beside the last record. `carried`: the rounds that earlier lives of the journal have charged.
     """
 
     records: tuple[JournalRecord, ...] = ()
@@ -45,10 +45,10 @@ class ReleaseArrived(NamedTuple):
 
 
 class SlotClosed(NamedTuple):
-    """The slot that `OpenSlot` asked for is closed; `position` is where the next slot's records start.
+    """The slot opened by `OpenSlot` is closed; the next slot's records start at `position`.
 
-    `places`: where each observation stands in the data topic. `truth` (d,): what the decision should have
-    been, where the records say it; nothing is learnt from it.
+    `places`: each observation's place in the data topic. `truth` (d,): the right decision, if the records
+    hold it; nothing is learnt from it.
     """
 
     round: int
@@ -59,7 +59,7 @@ class SlotClosed(NamedTuple):
 
 
 class DeadlinePassed(NamedTuple):
-    """The deadline of `StartDeadline` is over, and every in-edge was read to its end after it."""
+    """The deadline of `StartDeadline` has passed, and every in-edge was read to its end after that."""
 
     round: int
 
@@ -70,9 +70,9 @@ Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
 
 
 class Journal(NamedTuple):
-    """Make record and secret durable, both or neither, before anything that follows.
+    """Make record and secret durable, both or neither, before the next effect.
 
-    Any error ends the process. `secret` takes the place of the one before it (None: there is none any more).
+    Any error ends the process. `secret` replaces the previous one (None: there is none any more).
     """
 
     record: JournalRecord
@@ -87,16 +87,16 @@ class SendRelease(NamedTuple):
 
 
 class OpenSlot(NamedTuple):
-    """Collect the records of this round's slot from `position` on (None: from the topic's end)."""
+    """Collect the records of this round's slot, from `position` on (None: from the topic's end)."""
 
     round: int
     position: DataPosition | None
 
 
 class StartDeadline(NamedTuple):
-    """Wait for the round's releases for `round_timeout` from when the own release is acknowledged.
+    """Wait for the round's releases for `round_timeout` after the node's own release is acknowledged.
 
-    `at_once`: for no time at all, but still read every in-edge to its end. Then comes `DeadlinePassed`.
+    `at_once`: do not wait, but still read every in-edge to its end. `DeadlinePassed` follows.
     """
 
     round: int
@@ -119,7 +119,7 @@ class Halt(NamedTuple):
 
 
 class Notice(StrEnum):
-    """What a node has seen of its peers and plans: public, counted by the shell."""
+    """An event with peers or plans: public, counted by the shell."""
 
     DUPLICATE = "duplicate release"
     EVIDENCE = "second value for a round"
@@ -133,7 +133,7 @@ class Notice(StrEnum):
 
 
 class Noticed(NamedTuple):
-    """Something to count; `source` is the peer it concerns (the node itself where there is none)."""
+    """A notice to count; `source` is the peer that it concerns, or the node itself."""
 
     notice: Notice
     source: str
@@ -141,16 +141,16 @@ class Noticed(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A peer has sent two values for one round: `message`, and the value that came `first`. To be kept."""
+    """A peer has sent two values for one round: `message`, and the `first` value. Keep both."""
 
     message: ReleaseMessage
     first: Release
 
 
 class Decided(NamedTuple):
-    """The round's decision is fixed (public): what to act on. `heard` are the releases it was made of.
+    """The round's decision is fixed (public), and can be acted on. `heard`: the releases it was made of.
 
-    `edges` are the sources of the plan's in-edges, heard or given up.
+    `edges`: the sources of the plan's in-edges, heard or given up.
     """
 
     round: int
@@ -161,9 +161,9 @@ class Decided(NamedTuple):
 
 
 class Foreseen(NamedTuple):
-    """A slot that is about to be learnt from, and the decision made before it (private): to predict with.
+    """A slot before it is learnt from, and the decision made before it (private), to make predictions.
 
-    After a crash it may come again.
+    It may come again after a crash.
     """
 
     round: int
@@ -173,14 +173,14 @@ class Foreseen(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """The round is over, and what it left behind is durable (public)."""
+    """The round is over, and its record is durable (public)."""
 
     round: int
     record: JournalRecord
 
 
 class Scored(NamedTuple):
-    """What the slot said of the decision (private): for the owner's own eyes.
+    """The slot's score of the decision (private), for the owner only.
 
     `gradient` is the slot's mean gradient before clipping, shape (d,); `clipped` and `broken` count
     observations; `truth` is the slot's.

@@ -1,4 +1,4 @@
-"""What a node remembers of its last H rounds: its records, its own releases, what it may still make good."""
+"""A node's memory of its last H rounds: its records, its releases, and late releases to correct for."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from nodes.values import FloatArray, Release
 
 
 class History:
-    """The last H rounds of one node, as its journal holds them; and its in-edges, which are read along."""
+    """The last H rounds of one node, as in its journal, and its in-edges."""
 
     def __init__(self, sources: Iterable[str], horizon: int, records: Iterable[JournalRecord] = ()) -> None:
-        self.record: JournalRecord | None = None  # the newest: the release that is out, or will be
+        self.record: JournalRecord | None = None  # the newest: its release is sent, or will be
         self._own: dict[int, Release] = {}
         self._stepped: deque[int] = deque(maxlen=horizon)
         self.oldest = 1  # the first round whose releases still matter: H steps back
@@ -32,7 +32,7 @@ class History:
         return self.record.stepped if self.record else 0
 
     def late(self) -> list[tuple[int, str]]:
-        """Return (round, source) of what was given up and has come since, in order."""
+        """Return (round, source) of releases that were given up and have come since, in order."""
         if not self._lost:
             return []
         return [
@@ -44,7 +44,7 @@ class History:
         ]
 
     def correction(self, round: int, source: str) -> FloatArray:
-        """Return a_ij(t) (q_t^j - q_t^i), shape (d,): what the consensus of round t lacked of the source."""
+        """Return a_ij(t) (q_t^j - q_t^i), shape (d,): the source's missing part of round t's consensus."""
         lost = self._lost[round, source]
         release = self.edges[source].release(round, lost.instance)
         if release is None:
@@ -52,17 +52,17 @@ class History:
         return lost.weight * (release - self._own[round])
 
     def edge_positions(self) -> tuple[tuple[str, int], ...]:
-        """Return (source, offset to read again from) of every in-edge; what is H rounds old is forgotten."""
+        """Return (source, offset to read again from) of every in-edge; drop what is H rounds old."""
         oldest = self.oldest
         return tuple([(source, edge.drop_before(oldest)) for source, edge in self.edges.items()])
 
     def distrusted(self) -> tuple[tuple[str, str], ...]:
-        """Return (source, instance) of those who have sent two values for a round."""
+        """Return (source, instance) of sources that have sent two values for a round."""
         found = [edge for edge in self.edges.values() if edge.distrusted]
         return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.distrusted)])
 
     def join_from(self, round: int) -> None:
-        """Forget what is below `round`: the node joins in that round or later, from what others say."""
+        """Forget rounds below `round`: the node joins in that round or later, from other nodes' releases."""
         if round > self.oldest or self._stepped:
             self._forget_rounds()
             self.oldest = round
@@ -70,7 +70,7 @@ class History:
                 edge.drop_before(round)
 
     def remember(self, record: JournalRecord) -> None:
-        """Take the record of one transition; forget what is more than H rounds old."""
+        """Take the record of a transition; forget rounds more than H back."""
         if self.record is not None and record.stepped != self.record.round:
             self._forget_rounds()  # the node was away, and has joined again
         self.record = record

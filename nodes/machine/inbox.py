@@ -1,7 +1,7 @@
-"""The releases that a node has received: first value wins, a second one is evidence.
+"""The releases that a node has received: the first value counts, a second one is evidence.
 
-One `InEdge` per source. It keeps, by (round, instance), the first value read, from H planned rounds back
-(late corrections, evidence) to 2H ahead (releases that came before their plan). After a restart the edge is
+There is one `InEdge` per source. It keeps the first value by (round, instance), from H planned rounds back
+(for late corrections and evidence) to 2H ahead (for releases before their plan). After a restart the edge is
 read again from `position`, the offset of the oldest value kept.
 """
 
@@ -11,7 +11,7 @@ from nodes.values import Release
 
 
 class InEdge:
-    """What came over the edge from one source."""
+    """The releases from one source."""
 
     def __init__(self, source: str, position: int = 0) -> None:
         self.source = source
@@ -20,9 +20,9 @@ class InEdge:
         self._next = position
 
     def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
-        """Keep the message's value, if it is the first one. Return what there is to notice about it.
+        """Keep the message's value if it is the first one. Return a notice about it, if any.
 
-        `oldest` is the first round that still matters, `most` how many values may be kept.
+        `oldest` is the first round that still matters, `most` the largest number of values to keep.
         """
         if offset >= self._next:
             self._next = offset + 1
@@ -48,18 +48,18 @@ class InEdge:
         return found[0] if found else None
 
     def first(self, round: int, instance: str) -> Release:
-        """Return the first value for that round, trusted or not. Raises KeyError where none is kept."""
+        """Return the first value for that round, trusted or not. Raises KeyError if none is kept."""
         return self._kept[round, instance][0]
 
     def distrusts(self, instance: str) -> bool:
-        """Whether that instance has sent two values for one round: it is silent until it joins anew."""
+        """Return whether that instance sent two values for a round, and so counts as silent."""
         return instance in self.distrusted
 
     def drop_before(self, round: int) -> int:
-        """Forget the values of rounds below `round`; return where a restart reads the edge again from.
+        """Forget the values of rounds below `round`; return the offset from which a restart reads again.
 
-        Sources send their rounds in order: a value that came before one for a lower round waits behind it,
-        so that a round far ahead keeps neither the others nor the position.
+        Sources send rounds in order. A value that came before one for a lower round is moved behind it, so
+        that a round far ahead holds back neither the others nor the position.
         """
         kept = self._kept
         while kept:
@@ -73,7 +73,7 @@ class InEdge:
         return self._next
 
     def _make_room(self, round: int, oldest: int) -> bool:
-        """Forget a value that matters less than one for `round`: too old, or for the furthest round above."""
+        """Forget a value less important than one for `round`: too old, or for the furthest round above."""
         count = len(self._kept)
         self._kept = {key: value for key, value in self._kept.items() if key[0] >= oldest}
         if len(self._kept) < count:

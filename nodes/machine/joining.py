@@ -1,4 +1,4 @@
-"""From waiting into a round: enter a plan, ask to join, listen.
+"""The way from waiting into a round: enter a plan, ask to join, listen.
 
 `enter` acts in the phase "waiting", `listen` in the phase "listening".
 """
@@ -38,7 +38,7 @@ def enter(node: NodeState) -> bool:
 
 
 def _take_part(node: NodeState, plan: Plan) -> None:
-    """Be a full member: send the release for this round, ask for its slot, start waiting for the others."""
+    """Act as a full member: send the release for this round, open its slot, start waiting for the others."""
     place = node.open_round(plan).place
     if node.history.record is None:
         start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
@@ -56,7 +56,7 @@ def _take_part(node: NodeState, plan: Plan) -> None:
 
 
 def listen(node: NodeState) -> bool:
-    """Average what full members say, publicly, once it is all there and the next plan is known."""
+    """Average the full members' releases, publicly, once all are there and the next plan is known."""
     opened = node.opened
     if node.deadlines and not opened.deadline_started and node.membership.mesh_has_come(opened.round):
         opened.deadline_started = True
@@ -86,9 +86,9 @@ def listen(node: NodeState) -> bool:
 
 
 def _charged_by_plan(node: NodeState, plan: Plan) -> int:
-    """Return what is charged where a life begins: the plan counts this run, the operator others.
+    """Return the charges at the start of a life: the plan counts those of this run, the operator others.
 
-    Never less than the journal's earlier lives: plans may be gone, with the broker's disk.
+    It is never less than the charges of the journal's earlier lives, as plans may be lost with the broker.
     """
     named = dict(plan.named).get(node.identity.name, 0)
     return max(node.carried, named + node.learner.charged_before)

@@ -1,4 +1,4 @@
-"""What a transition of a node leaves behind, durable before anybody hears of the release; its message."""
+"""The record of a node's transition, durable before anybody sees the release, and the release's message."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from nodes.values import Average, Release
 class ReleaseMessage(NamedTuple):
     """The release of `source` for `round`, sent unchanged on all its edges.
 
-    `instance` is the life of the journal that holds it. `exact`: made without noise, from public values alone
-    (x_1, a joiner's consensus). `simulated`: the noise is seeded, so nothing is protected.
+    `instance` is the life of its journal. `exact`: made without noise, from public values alone (x_1, a
+    joiner's consensus). `simulated`: the noise is seeded, so nothing is protected.
     """
 
     run: str
@@ -27,7 +27,7 @@ DataPosition = tuple[tuple[int, int], ...]
 
 
 class GivenUp(NamedTuple):
-    """A source that was not heard in a round, the instance that was awaited, and its weight in that round."""
+    """A source not heard in a round, its awaited instance, and its weight in that round."""
 
     source: str
     instance: str
@@ -35,7 +35,7 @@ class GivenUp(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """The public state after one step: all that a restart needs, and nothing un-noised.
+    """The public state after one step: everything that a restart needs, and nothing without noise.
 
     Attributes
     ----------
@@ -52,20 +52,19 @@ class JournalRecord(NamedTuple):
     epsilon_spent : float
         The epsilon of the whole run so far.
     data_position : DataPosition or None
-        Where the next slot reads from; None: from the topic's end as it stands then.
+        Where the next slot begins to read; None: at the topic's end at that time.
     topology_position : int
         The next offset on the topology.
     edge_positions : tuple of (source, offset)
-        Where each in-edge is read again from.
+        The offset from which to read each in-edge again.
     given_up : tuple of GivenUp
         Sources not heard in `stepped`.
     corrected : tuple of (round, source)
         Late releases that were added to the consensus of `stepped`.
     distrusted : tuple of (source, instance)
-        Those who have sent two values for a round.
+        Sources that have sent two values for a round.
     average : Average or None
-        Of the decisions that this journal's node has stepped from; None: of none yet. A journal keeps only
-        its newest record's.
+        The average of the decisions so far; None: none yet. A journal keeps only that of its newest record.
     """
 
     round: int
@@ -83,16 +82,16 @@ class JournalRecord(NamedTuple):
     average: Average | None = None
 
     def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
-        """Return what the node says of the release on its edges; `simulated`: its mechanism's noise is."""
+        """Return the message with the release for the node's edges; `simulated`: whether its noise is."""
         noise = simulated and not self.exact
         return ReleaseMessage(run, source, instance, self.round, self.exact, noise, self.release)
 
 
 def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:
-    """Whether a journal is older than what its own instance has published: restored, or cloned.
+    """Return whether a journal is older than its instance's published releases: restored, or cloned.
 
-    `published` are the releases on the node's own edges. A round beyond the journal's last one, or another
-    value than the journal's, is proof; the node then joins as a new instance, with a new journal.
+    `published` are the releases on the node's own edges. A round beyond the journal's last one, or a value
+    that differs from the journal's, proves it; the node then joins as a new instance, with a new journal.
     """
     known = {record.round: record.release.tobytes() for record in records}
     newest = max(known, default=0)

@@ -2,18 +2,19 @@
 
 Rules
 -----
-* Events in, effects out; a refused event changes nothing (`Misused`: the caller's mistake). What a peer does
-  wrong is noticed, and ignored. Nothing that is read from data can refuse, halt or delay.
-* A full member of round t waits for its in-edges' releases, then decides; with its slot closed and the next
-  plan known it steps. Charge, clip, draw and step are one transition, ended by one `Journal`; only then is
-  the release sent, on the edges that the next plan switches on. A restart sends the same bytes again.
+* Events go in, effects come out. A refused event changes nothing (`Misused`: the caller's mistake). A peer's
+  mistakes are noticed and ignored. Nothing read from data can refuse, halt or delay.
+* A full member of round t waits for its in-edges' releases, then decides. Once its slot is closed and the
+  next plan is known, it steps. Charge, clip, draw and step are one transition, which ends with one `Journal`.
+  Only then the release is sent, on the edges that the next plan switches on. A restart sends the same bytes.
 * A release is for the next planned round. A plan acts on this node only if it names this node's instance.
-* A listener (first planned round) averages what it hears of full members, publicly and exactly.
-* A source that is silent at the deadline gives its weight to the own release; its late release is made good,
-  once, within H rounds. A source that sent two values for a round is silent until it joins as a new instance.
+* A listener (in its first planned round) averages the full members' releases, publicly and exactly.
+* The weight of a source that is silent at the deadline goes to the own release. If its release comes late,
+  within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
+  until it joins as a new instance.
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 
-Here events are taken; the phases (`phases` has their table) act on a `NodeState`: waiting and listening in
+This module takes events; the phases (table in `phases`) act on a `NodeState`: waiting and listening in
 `joining`, learning and decided in `stepping`.
 """
 
@@ -46,7 +47,7 @@ class Misused(Exception):
 
 
 class NodeMachine:
-    """One node. `in_edges`: every provisioned source; `deadlines`: whether silence is ever given up on."""
+    """One node. `in_edges`: all provisioned sources; `deadlines`: whether silent sources are given up."""
 
     def __init__(
         self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
@@ -64,7 +65,7 @@ class NodeMachine:
 
     @property
     def halted(self) -> bool:
-        """Whether the node is done: it takes no more events."""
+        """Whether the node is done and takes no more events."""
         return self._node.halted
 
     @property
@@ -74,11 +75,11 @@ class NodeMachine:
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """What the node says of itself now; the shell sends it each period."""
+        """The node's current heartbeat; the shell sends one each period."""
         return self._node.heartbeat
 
     def handle(self, event: Event) -> tuple[Effect, ...]:
-        """Take one event and return what is to be done, in order. Raises Misused."""
+        """Take one event and return the effects to carry out, in order. Raises Misused."""
         node = self._node
         if node.halted:
             raise Misused("the machine has halted")
@@ -131,7 +132,7 @@ class NodeMachine:
     def _close_slot(self, event: SlotClosed) -> None:
         opened = self._node.open
         if opened is None or opened.listening or event.round < opened.round:
-            return  # opened before this node asked to join: its records are read again
+            return  # opened before this node asked to join; its records are read again
         if event.round > opened.round or opened.slot is not None:
             raise Misused(f"slot {event.round} was not opened, or closed twice, in round {opened.round}")
         opened.slot = event

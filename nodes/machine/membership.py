@@ -1,7 +1,8 @@
-"""Which plan a node may act in: its own instance's, in order; and whether it must ask to join.
+"""Chooses the plan that a node may act in, and whether it must ask to join.
 
-A full member of a plan can act in it if it has the release for it, and is not more than H plans behind. One
-that cannot asks to join, in a plan above the newest it knows; then only one in which it listens will do.
+Plans must name the node's instance, and are taken in order. A full member can act in a plan if it has the
+release for it, and is at most H plans behind. Otherwise it asks to join in a plan above the newest known one,
+and acts only in a plan in which it listens.
 """
 
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ class PlanBook:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this machine is: the node's name, the run, the journal's life, the process's start."""
+    """The machine's identity: the node's name, the run, the journal's life, the process start."""
 
     name: str
     run: str
@@ -76,7 +77,7 @@ class Identity:
 
 
 class Choice(Enum):
-    """What a node does about the plans it knows."""
+    """A node's next action on the known plans."""
 
     JOIN = auto()
     LISTEN = auto()
@@ -86,14 +87,14 @@ class Choice(Enum):
 
 
 class Membership:
-    """One node's place in the plans of `book`. `join_after`: it asks to join above that round (None: not)."""
+    """One node's place in the plans of `book`. `join_after`: it asks to join above that round, if any."""
 
     def __init__(self, identity: Identity, book: PlanBook, horizon: int, leave_from: int | None) -> None:
         self.join_after: int | None = None
         self._who, self._book, self._horizon, self._leave_from = identity, book, horizon, leave_from
 
     def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
-        """Return what to do, and the plan to do it in; None: wait. `record` is the journal's newest."""
+        """Return the next action and its plan; None: wait. `record` is the journal's newest."""
         for plan in self._book.after(record.stepped if record else 0):
             choice = self._choice(plan, record)
             if choice is not None:
@@ -101,18 +102,18 @@ class Membership:
         return None
 
     def ask_to_join(self) -> int:
-        """Wish to listen in a plan above the newest one known; return that one's round."""
+        """Ask to listen in a plan above the newest known one; return that one's round."""
         self.join_after = self._book.last_round
         return self.join_after
 
     def is_behind(self, reached: int) -> bool:
-        """Whether more than H plans are known above `reached`, and it has not asked to join yet."""
+        """Return whether more than H plans above `reached` are known, and it has not asked to join yet."""
         if self.join_after is not None or len(self._book) <= self._horizon:
             return False
         return self._book.count_after(reached) > self._horizon
 
     def mesh_has_come(self, round: int) -> bool:
-        """Whether every live member has stepped the round before `round`: plan round + H - 1 is known."""
+        """Return whether all live members have stepped round - 1: so if plan round + H - 1 is known."""
         return self._book.ended or self._book.count_after(round) >= self._horizon - 1
 
     def _choice(self, plan: Plan, record: JournalRecord | None) -> Choice | None:

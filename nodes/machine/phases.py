@@ -1,6 +1,6 @@
 """The phases of a node machine and the steps between them, as data: a test holds it against the code.
 
-After each event the machine does what `ACTIONS` has for its phase, until that does nothing more.
+After each event the machine repeats the action of its phase (`ACTIONS`) until that does nothing more.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from nodes.machine.stepping import decide, step
 
 
 class Phase(StrEnum):
-    """Where a node is between two events."""
+    """A node's phase between two events."""
 
     WAITING = "waiting"
     LISTENING = "listening"
@@ -41,7 +41,7 @@ ACTIONS: dict[Phase, Callable[[NodeState], bool]] = {
     Phase.DECIDED: step,
     Phase.HALTED: lambda _: False,
 }
-"""Each does what can be done now, and returns whether something was."""
+"""Each does what is possible now, and returns whether it did anything."""
 
 
 class Transition(NamedTuple):

@@ -1,4 +1,4 @@
-"""One round of a full member or a listener: which releases it waits for, and the consensus they make."""
+"""One round of a full member or listener: the releases that it waits for, and their consensus."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ Heard = tuple[str, float, Release]
 
 
 class OpenRound:
-    """The round a node is in, from its plan until the step; `settled` once consensus and decision are."""
+    """A node's current round, from plan to step; `settled` once consensus and decision are fixed."""
 
     def __init__(self, name: str, plan: Plan, edges: Mapping[str, InEdge]) -> None:
         place = plan.place(name)
@@ -47,13 +47,13 @@ class OpenRound:
             self._releases[message.source] = message.release
 
     def distrust(self, message: ReleaseMessage) -> None:
-        """Count its instance as silent: it has sent two values for a round."""
+        """Count the sender's instance as silent, as it has sent two values for a round."""
         if self._counted.get(message.source) == message.instance:
             del self._counted[message.source]
             self._releases.pop(message.source, None)
 
     def is_waiting(self) -> bool:
-        """Whether a source is missing."""
+        """Return whether a source is missing."""
         return len(self._releases) < len(self._counted)
 
     def missing(self) -> list[str]:

@@ -1,8 +1,8 @@
-"""Which records enter which slot: never a matter of their content.
+"""Puts records into slots, independent of their content.
 
-`CountSlots`: the next h records by offset, one partition; `nodes.machine.time_slots` has those by time. The
-shell adds records as they arrive and asks `ready`; a slot by count taken before it is ready
-(`slot_timeout`) is empty: its records wait.
+`CountSlots` take the next h records by offset, from one partition; `nodes.machine.time_slots` has slots by
+time. The shell adds records as they arrive, and asks `ready`. A slot by count that is taken before it is
+ready (`slot_timeout`) is empty: its records wait.
 """
 
 import math
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Arrival(NamedTuple, Generic[T]):
-    """A record of the data topic; `timestamp` is Kafka's, in seconds. `value` is never looked at."""
+    """A record of the data topic; `timestamp` is Kafka's, in seconds. `value` is not read here."""
 
     partition: int
     offset: int
@@ -28,9 +28,9 @@ Place = tuple[int, int]
 
 
 class ClosedSlot(NamedTuple, Generic[T]):
-    """The records of one slot, where the next one's start, and how many were dropped (private counts).
+    """The records of one slot, where the next slot's begin, and how many were dropped (private counts).
 
-    `places` are those of the values.
+    `places` are the places of the values.
     """
 
     round: int
@@ -43,26 +43,26 @@ class ClosedSlot(NamedTuple, Generic[T]):
 
 
 class Slots(Protocol[T]):
-    """The slots of one node. One slot is open at a time."""
+    """The slots of one node; one is open at a time."""
 
     def open(self, round: int) -> None:
-        """Start the slot of that round."""
+        """Open the slot of that round."""
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:
         """Take a record in the order of its partition; `now` in seconds, infinite without a clock."""
 
     def behind(self, now: float) -> bool:
-        """Whether records are to wait where they are until a slot is opened: never a matter of theirs."""
+        """Return whether records must wait outside until a slot is opened, independent of their content."""
 
     def ready(self, now: float) -> bool:
-        """Whether the open slot is complete; `now` in seconds."""
+        """Return whether the open slot is complete; `now` in seconds."""
 
     @property
     def waiting(self) -> int:
-        """How many records wait for this slot or a later one."""
+        """The number of records that wait for this slot or a later one."""
 
     def take(self) -> ClosedSlot[T]:
-        """Close the open slot with what belongs to it."""
+        """Close the open slot with its records."""
 
 
 class CountSlots(Generic[T]):
@@ -75,7 +75,7 @@ class CountSlots(Generic[T]):
         self._next: DataPosition = ()
 
     def open(self, round: int) -> None:
-        """Start the slot of that round."""
+        """Open the slot of that round."""
         self._round = round
 
     def add(self, arrival: Arrival[T], now: float = math.inf) -> None:  # noqa: ARG002 # as `ready`
@@ -85,20 +85,20 @@ class CountSlots(Generic[T]):
         self._waiting.append(arrival)
 
     def behind(self, now: float) -> bool:  # noqa: ARG002 # as `ready`
-        """Return False: `waiting` alone says how many wait."""
+        """Return False: `waiting` alone limits how many wait."""
         return False
 
     def ready(self, now: float) -> bool:  # noqa: ARG002 # the same interface as slots by time
-        """Whether `size` records are there."""
+        """Return whether `size` records are there."""
         return len(self._waiting) >= self._size
 
     @property
     def waiting(self) -> int:
-        """How many records wait."""
+        """The number of waiting records."""
         return len(self._waiting)
 
     def take(self) -> ClosedSlot[T]:
-        """Close the slot: full, or empty where fewer than `size` records are there (they wait)."""
+        """Close the slot: full, or empty if fewer than `size` records are there (they wait)."""
         if len(self._waiting) < self._size:
             position = ((0, self._waiting[0].offset),) if self._waiting else self._next
             return ClosedSlot(self._round, (), position)
@@ -109,5 +109,5 @@ class CountSlots(Generic[T]):
 
 
 def places(arrivals: list[Arrival[T]]) -> tuple[Place, ...]:
-    """Return where records stand."""
+    """Return the places of records."""
     return tuple([(arrival.partition, arrival.offset) for arrival in arrivals])

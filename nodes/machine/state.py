@@ -1,6 +1,6 @@
-"""What a node is between two events, and the one way in which a round's end is written down.
+"""A node's state between two events, and the one place that writes a journal record.
 
-The machine and its phases work on it: `joining` (into a round), `stepping` (through it).
+The machine and its phases change it: `joining` (into a round), `stepping` (through it).
 """
 
 from collections.abc import Iterable
@@ -17,20 +17,20 @@ from topology.plans import Heartbeat, Plan
 
 
 class NodeState:
-    """One node: its settings, its past, the plans it knows, the round it is in, the effects to come.
+    """One node: its settings, history, known plans, current round, and pending effects.
 
     Attributes
     ----------
     open : OpenRound or None
-        The round it is in; None: it waits for a plan.
+        The current round; None: it waits for a plan.
     silent : set of str
-        Sources given up on, and not heard since.
+        Sources given up, and not heard since.
     secret : Secret or None
-        Of the noise; goes into the journal as it comes.
+        The mechanism's state, which goes into the journal unchanged.
     carried : int
         The rounds that earlier lives of the journal have charged.
     effects : list of Effect
-        What this event has brought about so far, in order.
+        The effects of this event so far, in order.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NodeState:
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """What the node says of itself now."""
+        """The node's current heartbeat."""
         who, wish = self.identity, self.membership.join_after
         return Heartbeat(
             who.run, who.name, who.instance, who.boot, self.history.stepped, wish, self.learner.leave_from
@@ -61,35 +61,35 @@ class NodeState:
 
     @property
     def opened(self) -> OpenRound:
-        """The round it is in. Raises RuntimeError where it is in none."""
+        """The current round. Raises RuntimeError if there is none."""
         if self.open is None:
             raise RuntimeError("no round was entered")
         return self.open
 
     @property
     def record(self) -> JournalRecord:
-        """The newest record of a node that is in a round. Raises RuntimeError where no round was entered."""
+        """The newest record of a node in a round. Raises RuntimeError if no round was entered."""
         if self.history.record is None:
             raise RuntimeError("no round was entered")
         return self.history.record
 
     def notice(self, notice: Notice, source: str, round: int) -> None:
-        """Say what was seen of a peer or a plan."""
+        """Report a notice about a peer or plan."""
         self.effects.append(Noticed(notice, source, round))
 
     def halt(self, reason: str) -> None:
-        """Be done, for good."""
+        """End the node's work for good."""
         self.halted = True
         self.effects.append(Halt(reason))
 
     def open_round(self, plan: Plan) -> OpenRound:
-        """Be in the round of the plan; earlier plans are not needed any more."""
+        """Enter the round of the plan; drop earlier plans."""
         self.open = OpenRound(self.identity.name, plan, self.history.edges)
         self.book.drop_before(plan.round)
         return self.open
 
     def ask_to_join(self) -> None:
-        """Leave the round, if any, and wish to listen in a plan above the newest one known."""
+        """Leave the round, if any, and ask to listen in a plan above the newest known one."""
         self.open = None
         wish = self.membership.ask_to_join()
         self.notice(Notice.JOINING, self.identity.name, wish)
@@ -110,7 +110,7 @@ class NodeState:
     ) -> None:
         """End a transition: journal the release for the round of `following`, made in `stepped` (0: none).
 
-        Every (H/4)-th step is followed by a heartbeat.
+        A heartbeat follows every (H/4)-th step.
         """
         record = JournalRecord(
             round=following.round,

@@ -10,7 +10,7 @@ from nodes.values import Consensus, FloatArray, averaged
 
 
 def decide(node: NodeState) -> bool:
-    """Fix consensus and decision, once every source is heard or given up."""
+    """Fix consensus and decision once every source is heard or given up."""
     opened = node.opened
     if opened.is_waiting():
         if node.deadlines and not opened.asked_at_once and node.silent.issuperset(opened.missing()):
@@ -38,7 +38,7 @@ def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, st
 
 
 def step(node: NodeState) -> bool:
-    """Charge, clip, draw and step, with slot and next plan there: one transition, one journal record."""
+    """Charge, clip, draw and step once slot and next plan are there: one transition, one journal record."""
     opened = node.opened
     slot, following = opened.slot, node.book.first_after(opened.round)
     if slot is None or opened.settled is None or following is None:
@@ -68,7 +68,7 @@ def step(node: NodeState) -> bool:
 
 
 def _moved_on(before: DataPosition | None, after: DataPosition) -> DataPosition | None:
-    """Return the position after a slot: a partition that it does not mention was not read from."""
+    """Return the position after a slot; partitions that it does not mention keep theirs."""
     if not after:
         return before
     merged = dict(before or ()) | dict(after)

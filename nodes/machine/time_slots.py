@@ -1,7 +1,7 @@
-"""Slots by time: slot = floor((timestamp - start)/period) + 1, and a record is of no other.
+"""Slots by time: a record belongs to slot floor((timestamp - start)/period) + 1 only.
 
-Each holds the first h of its records by (timestamp, partition, offset): one record more or less changes its
-own slot alone. The clock is the caller's: no record moves it.
+Each slot holds the first h of its records by (timestamp, partition, offset), so one record more or less
+changes its own slot alone. The caller has the clock: no record moves it.
 """
 
 import math
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class TimeSlots(Generic[T]):
-    """Slots of `period` seconds from `start` on, of at most `size` records.
+    """Slots of `period` seconds from `start` on, with at most `size` records.
 
-    `horizon` (H, in periods) bounds what is kept by the clock: a record dated more than that after it is
-    early, and dropped. None: no bound, for what is read without a clock.
+    `horizon` (H, in periods) limits early records: one dated more than that after the clock is dropped. None:
+    no limit, for reading without a clock.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class TimeSlots(Generic[T]):
         self._late = self._early = self._overfull = 0
 
     def round_of(self, timestamp: float) -> int:
-        """Return the slot of that timestamp; 0: before the start, or further away than there are numbers."""
+        """Return the slot of that timestamp; 0: before the start, or beyond the largest round."""
         periods = (timestamp - self._start) / self._period
         return math.floor(periods) + 1 if 0 <= periods < math.inf else 0
 
     def open(self, round: int) -> None:
-        """Start the slot of that round; records of earlier ones are dropped."""
+        """Open the slot of that round; drop records of earlier ones."""
         self._round = round
         for passed in [number for number in self._waiting if number < round]:
             self._late += len(self._waiting.pop(passed))
@@ -57,16 +57,16 @@ class TimeSlots(Generic[T]):
                 self._overfull += 1
 
     def ready(self, now: float) -> bool:
-        """Whether the slot's end and the grace are over."""
+        """Return whether the slot's end and the grace are over."""
         return now >= self._start + self._round * self._period + self._grace
 
     def behind(self, now: float) -> bool:
-        """Whether the clock is more than H rounds ahead: what is read now would only lie about."""
+        """Return whether the clock is more than H rounds ahead, so that new records would only pile up."""
         return self.round_of(now) > self._round + self._horizon
 
     @property
     def waiting(self) -> int:
-        """How many records wait for this slot or a later one."""
+        """The number of records that wait for this slot or a later one."""
         return sum(map(len, self._waiting.values()))
 
     def take(self) -> ClosedSlot[T]:
@@ -89,9 +89,9 @@ class TimeSlots(Generic[T]):
         )
 
     def _passed_over(self, number: int, now: float) -> bool:
-        """Whether no plan will have that round: those who are so far behind the clock go on at its round.
+        """Return whether no plan will have that round, as nodes far behind the clock continue at its round.
 
-        Plans lead by H at most, so from the open slot on two times H are safe; as many are left for clocks
+        Plans lead by at most H, so two times H from the open slot on are safe; as many are left for clocks
         that differ.
         """
         if not self._round or not math.isfinite(now):
