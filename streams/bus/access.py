@@ -1,4 +1,4 @@
-"""Which topics each process reads and writes: what its credentials must allow, and no more."""
+"""The topics that each process reads and writes: the rights that its credentials need, and no more."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from streams.codec.topics import DataTopics, MeshTopics
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one process needs on one broker.
+    """The rights that a process needs on a broker.
 
     `group`: the consumer group whose offsets it commits; `configs`: the topics whose settings it reads.
     """
@@ -20,12 +20,12 @@ class Access:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All of them, once."""
+        """All topics, each once."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
 def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
-    """Return what a node needs on the mesh broker: it also reads what it has said itself."""
+    """Return a node's rights on the mesh broker; it also reads its own messages."""
     own = [topics.edge(node, target) for target in targets]
     edges = [topics.edge(source, node) for source in sources]
     progress = topics.progress(node)
@@ -33,20 +33,20 @@ def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets:
 
 
 def node_on_data(node: str, group: str | None = None) -> Access:
-    """Return what a node needs on its party's own broker."""
+    """Return a node's rights on its party's own broker."""
     topics = DataTopics(node)
     written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
     return Access((topics.records, topics.spends), written, group)
 
 
 def feeder(node: str) -> Access:
-    """Return what a feed needs on the party's own broker: it goes on after what is there."""
+    """Return a feed's rights on the party's own broker; it continues after the stored records."""
     topics = DataTopics(node)
     records, both = (topics.records,), (topics.records, topics.dead_letters)
     return Access(both, both, configs=records)
 
 
 def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
-    """Return what a scheduler needs on the mesh broker."""
+    """Return a scheduler's rights on the mesh broker."""
     beats = [topics.progress(node) for node in nodes]
     return Access((topics.topology, topics.scheduler, *beats), (topics.topology, topics.scheduler))

@@ -1,4 +1,4 @@
-"""kafka-python's admin client behind types: topics that are there, and topics made. Errors are AdminError."""
+"""A typed front of kafka-python's admin client: lists and creates topics. Errors are AdminError."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -22,12 +22,12 @@ UNKNOWN_TOPIC, EXISTS = 3, 36
 
 
 class AdminError(BusError):
-    """The broker does not do, or say, what was asked."""
+    """The broker refuses a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that is there."""
+    """An existing topic."""
 
     partitions: int
     configs: dict[str, str]
@@ -45,9 +45,9 @@ class Admin:
     """
 
     def __init__(self, broker: BrokerSettings) -> None:
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters comes as an error
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # errors come as exceptions
         self.servers = broker.servers
-        self.cluster = reach(broker)  # kafka-python says less when it fails, and leaves sockets open
+        self.cluster = reach(broker)  # kafka-python fails with less detail, and leaves sockets open
         self._client = self._asked(lambda: KafkaAdminClient(**admin_settings(broker)))
 
     def __enter__(self) -> Self:
@@ -56,10 +56,10 @@ class Admin:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._client.close()  # a client that is left open reconnects for ever
+        self._client.close()  # an open client reconnects for ever
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Return those of the topics that are there."""
+        """Return the existing topics among these."""
         asked = list(names)
         counts = {}
         for found in self._asked(lambda: self._client.describe_topics(asked)):
@@ -79,7 +79,7 @@ class Admin:
         }
 
     def create(self, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
-        """Make the topics, of one partition each; return those made. The others were there by now."""
+        """Create the topics with one partition each; return those created. The others exist by now."""
         asked = {spec.name: spec for spec in specs}
         wanted = {name: {"num_partitions": 1, "configs": spec.configs} for name, spec in asked.items()}
         answer = self._asked(lambda: self._client.create_topics(wanted, raise_errors=False))
@@ -105,9 +105,9 @@ class Admin:
 
 
 def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
-    """Return how a topic that is there differs from what is wanted; more room than wanted is no difference.
+    """Return how an existing topic differs from its spec; more room than specified is no difference.
 
-    Of the party's own stream only what would change the data: how many partitions, and compaction.
+    For the party's own stream only differences that change the data count: partitions and compaction.
     """
     found = []
     if topic.partitions != 1 and not (spec.owned and by_time):
@@ -121,7 +121,7 @@ def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
 
 
 def _at_least(value: str, wanted: str) -> bool:
-    """Compare limits, where -1 is none."""
+    """Compare limits; -1 is unlimited."""
     return value == "-1" or (wanted != "-1" and int(value) >= int(wanted))
 
 

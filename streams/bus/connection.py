@@ -1,4 +1,4 @@
-"""The settings of every Kafka client, each measured on a broker; without a reason given they are defaults."""
+"""The settings of all Kafka clients, each measured on a broker; those without a reason are defaults."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ from typing import Any
 from streams.mesh.settings.node import BrokerSettings
 
 PATIENCE = 3.0
-"""Seconds that a question to the broker may take: less than the five in which a process must end."""
+"""Seconds that a request to the broker may take: less than the five in which a process must end."""
 _MECHANISM = "SCRAM-SHA-512"
 
 
@@ -16,9 +16,9 @@ def _common(broker: BrokerSettings) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "bootstrap.servers": broker.servers,
         "client.id": "mirrormesh",
-        "topic.metadata.propagation.max.ms": 1000,  # a missing topic is told after this: 30 s unless set
-        "topic.metadata.refresh.interval.ms": 10_000,  # so is one that is deleted: 5 min unless set
-        "reconnect.backoff.ms": 50,  # back 0.6 s after the broker, not 2 s
+        "topic.metadata.propagation.max.ms": 1000,  # a missing topic is reported after this, not 30 s
+        "topic.metadata.refresh.interval.ms": 10_000,  # a deleted topic is reported after this, not 5 min
+        "reconnect.backoff.ms": 50,  # reconnects 0.6 s after the broker is back, not 2 s
         "reconnect.backoff.max.ms": 500,
         "log_level": 4,  # warnings and worse, to our logger
     }
@@ -33,33 +33,33 @@ def _common(broker: BrokerSettings) -> dict[str, Any]:
 
 
 def client_settings(broker: BrokerSettings) -> dict[str, Any]:
-    """Return the settings of a client that only asks."""
+    """Return the settings of a client that only makes requests."""
     return _common(broker)
 
 
 def producer_settings(broker: BrokerSettings, largest: int) -> dict[str, Any]:
     """Return the settings of a producer of records of up to `largest` bytes."""
     return _common(broker) | {
-        "enable.idempotence": True,  # else a restarted broker has duplicates, and "failed" records
+        "enable.idempotence": True,  # otherwise a restarted broker has duplicates, and "failed" records
         "acks": "all",
         "linger.ms": 0,  # 0.55 ms a round trip against 11.3 with the default of 5
-        "batch.num.messages": 1,  # a record that is refused takes its batch with it
-        "message.timeout.ms": 0,  # never: a release is sent until it is acknowledged
+        "batch.num.messages": 1,  # a refused record fails its whole batch
+        "message.timeout.ms": 0,  # no timeout: a release is sent until it is acknowledged
         "message.max.bytes": max(1_000_000, largest + 1024),
-        "queue.buffering.max.kbytes": 65_536,  # 1 GiB unless set: a broker that is away must not cost that
+        "queue.buffering.max.kbytes": 65_536,  # the default is 1 GiB, too much while a broker is away
     }
 
 
 def consumer_settings(broker: BrokerSettings) -> dict[str, Any]:
-    """Return the settings of a consumer that is given every position, and commits none."""
+    """Return the settings of a consumer that gets every position, and commits none."""
     return _common(broker) | {
-        "group.id": "mirrormesh",  # must be given, and is never used: no group is joined, nothing committed
+        "group.id": "mirrormesh",  # required but unused: it joins no group and commits nothing
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",  # else a position outside the log loses records in silence
-        "enable.partition.eof": True,  # tells the end of a log whose last offsets hold no record
-        "isolation.level": "read_uncommitted",  # a peer's open transaction must not hold up its readers
-        "fetch.wait.max.ms": 100,  # how late that end is told
+        "auto.offset.reset": "error",  # otherwise a position outside the log silently loses records
+        "enable.partition.eof": True,  # reports the end of a log whose last offsets hold no record
+        "isolation.level": "read_uncommitted",  # a peer's open transaction must not block its readers
+        "fetch.wait.max.ms": 100,  # the delay of that report
         "queued.max.messages.kbytes": 16_384,
     }
 
@@ -83,14 +83,14 @@ def admin_settings(broker: BrokerSettings) -> dict[str, Any]:
 
 
 PERIOD = 60.0
-"""Seconds between two lines of one kind and client."""
+"""Seconds between two log lines of one kind and client."""
 
 
 class RateLimited(logging.Filter):
-    """Lets one record of a kind through in `period` seconds, with the number of those kept back since.
+    """Lets one record of a kind through in `period` seconds, with the number of records dropped since.
 
-    The kind is the message before its arguments are put in, with the first two of them: in a line of
-    librdkafka what happened, and the client; in one of ours as the caller chooses.
+    The kind is the unformatted message with its first two arguments: in a line of librdkafka the event and
+    the client, in our own as the caller chooses.
     """
 
     def __init__(self, period: float = PERIOD, clock: Callable[[], float] = time.monotonic) -> None:
@@ -100,7 +100,7 @@ class RateLimited(logging.Filter):
         self._kept_back: dict[tuple[object, ...], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record goes through; says in it how many did not."""
+        """Return whether the record goes through; add the number of dropped ones to it."""
         arguments = record.args if isinstance(record.args, tuple) else ()
         kind = (record.msg, *arguments[:2])
         now = self._clock()
@@ -115,5 +115,5 @@ class RateLimited(logging.Filter):
 
 
 LOGGER = logging.getLogger("mirrormesh.kafka")
-"""Of all Kafka clients, and of what we say of them."""
+"""The logger of all Kafka clients."""
 LOGGER.addFilter(RateLimited())

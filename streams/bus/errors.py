@@ -6,7 +6,7 @@ from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, Unknow
 
 _KINDS: dict[int, type[BusError]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: UnknownTopic,
-    KafkaError._UNKNOWN_TOPIC: UnknownTopic,  # noqa: SLF001 # librdkafka's local errors are named so
+    KafkaError._UNKNOWN_TOPIC: UnknownTopic,  # noqa: SLF001 # librdkafka's names of local errors
     KafkaError.TOPIC_AUTHORIZATION_FAILED: Denied,
     KafkaError.GROUP_AUTHORIZATION_FAILED: Denied,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: Denied,
@@ -17,11 +17,11 @@ _KINDS: dict[int, type[BusError]] = {
     KafkaError._ALL_BROKERS_DOWN: Unreachable,  # noqa: SLF001 # as above
     KafkaError._TIMED_OUT: Unreachable,  # noqa: SLF001 # as above
     KafkaError._RESOLVE: Unreachable,  # noqa: SLF001 # as above
-    KafkaError._UNKNOWN_PARTITION: Unreachable,  # noqa: SLF001 # not known here: so it is while a broker is away
+    KafkaError._UNKNOWN_PARTITION: Unreachable,  # noqa: SLF001 # unknown to the client, as while a broker is away
 }
 
 
-_PASSING = {  # what a broker says for a moment that has just come back; the client calls none retriable
+_PASSING = {  # temporary errors of a broker that has just come back; the client calls none retriable
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.REQUEST_TIMED_OUT,
@@ -40,12 +40,12 @@ _PASSING = {  # what a broker says for a moment that has just come back; the cli
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Whether the broker answers, and will say something else in a moment."""
+    """Return whether the broker answers with a temporary error."""
     return error.code() in _PASSING
 
 
 def bus_error(error: KafkaError, subject: str) -> BusError:
-    """Return the error in the bus's words; `subject` is the topic, or the servers, that it concerns."""
+    """Return the bus's error; `subject` is the topic, or the servers, that it concerns."""
     code = error.code()
     if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
         return OffsetOutOfRange(subject, "the position is not inside the log")

@@ -1,4 +1,4 @@
-"""What a broker says of its topics: which are there, where a log begins and ends, and what is in it."""
+"""Reads a broker's topics: which exist, where a log begins and ends, and its records."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -14,20 +14,20 @@ from streams.mesh.settings.node import BrokerSettings
 
 _PAUSE = 0.1
 SOON = 0.5
-"""Seconds that a thread waits for an answer that has more to do."""
+"""Seconds that a busy thread waits for an answer."""
 
 
 class Logs(Stores):
-    """Questions to one broker. Each raises Unreachable where no answer comes within `PATIENCE` seconds."""
+    """Requests to one broker. Each raises Unreachable without an answer within `PATIENCE` seconds."""
 
     def __init__(self, broker: BrokerSettings) -> None:
         self._servers = broker.servers
-        # silent, without callbacks: nobody polls between questions, and what waits to be told takes memory
+        # no callbacks: nobody polls between requests, and waiting messages take memory
         self._consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
         self._reading = Lock()
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         self._consumer.close()
 
     def cluster(self) -> str:
@@ -35,11 +35,11 @@ class Logs(Stores):
         return str(self._listing().cluster_id)
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return how many partitions each topic has. Raises UnknownTopic, Denied."""
+        """Return each topic's number of partitions. Raises UnknownTopic, Denied."""
         there = self._listing().topics
         counts = {}
         for topic in topics:
-            # a topic that may not be seen is absent from the list of all; asked for by name it says why
+            # the list of all topics omits forbidden ones; a request by name gives the reason
             found = there.get(topic) or self._listing(topic).topics[topic]
             if found.error is not None:
                 raise bus_error(found.error, topic)
@@ -47,28 +47,28 @@ class Logs(Stores):
         return counts
 
     def span(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """Return the log's first offset, and the one that its next record will have. Raises UnknownTopic."""
+        """Return the log's first offset, and that of its next record. Raises UnknownTopic."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
                 first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), PATIENCE)
             except KafkaException as error:
                 if is_passing(error.args[0]) and time.monotonic() < until:
-                    time.sleep(_PAUSE)  # a new topic, or a broker that has just come back
+                    time.sleep(_PAUSE)  # the topic is new, or the broker has just come back
                     continue
-                self.partitions([topic])  # what is not known here may be missing, or its broker may be away
+                self.partitions([topic])  # an unknown topic may be missing, or its broker away
                 raise bus_error(error.args[0], topic) from None
             return first, end
 
     def end(self, topic: str) -> int:
-        """Return the offset that the log's next record will have, or raise Unreachable soon."""
+        """Return the offset of the log's next record, or raise Unreachable soon."""
         try:
             return int(self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)[1])
         except KafkaException as error:
             raise Unreachable(f"{topic}: {error.args[0].str()}") from None
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records from its offset to the end that its log has now.
+        """Return each topic's records from its offset to its log's current end.
 
         Several topics together take no longer than one. Raises UnknownTopic, Denied, OffsetOutOfRange.
         """
@@ -94,7 +94,7 @@ class Logs(Stores):
                 raise Unreachable(f"{self._servers}: {', '.join(sorted(unread))} cannot be read to the end")
             topic, offset = message.topic(), message.offset()
             if topic not in unread or offset is None:
-                continue  # of the client, or of what was read before
+                continue  # from the client, or from an earlier read
             if not _is_end(message, topic) and offset < ends[topic]:
                 value, key = message.value() or b"", message.key() or b""
                 records[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
@@ -108,17 +108,17 @@ class Logs(Stores):
             return self._consumer.list_topics(timeout=PATIENCE, **asked)
         except KafkaException as error:
             told = bus_error(error.args[0], self._servers)
-            if isinstance(told, Unreachable):  # the client's own words for it are for programmers
+            if isinstance(told, Unreachable):  # the client's own text is for programmers
                 told = Unreachable(f"{self._servers}: the broker does not answer")
             raise told from None
 
 
 def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
-    """Return whether it says that the log ends at its offset. Raises BusError for any other error."""
+    """Return whether the message marks the end of the log. Raises BusError for any other error."""
     error = message.error()
     if error is None:
         return False
-    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's local errors are named so
+    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
         raise bus_error(error, topic)
     return True
 
@@ -126,14 +126,14 @@ def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
 def reach(broker: BrokerSettings) -> str:
     """Return the id of the broker's cluster: equal for two addresses of one.
 
-    Raises Denied for a wrong password, Unreachable where no answer comes within `PATIENCE` seconds.
+    Raises Denied for a wrong password, Unreachable without an answer within `PATIENCE` seconds.
     """
     told: list[KafkaError] = []
     consumer = Consumer(consumer_settings(broker) | {"error_cb": told.append, "log_level": 0})
     try:
         return str(consumer.list_topics(timeout=PATIENCE).cluster_id)
     except KafkaException:
-        consumer.poll(0)  # a refused password is told there alone
+        consumer.poll(0)  # only this reports a refused password
         for failure in [bus_error(error, broker.servers) for error in told]:
             if isinstance(failure, Denied):
                 raise failure from None
@@ -149,19 +149,19 @@ def reached(broker: BrokerSettings) -> Logs:
 
 
 class Stopped(Protocol):
-    """Whether the process was asked to stop (`threading.Event` is one)."""
+    """Tells whether the process was asked to stop (like `threading.Event`)."""
 
     def is_set(self) -> bool:
-        """Whether it was."""
+        """Return whether it was asked."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to that many seconds for it, and return whether it was."""
+        """Wait up to that many seconds, and return whether it was asked."""
 
 
 def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
-    """Wait until the broker answers, however long, and say so once a minute. Raises Denied.
+    """Wait until the broker answers, however long, and log that once a minute. Raises Denied.
 
-    Returns the id of its cluster, or None where `stopped` was set before.
+    Returns the id of its cluster, or None if `stopped` was set first.
     """
     while not stopped.is_set():
         try:

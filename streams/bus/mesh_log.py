@@ -1,4 +1,4 @@
-"""Reads what a mesh's topics hold, and decodes it: for a node's start, and for whoever reads from outside."""
+"""Reads and decodes a mesh's topics, for a node's start and for commands that read from outside."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Entry(NamedTuple, Generic[T]):
-    """A record of a topic, and the message in it; None where it was refused."""
+    """A record of a topic, and its message; None if it was refused."""
 
     topic: str
     record: Stored
@@ -23,21 +23,21 @@ class Entry(NamedTuple, Generic[T]):
 
 
 def messages(entries: Iterable[Entry[T]]) -> list[T]:
-    """Return what was not refused, in order."""
+    """Return the messages that were not refused, in order."""
     return [entry.message for entry in entries if entry.message is not None]
 
 
 class MeshLog:
-    """Reads the plans, heartbeats and releases of one run, each topic to the end that it has now.
+    """Reads the plans, heartbeats and releases of one run, each topic to its current end.
 
-    A topic is read from where its log begins unless an offset is given, and its records come in their order.
-    Who judges releases by plans reads the edges first: a plan is in its log before the releases of its round.
-    Plans of schedulers that lost are there too; `topology.plans.valid` leaves them out.
+    A topic is read from the beginning of its log, or from a given offset, in order. To judge releases by
+    plans, read the edges first: a plan is in its log before the releases of its round. Invalid plans of other
+    schedulers are included; `topology.plans.valid` leaves them out.
 
-    Refused is what the codec refuses: broken bytes, another run, source or node, other settings, a release
-    outside its public bound. `refused` counts these records by (topic, reason), each time one is read.
+    The codec refuses broken bytes, another run, source or node, other settings, and releases outside their
+    public bound. `refused` counts such records by (topic, reason), each time one is read.
 
-    Methods raise BusError as `stores` does, OffsetOutOfRange where a log was cut meanwhile.
+    Methods raise BusError as `stores` does, OffsetOutOfRange if a log was cut meanwhile.
     """
 
     def __init__(self, topics: MeshTopics, digest: bytes, stores: Stores) -> None:
@@ -46,11 +46,11 @@ class MeshLog:
 
     @classmethod
     def of(cls, file: MeshFile, stores: Stores) -> "MeshLog":
-        """Return the log of the mesh that a file describes."""
+        """Return the log of a file's mesh."""
         return cls(file.resolved.topics, file.digest(), stores)
 
     def tail(self, topic: str, count: int) -> int:
-        """Return the offset from which a topic holds `count` records, or fewer where its log begins."""
+        """Return the offset of the last `count` records of a topic, or of its log's beginning."""
         first, end = self._stores.span(topic)
         return max(first, end - count)
 

@@ -1,6 +1,6 @@
-"""Before a process starts, with its own credentials: every topic there, and every position inside its log.
+"""Checks topics, rights and positions with a process's own credentials, before it starts.
 
-Kafka tells nobody who reads what he may not, or what is not there: he just hears nothing.
+Kafka reports no error for a topic that is missing or unreadable; the consumer receives nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ from streams.mesh.settings.node import BrokerSettings, BrokersSettings
 
 
 class PreflightFailed(BusError):
-    """What keeps a process from starting: `lines`, one a failure."""
+    """A process cannot start: `lines`, one per failure."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -29,7 +29,7 @@ class PreflightFailed(BusError):
 
 
 class Outside(NamedTuple):
-    """A position that is not inside its log, which goes from `first` to `end`."""
+    """A position outside its log, which goes from `first` to `end`."""
 
     topic: str
     partition: int
@@ -41,7 +41,7 @@ class Outside(NamedTuple):
 def check_clusters(
     file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
 ) -> None:
-    """Refuse what the addresses in the mesh file do not show. Raises MeshFileError."""
+    """Raise MeshFileError if clusters do not fit the mesh file, which its addresses may not show."""
     lines: list[str] = []
     shared = file.mesh_broker
     for name, own in brokers.items():
@@ -62,10 +62,10 @@ def preflight(
     positions: Mapping[str, Mapping[int, int]],
     several: Collection[str] = (),
 ) -> tuple[Outside, ...]:
-    """Check what a process needs of a broker; return the positions that are outside their logs.
+    """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
-    than one partition. Raises PreflightFailed with everything found wrong, Unreachable.
+    than one partition. Raises PreflightFailed with all failures, Unreachable.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(

@@ -1,6 +1,6 @@
-"""Makes the topics of a mesh file, or finds that they are as they must be. Twice is harmless.
+"""Creates the topics of a mesh file, or checks existing ones. Repeating it is harmless.
 
-Everything is compared before anything is made. A topic that differs is never altered: that is its owner's.
+Everything is compared before anything is created. A topic that differs is never changed: its owner must.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from streams.mesh.settings.node import BrokerSettings, BrokersSettings
 
 
 class Differs(Exception):
-    """What is on the brokers is not what the mesh file asks for: `lines`, one a difference."""
+    """Existing topics differ from those of the mesh file: `lines`, one per difference."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -24,7 +24,7 @@ class Differs(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """What was done on one broker: topics made (with `dry_run`: that would be), and topics found right."""
+    """The result on one broker: topics created (with `dry_run`: that would be), and topics found right."""
 
     label: str
     servers: str
@@ -34,7 +34,7 @@ class Provisioned:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The topics of one party, or of all, on one broker."""
+    """The topics of one party, or the shared ones, on one broker."""
 
     label: str
     admin: Admin
@@ -56,9 +56,9 @@ class _Side:
 
 
 def provision(file: MeshFile, *, dry_run: bool = False) -> tuple[Provisioned, ...]:
-    """Make what is missing on the mesh broker, and on the data brokers of the nodes whose own part is here.
+    """Create missing topics on the mesh broker, and on the data brokers of nodes whose own part is here.
 
-    Raises MeshFileError where a node's brokers are not given, Differs, BusError where a broker refuses.
+    Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker refuses.
     """
     brokers = _brokers(file)
     with ExitStack() as stack:

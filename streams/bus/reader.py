@@ -1,6 +1,6 @@
-"""Reads topics in one thread, and hands every record on, in the order of its topic.
+"""Reads topics in one thread and hands on every record, in the order of its topic.
 
-Positions are given, never stored at the broker. There is no group, so nothing is ever rebalanced.
+The caller gives positions; the broker stores none. There is no group, so nothing is ever rebalanced.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,17 +14,17 @@ from streams.bus.errors import bus_error
 from streams.mesh.settings.node import BrokerSettings
 
 POLL = 0.2
-"""Seconds that the thread waits for a record before it looks whether it shall stop."""
-_HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group: it reads all the same
+"""Seconds that the thread waits for a record before it checks whether to stop."""
+_HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group, and it reads anyway
 
 
 class KafkaReader(Reader):
     """Reads every topic of `offsets` from its offset on, until it is closed.
 
-    `record` and `failed` are called in the reader's thread: nothing is read while they work. `failed`
-    takes (topic, error: OffsetOutOfRange, Denied or UnknownTopic), once: the topic yields nothing more until
-    `move`; any other BusError ends the thread. An unreachable broker is no failure: reading goes on when it
-    is back. `between` is done after each record, and at least every `POLL` seconds.
+    `record` and `failed` are called in the reader's thread; nothing is read meanwhile. `failed` takes (topic,
+    error) once for OffsetOutOfRange, Denied or UnknownTopic: the topic yields nothing more until `move`. Any
+    other BusError ends the thread. An unreachable broker is not a failure: reading continues when it is back.
+    `between` is called after each record, and at least every `POLL` seconds.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class KafkaReader(Reader):
         self._thread.start()
 
     def position(self, topic: str) -> int:
-        """Return the offset that is read next: all below it was handed on. NOWHERE after a failure."""
+        """Return the next offset: all records below it were handed on. NOWHERE after a failure."""
         return self._positions[topic]
 
     def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
-        """Do `action` once every record below these offsets was handed on: at once, or in the thread."""
+        """Do `action` once all records below these offsets were handed on: at once, or in the thread."""
         with self._lock:
             if not self._is_read(ends):
                 self._awaited.append((ends, action))
@@ -59,12 +59,12 @@ class KafkaReader(Reader):
         action()
 
     def move(self, topic: str, offset: int) -> None:
-        """Read the topic from that offset on, also after it has failed."""
+        """Read the topic from that offset on, even after a failure."""
         with self._lock:
             self._moves[topic] = self._positions[topic] = offset
 
     def close(self) -> None:
-        """Stop reading. Not from the reader's own thread."""
+        """Stop reading. Do not call it in the reader's own thread."""
         self._stopped.set()
         self._thread.join()
         self._consumer.close()
@@ -73,7 +73,7 @@ class KafkaReader(Reader):
         try:
             while not self._stopped.is_set():
                 self._read_once()
-        except Exception as error:  # noqa: BLE001 # a process must not live on without its reader
+        except Exception as error:  # noqa: BLE001 # a process must not continue without its reader
             said = str(error) if isinstance(error, BusError) else type(error).__name__
             self._failed("the mesh broker", BusError(f"reading has failed: {said}"))
 
@@ -97,7 +97,7 @@ class KafkaReader(Reader):
             self._record(topic, offset, message.value() or b"")
             self._advance(topic, offset + 1)
         elif error is not None and topic is not None and offset is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's local errors are named so
+            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
                 self._advance(topic, offset)
             else:
                 self._fail(topic, error)
@@ -120,7 +120,7 @@ class KafkaReader(Reader):
         return all(self._positions[topic] >= end for topic, end in ends.items())
 
     def _note(self, error: KafkaError) -> None:
-        """Take an error of the client; of a topic, where its text begins with `<topic> [<partition>]`."""
+        """Take an error of the client, or of a topic if its text begins with `<topic> [<partition>]`."""
         topic, bracket, _ = error.str().partition(" [")
         if bracket and topic in self._positions:
             self._fail(topic, error)
@@ -129,7 +129,7 @@ class KafkaReader(Reader):
 
     def _fail(self, topic: str, error: KafkaError) -> None:
         failure = bus_error(error, topic)
-        if isinstance(failure, Unreachable):  # librdkafka's own line says it
+        if isinstance(failure, Unreachable):  # librdkafka logs it
             return
         with self._lock:
             if topic in self._moves or self._positions[topic] == NOWHERE:

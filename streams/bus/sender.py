@@ -1,7 +1,7 @@
 """Sends records until they are acknowledged.
 
-A send is taken at once and never waits for the broker. What the broker refuses is sent again, the same bytes:
-a failed delivery report does not prove that the record is not in the log, and receivers drop duplicates.
+A send returns at once and never waits for the broker. A refused record is sent again with the same bytes: a
+failed delivery report does not prove that the record is missing, and receivers drop duplicates.
 """
 
 import time
@@ -20,7 +20,7 @@ from streams.mesh.settings.node import BrokerSettings
 
 AGAIN = 1.0
 """Seconds from a refusal to the next attempt."""
-_SLICE = 0.1  # seconds that `flush` waits for reports before it looks at what is to be sent again
+_SLICE = 0.1  # seconds that `flush` waits for reports before it sends refused records again
 
 
 class _Record(NamedTuple):
@@ -32,14 +32,14 @@ class _Record(NamedTuple):
 
 
 class Sender:
-    """One producer. `send` from any thread; reports come where `serve` or `flush` is called."""
+    """One producer. Call `send` from any thread; reports arrive in calls of `serve` or `flush`."""
 
     def __init__(self, broker: BrokerSettings, largest: int) -> None:
         settings = producer_settings(broker, largest) | {"error_cb": self._note}
         self._servers = broker.servers
         self._producer = Producer(settings, logger=LOGGER)
         self._lock = Lock()
-        self._numbers = count()  # the next one is had in one step: no lock
+        self._numbers = count()  # atomic, so no lock is needed
         self._refused: list[tuple[float, _Record]] = []  # with when to send it again
         self._broken: BusError | None = None
         self._closed = False
@@ -47,22 +47,22 @@ class Sender:
     def send(
         self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
     ) -> None:
-        """Take a record. Raises BusError where the producer takes nothing more."""
+        """Take a record. Raises BusError if the producer is full or broken."""
         self._produce(_Record(next(self._numbers), topic, value, acknowledged, key))
 
     @property
     def waiting(self) -> int:
-        """Records that are not acknowledged yet."""
+        """The number of records not acknowledged yet."""
         return len(self._producer) + len(self._refused)
 
     def serve(self, seconds: float = 0.0) -> None:
-        """Take the reports that are there, waiting up to `seconds` for one; send again what is due."""
+        """Take the available reports, waiting up to `seconds` for one; resend records that are due."""
         self._producer.poll(seconds)
         if self._refused:
             self._send_again()
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until all is acknowledged, and return whether it is."""
+        """Wait up to `seconds` until all are acknowledged, and return whether they are."""
         until = time.monotonic() + seconds
         while self.waiting:
             left = until - time.monotonic()
@@ -72,7 +72,7 @@ class Sender:
         return True
 
     def close(self) -> None:
-        """Drop what is not acknowledged, and let go of the broker."""
+        """Drop records not acknowledged, and disconnect."""
         self._closed = True
         self._refused.clear()
         self._producer.purge()

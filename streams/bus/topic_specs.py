@@ -1,8 +1,7 @@
-"""Which topics a mesh file needs on which broker, and how each is kept. Sizes follow from the mesh alone.
+"""The topics that a mesh file needs on each broker, and their settings. Sizes depend on the mesh alone.
 
-Logs are cut by bytes, never by age: a mesh may stand still for a month. What was spent is never cut. Kafka
-drops whole segments, and never the one that is written to, so a log holds at least `retention_bytes`, and
-about two segments more.
+Logs are cut by bytes, never by age, as a mesh may pause for a month. Spends are never cut. Kafka drops whole
+segments, never the active one, so a log holds at least `retention_bytes`, and about two segments more.
 """
 
 from collections.abc import Iterable
@@ -16,22 +15,22 @@ from streams.mesh.settings.mesh import MeshSettings
 from topology.graph import Graph
 
 OVERHEAD = 1024
-"""Bytes that a record takes beside its value, at most: its batch's header, its own, a line number."""
+"""Largest size of a record besides its value, in bytes: headers of batch and record, a line number."""
 MIB = 2**20
 LEAST_SEGMENT = MIB
-"""Kafka 4 takes none smaller."""
+"""The smallest segment that Kafka 4 allows."""
 LEAST_LIMIT = MIB + OVERHEAD
-"""Bytes of the largest message, at least: about Kafka's own default."""
+"""The smallest limit of a message in bytes: about Kafka's own default."""
 KEPT_DATA = 2**30
-"""Bytes of a data topic that we made, at least: a feeder may run that far ahead of the mesh."""
-_PLANS, _RELEASES = 4, 2  # how often a record may be in its log: several schedulers, sends after a crash
+"""Bytes kept in a data topic that we create: a feeder may run that far ahead of the mesh."""
+_PLANS, _RELEASES = 4, 2  # the copies of a record in its log: several schedulers, sends after a crash
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic and how it is kept, in bytes. `owned`: the party's own stream, whose limits are its own affair.
+    """A topic and its limits in bytes. `owned`: the party's own stream, which may have other limits.
 
-    `kind` is how all topics of its kind are called. `compacted`: the last record of each key, kept for ever.
+    `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever.
     """
 
     name: str
@@ -43,12 +42,12 @@ class TopicSpec:
 
     @property
     def largest(self) -> int:
-        """The longest value that may be sent to it, in bytes."""
+        """The longest value that it takes, in bytes."""
         return self.max_message_bytes - OVERHEAD
 
     @property
     def segment_bytes(self) -> int:
-        """A quarter of what is kept, at least the largest message: 64 MiB at most unless that is larger."""
+        """A quarter of the kept bytes, at most 64 MiB, but at least the largest message."""
         quarter = min(max(self.retention_bytes // 4, LEAST_SEGMENT), 64 * MIB)
         return max(quarter, self.max_message_bytes)
 
@@ -74,12 +73,12 @@ class Sizes:
 
     @property
     def limit(self) -> int:
-        """What every topic of the mesh side takes, overhead included."""
+        """The message limit of all mesh topics, overhead included."""
         return max(LEAST_LIMIT, max(self.release, self.plan, heartbeat.LONGEST) + OVERHEAD)
 
 
 def sizes(mesh: Mesh) -> Sizes:
-    """Return how long the messages of a mesh get."""
+    """Return the longest messages of a mesh."""
     names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
     members, edges = len(names), mesh.graph.sources.size
     return Sizes(
@@ -89,7 +88,7 @@ def sizes(mesh: Mesh) -> Sizes:
 
 
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
-    """Return the topics of the mesh broker: edges are those that the schedule may ever switch on."""
+    """Return the topics of the mesh broker, with all edges that the schedule may ever switch on."""
     topics, graph, size = mesh.topics, mesh.graph, sizes(mesh)
     limit, kept = size.limit, 4 * mesh.settings.horizon
 
@@ -109,10 +108,10 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
 
 
 def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
-    """Return the topics of a party's own broker. They outlive runs, so a later run may ask for more."""
+    """Return the topics of a party's own broker. They outlive runs, so a later run may need more room."""
     topics, kept = DataTopics(node), 4 * mesh.horizon
     record = LONGEST_LINE + OVERHEAD
-    decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has 24 characters at most
+    decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
         TopicSpec(topics.records, "data", KEPT_DATA, record, owned=True),
         _letters(topics.dead_letters, "data-deadletter", record),
@@ -123,7 +122,7 @@ def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
 
 
 def _letters(name: str, kind: str, limit: int) -> TopicSpec:
-    """Return a topic of letters about messages of up to `limit` bytes: base64, with a topic and a reason."""
+    """Return a topic of dead letters of messages of up to `limit` bytes: base64, with topic and reason."""
     letter = 4 * limit // 3 + 2 * OVERHEAD
     return TopicSpec(name, kind, 16 * letter, letter)
 

@@ -1,6 +1,6 @@
-"""When a silent source is given up: not before its edge was read to the end after the deadline.
+"""Gives up silent sources at a deadline, but not before their edges were read to the end after it.
 
-The deadline starts when the own release is acknowledged, and stands still while fetches fail.
+The deadline starts when the own release is acknowledged, and pauses while fetches fail.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from streams.bus.kafka import KafkaBus
 from streams.live.loop import Loop
 
 PATIENCE = 1.5
-"""Seconds without an own beat after which the broker counts as away."""
+"""Seconds without the process's own heartbeat after which the broker counts as away."""
 
 
 class FetchClock:
-    """Seconds during which a process could read its own beats from the broker. Thread-safe.
+    """Counts the seconds in which a process can read its own heartbeats from the broker. Thread-safe.
 
-    It goes on for `PATIENCE` seconds after a beat was read, or half of `silence` (seconds) if that is less:
-    an outage alone must make nobody silent. `clock` is monotonic.
+    It runs for `PATIENCE` seconds after a heartbeat was read, or half of `silence` (seconds) if that is less,
+    so that an outage alone makes nobody silent. `clock` is monotonic.
     """
 
     def __init__(self, clock: Callable[[], float], silence: float | None = None) -> None:
@@ -29,7 +29,7 @@ class FetchClock:
         self._passed, self._beat = 0.0, clock()
 
     def beat(self) -> None:
-        """Take note that an own beat was read just now."""
+        """Note that an own heartbeat was read just now."""
         with self._lock:
             now = self._clock()
             self._passed += min(now - self._beat, self._patience)
@@ -42,13 +42,13 @@ class FetchClock:
 
     @property
     def going(self) -> bool:
-        """Whether the broker is there, as far as is known."""
+        """Whether the broker is there, as far as known."""
         with self._lock:
             return self._clock() - self._beat < PATIENCE
 
 
 AGAIN = 0.1
-"""Seconds until it looks again, while the broker is away."""
+"""Seconds between checks while the broker is away."""
 
 
 class InFlight:
@@ -75,7 +75,7 @@ class InFlight:
 
 
 class Deadlines:
-    """The deadline of the round at hand: one at a time. `passed` is done in the loop's turn."""
+    """The deadline of the current round, one at a time. `passed` is called in the loop's turn."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class Deadlines:
         self._loop, self._clock, self._bus = loop, clock, bus
         self._edges, self._timeout, self._passed = edges, timeout, passed
         self._releases = InFlight()
-        self._began = 0.0  # by the clock: the last release was acknowledged, or the deadline asked for
+        self._began = 0.0  # by the clock: of the last acknowledgement, or of the deadline's start
         self._current: StartDeadline | None = None
         self._reader: Reader | None = None
 
     def watch(self, reader: Reader) -> None:
-        """Take the reader of the edges: none counts as read to its end before."""
+        """Take the edges' reader; before that no edge counts as read to its end."""
         self._reader = reader
 
     def sent(self) -> None:
@@ -102,19 +102,19 @@ class Deadlines:
         self._releases.sent()
 
     def acknowledged(self) -> None:
-        """Count one that the broker has; from the reader's thread alone."""
+        """Count an acknowledged release; only from the reader's thread."""
         self._began = self._clock.now()
         self._releases.acknowledged()
 
     def start(self, started: StartDeadline) -> None:
-        """Begin the deadline of a round."""
+        """Start the deadline of a round."""
         self._current = started
         if self._releases.none:
             self._began = self._clock.now()
         self._look(started)
 
     def cancel(self) -> None:
-        """Forget the deadline: the round does not need it."""
+        """Cancel the deadline."""
         self._current = None
 
     def _look(self, started: StartDeadline) -> None:
@@ -139,7 +139,7 @@ class Deadlines:
         try:
             ends = self._bus.ends(self._edges)
         except Unreachable:
-            self._began = self._clock.now()  # what was sent meanwhile needs its time to come
+            self._began = self._clock.now()  # recently sent releases need time to arrive
             return False
         self._reader.when_read(ends, lambda: self._loop.put(partial(self._passed, started.round)))
         return True

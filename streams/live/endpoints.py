@@ -1,4 +1,4 @@
-"""Where a node's process serves its metrics and probes: for everyone, and for the data's owner."""
+"""The endpoints of a node's metrics and probes: for everyone, and for the data's owner."""
 
 import logging
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ from streams.metrics.node_metrics import NodeMetrics
 
 
 class Endpoints:
-    """Serve where an address is given, until `closing` closes; probes answer before there are metrics.
+    """Serves at the given addresses until `closing` closes; probes answer before there are metrics.
 
     Raises NotServed.
     """
@@ -32,6 +32,6 @@ class Endpoints:
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:
-    """Say in the log that others reach what tells about the data, where they do."""
+    """Log a warning if others can reach pages that reveal something of the data."""
     if address is not None and not is_loopback(address):
         log.warning("%s tell about the data, and %s:%d is open to others", what, *address)

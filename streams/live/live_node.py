@@ -1,4 +1,4 @@
-"""One node on a broker: its machine, and everything that it hears of the mesh."""
+"""Runs one node on a broker: its machine, and its reading and sending."""
 
 import time
 from collections.abc import Callable
@@ -23,47 +23,47 @@ from streams.state.memory_journal import NodeJournal
 from topology.scheduler import heartbeat_period
 
 CATCH_UP = 1.0
-"""Seconds that what was left for later may wait, at most."""
+"""Longest wait of work put off, in seconds."""
 
 
 class Watcher(Protocol):
-    """Who is told what the node does and hears, one thing at a time: metrics, decisions, the log."""
+    """Observes the node, one call at a time: metrics, decisions, the log."""
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""
 
     def began(self) -> None:
-        """Take note that something is begun."""
+        """Note that the machine begins to handle an event."""
 
     def catch_up(self) -> None:
-        """Do what was left for later."""
+        """Do the work put off."""
 
     def entered(self) -> None:
-        """Take note that a round is entered."""
+        """Note that a round is entered."""
 
     def closed(self) -> None:
-        """Take note that its slot is there."""
+        """Note that the round's slot is closed."""
 
     def planned(self, round: int) -> None:
-        """Take note that plans up to that round have been read."""
+        """Note that plans up to that round were read."""
 
     def committed(self, seconds: float) -> None:
         """Take how long it took to make a record durable."""
 
     def sent(self) -> None:
-        """Take note of a release that the broker has acknowledged; in the reader's thread."""
+        """Note that the broker has acknowledged a release; in the reader's thread."""
 
     def received(self, source: str) -> None:
-        """Take note of a record read from an in-edge."""
+        """Note a record read from an in-edge."""
 
     def refused(self, reason: Reason) -> None:
-        """Take note of a peer's record that was refused."""
+        """Note that a peer's record was refused."""
 
 
 class LiveNode:
-    """Runs a node's machine on one bus. `open_slot` asks for a slot, which comes back by `slot_closed`.
+    """Runs a node's machine on one bus. `open_slot` asks for a slot; `slot_closed` returns it.
 
-    `clock` is kept going by the own heartbeats, as they are read back.
+    The node's own heartbeats, when read back, keep `clock` running.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class LiveNode:
         )
 
     def slot_closed(self, slot: SlotClosed) -> None:
-        """Take the slot that was asked for. From any thread."""
+        """Take the requested slot. From any thread."""
         self._loop.put(partial(self._take_slot, slot))
 
     def stop(self) -> None:
-        """End `run` after the transition at hand. From any thread."""
+        """End `run` after the current transition. From any thread."""
         self._loop.stop()
 
     def run(self) -> None:
@@ -139,7 +139,7 @@ class LiveNode:
             self._loop.do(partial(self._plan_read, offset, value))
 
     def _own_beat_read(self, offset: int, value: bytes) -> None:
-        """Keep the clock going; give way to a process of this node that has said hello after this one."""
+        """Keep the clock running; end if a newer process of this node has said hello."""
         if self._shell.own_beat_read(offset, value):
             self._clock.beat()
         elif self._shell.replaced:
@@ -168,7 +168,7 @@ class LiveNode:
         self._shell.slot_closed(slot)
 
     def _beat(self) -> None:
-        if self._beats.none:  # else the broker is away, and would get them all at once
+        if self._beats.none:  # otherwise the broker is away, and would get them all at once
             self._shell.beat()
 
     def _append(self, record: JournalRecord, secret: Secret | None) -> None:

@@ -1,4 +1,4 @@
-"""A scheduler on a broker: one loop that runs the scheduler machine. Any number may run."""
+"""Runs a scheduler on a broker: one loop with the scheduler machine. Any number may run."""
 
 import logging
 import secrets
@@ -26,7 +26,7 @@ from topology.scheduler import SchedulerSettings, heartbeat_period
 
 
 class LiveScheduler:
-    """Runs the scheduler machine. `current` gives the round that the clock is in (None: slots by count)."""
+    """Runs the scheduler machine. `current` returns the clock's round (None: slots by count)."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class LiveScheduler:
             reader.close()
 
     def _read(self, topic: str, _: int, value: bytes) -> None:
-        """Do what was read; in the reader's thread."""
+        """Handle a record, in the reader's thread."""
         if topic != self._topics.scheduler:
             self._loop.do(partial(self._mesh_read, topic, value))
         elif value == self._boot:
@@ -82,7 +82,7 @@ class LiveScheduler:
         self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
 
     def _beat(self) -> None:
-        if self._beats.none:  # else the broker is away, and would get them all at once
+        if self._beats.none:  # otherwise the broker is away, and would get them all at once
             self._beats.sent()
             self._bus.send(self._topics.scheduler, self._boot, self._beats.acknowledged)
 
@@ -126,7 +126,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
 
 
 def _clock(file: MeshFile) -> Callable[[], int | None]:
-    """Return what gives the round that the clock is in, where slots go by time."""
+    """Return a function that returns the clock's round (None: slots by count)."""
     slots = file.resolved.slots()
     if not isinstance(slots, TimeSlots):
         return lambda: None

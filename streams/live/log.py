@@ -1,8 +1,7 @@
 """The log of a process: one line for each event on standard error, as text or JSON.
 
-Libraries are heard at WARNING and above, each of their statements once a minute at most, and never with the
-text of an exception or with bytes: either may hold a record. Of an exception the log names the kind and the
-place.
+Libraries are logged at WARNING and above, each of their messages at most once a minute, and never with the
+text of an exception or with bytes, which may hold a record. Of an exception the log has the type and place.
 """
 
 import json as json_format
@@ -16,7 +15,7 @@ from traceback import extract_tb
 from streams.bus.connection import RateLimited
 
 LEVELS = ("debug", "info", "warning", "error")
-"""How much of our own is said."""
+"""Levels of our own messages."""
 _OURS = "mirrormesh"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BYTES = re.compile(r"""\bb(['"])(?:\\.|(?!\1).)*\1""")
@@ -24,10 +23,10 @@ _FRAMES = 5
 
 
 def start_logging(*, json: bool, level: str) -> None:
-    """Log this process to standard error, in place of what was set up before.
+    """Log this process to standard error, in place of any earlier setup.
 
-    Our own loggers stand under `mirrormesh`: a line of `mirrormesh.node.east` begins with `node east:`.
-    Raises ValueError for a level that is none of `LEVELS`.
+    Our own loggers are under `mirrormesh`: a line of `mirrormesh.node.east` begins with `node east:`. Raises
+    ValueError unless the level is one of `LEVELS`.
     """
     if level not in LEVELS:
         raise ValueError(f"level is {level!r}: must be one of {', '.join(LEVELS)}")
@@ -37,7 +36,7 @@ def start_logging(*, json: bool, level: str) -> None:
     quiet = logging.ERROR if level == "error" else logging.WARNING
     logging.basicConfig(handlers=[handler], level=quiet, force=True)
     logging.getLogger(_OURS).setLevel(level.upper())
-    logging.raiseExceptions = False  # else a line that cannot be formatted is printed with its arguments
+    logging.raiseExceptions = False  # otherwise a line that cannot be formatted is printed with its arguments
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -45,7 +44,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 class _Libraries(logging.Filter):
-    """Cleans the lines of libraries, and keeps back those that come too often."""
+    """Cleans the lines of libraries, and drops those that come too often."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +66,7 @@ def _cleaned(record: logging.LogRecord) -> str:
     )
     try:
         text = record.getMessage()
-    except (TypeError, ValueError):  # it takes a number, or its author has miscounted
+    except (TypeError, ValueError):  # it needs a number, or has the wrong number of arguments
         text = str(record.msg)
     return _BYTES.sub("bytes", text.partition("\n")[0])
 

@@ -1,7 +1,7 @@
-"""One queue and its timers, one action at a time: what a machine's process does, it does here.
+"""The loop of a machine's process: a queue and timers, one action at a time.
 
-Two threads take turns: the one that runs the loop, and the broker's reader, which does itself what it has
-read. A hand-over would wake a thread for each record.
+Two threads take turns: the one that runs the loop, and the broker's reader, which handles its records itself,
+as a hand-over would wake a thread for each record.
 """
 
 import heapq
@@ -20,34 +20,34 @@ def _nothing() -> None:
 
 
 class Loop:
-    """Does what was put, in order, one at a time, and `before` before each.
+    """Does actions in order, one at a time, and `before` before each.
 
-    `put`, `fail` and `stop` from any thread, `do` from one other than the one that runs; all else before
-    `run`, or as part of what is being done.
+    Call `put`, `fail` and `stop` from any thread, `do` from a thread other than the running one; everything
+    else before `run`, or inside an action.
     """
 
     def __init__(self, before: Action = _nothing) -> None:
         self._before = before
         self._queue: SimpleQueue[Action] = SimpleQueue()
-        self._following: deque[Action] = deque()  # put by what is being done
+        self._following: deque[Action] = deque()  # put by the current action
         self._timers: list[tuple[float, int, Action]] = []
         self._order = itertools.count()
         self._turn = Lock()
-        self._working = self._runner = 0  # threads: whose turn it is, and the one that runs
+        self._working = self._runner = 0  # threads: the one whose turn it is, and the running one
         self._begun, self._running = Event(), True
         self._error: Exception | None = None
 
     def put(self, action: Action) -> None:
-        """Do `action` when those before it are done; what is put by an action follows that one at once."""
+        """Do `action` after those before it; actions put by an action follow it at once."""
         if self._working == get_ident():
             self._following.append(action)
         else:
             self._queue.put(action)
 
     def do(self, action: Action) -> None:
-        """Do `action` here and now: when `run` has begun, and what is being done is. Not after the end.
+        """Do `action` in this thread, once `run` has begun and the current action is done; not after the end.
 
-        What it raises comes out of `run`.
+        Its exceptions come out of `run`.
         """
         self._begun.wait()
         try:
@@ -57,7 +57,7 @@ class Loop:
             self.stop()
 
     def fail(self, error: Exception) -> None:
-        """Let `run` raise it, when what was put before is done. From any thread."""
+        """Let `run` raise it after the actions put before. From any thread."""
 
         def raise_it() -> None:
             raise error
@@ -69,10 +69,10 @@ class Loop:
         timer = (time.monotonic() + seconds, next(self._order), action)
         heapq.heappush(self._timers, timer)
         if self._timers[0] is timer and self._working != self._runner:
-            self._queue.put(_nothing)  # the one that runs sleeps until the timer that was first
+            self._queue.put(_nothing)  # the running thread sleeps until the earlier first timer
 
     def every(self, seconds: float, action: Action) -> None:
-        """Do `action` again and again, `seconds` apart; the first time after as many."""
+        """Do `action` every `seconds`, for the first time after that many."""
 
         def again() -> None:
             self.every(seconds, action)
@@ -81,13 +81,13 @@ class Loop:
         self.after(seconds, again)
 
     def stop(self) -> None:
-        """Do nothing more after what is being done. From any thread."""
+        """Stop after the current action. From any thread."""
         self._running = False
         self._begun.set()
         self._queue.put(_nothing)  # wakes it
 
     def run(self) -> None:
-        """Work until `stop`. What an action raises comes out here."""
+        """Work until `stop`. An action's exception comes out here."""
         self._runner = get_ident()
         self._begun.set()
         while self._running:
@@ -117,7 +117,7 @@ class Loop:
             self._following.popleft()()
 
     def _next(self) -> Action | None:
-        with self._turn:  # timers are set by what is done
+        with self._turn:  # actions set timers
             left = self._timers[0][0] - time.monotonic() if self._timers else None
             if left is not None and left <= 0:
                 return heapq.heappop(self._timers)[2]

@@ -1,4 +1,4 @@
-"""One node's process: from its mesh file and its state folder to its end."""
+"""One node's process, from its start with a mesh file and state folder to its end."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class NodeProcess:
-    """One process of the node `name`. Raises MeshFileError where the file does not say enough."""
+    """One process of the node `name`. Raises MeshFileError if the file lacks something that it needs."""
 
     def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
         self._file, self._name, self._options = file, name, options
@@ -52,7 +52,7 @@ class NodeProcess:
         self._log = logging.getLogger(f"mirrormesh.node.{name}")
 
     def run(self, stop: Stop) -> None:
-        """Live until asked to stop.
+        """Run until asked to stop.
 
         Raises ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
@@ -97,7 +97,7 @@ class NodeProcess:
                 asyncio.run(serve(live, data, self._position(start), stop))
             except ProcessExit as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
-                    pass  # a neighbour may still need the last release, and nobody starts this process again
+                    pass  # a neighbour may still need the last release, and no later process would send it
                 if not ended.exit_code:
                     journal.forget_secret()
                 raise
@@ -125,7 +125,7 @@ class NodeProcess:
         predictions: Predictions | None,
         endpoints: Endpoints,
     ) -> tuple[LiveNode, DataStream]:
-        """Return the node and its data stream, put together."""
+        """Return the node and its data stream."""
         mesh = self._mesh
         clock, slots = FetchClock(time.monotonic, mesh.silence), self._file.mesh.slots
         data = DataStream(
@@ -160,7 +160,7 @@ class NodeProcess:
         return None if self._learner.from_end else ()
 
     def _say(self, journal: Journal, start: MeshStart, reused: str) -> None:
-        """Log what is promised, and where the node goes on."""
+        """Log the guarantee, and where the node continues."""
         promised = self._made.guarantee.sentence(self._name)
         self._log.info("%s", f"{promised} {reused}".strip())
         at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"

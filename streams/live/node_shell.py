@@ -1,6 +1,6 @@
-"""What every shell of a node does alike: bytes to events, effects in order. Time and threads are not here.
+"""The shared shell of a node: bytes to events, effects carried out in order, without time or threads.
 
-A broker's shell and the memory mesh differ in the `Ports` alone.
+On a broker and on the memory bus only the `Ports` differ.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class Ports:
 
 
 class NodeShell:
-    """One process's life of a node: its machine, its journal, its ports."""
+    """The shell of one node process: its machine, its journal, its ports."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class NodeShell:
         self._handle(ReleaseArrived(message, offset))
 
     def slot_closed(self, slot: SlotClosed) -> None:
-        """Take the slot that `open_slot` asked for."""
+        """Take the slot requested by `open_slot`."""
         self._handle(slot)
 
     def deadline_passed(self, round: int) -> None:
-        """Take the end of a deadline; every in-edge was read to its end since."""
+        """Take the end of a deadline; every in-edge was read to its end after it."""
         self._handle(DeadlinePassed(round))
 
     def own_beat_read(self, offset: int, value: bytes) -> bool:
@@ -142,7 +142,7 @@ class NodeShell:
         return own
 
     def beat(self) -> None:
-        """Send the heartbeat of this moment."""
+        """Send the current heartbeat."""
         self._send_heartbeat(SendHeartbeat(self.machine.heartbeat))
 
     def _plan(self, offset: int, value: bytes) -> PlanArrived | None:

@@ -1,4 +1,4 @@
-"""Who is told what a node does and hears: its log, its metrics, its party's applications."""
+"""Observes a node for its log, its metrics and its party's applications."""
 
 import logging
 import time
@@ -21,7 +21,7 @@ _LINES = {
 
 
 class NodeWatcher:
-    """Hands everything on. The log says what is out of the ordinary, and once of a source that is silent."""
+    """Passes everything on. The log shows unusual events, and a silent source only once."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class NodeWatcher:
             self._predictions.write(report)
 
     def sent(self) -> None:
-        """Take note of a release that the broker has acknowledged; in the reader's thread."""
+        """Note that the broker has acknowledged a release; in the reader's thread."""
         self._metrics.sent()
 
     def received(self, source: str) -> None:
-        """Take note of a record read from an in-edge."""
+        """Note a record read from an in-edge."""
         self._metrics.received(source)
         if source in self._silent:
             self._silent.discard(source)
             self._log.info("%s is heard again", source)
 
     def refused(self, reason: Reason) -> None:
-        """Take note of a peer's record that was refused. Its bytes are in the dead letters."""
+        """Note that a peer's record was refused. Its bytes are in the dead letters."""
         self._metrics.refused(reason)
         self._log.warning("a record of a peer was refused: %s", reason.value)
 
@@ -74,22 +74,22 @@ class NodeWatcher:
 
 
 MOST = 10
-"""Letters a second: whoever floods an edge fills no disk, and stops nobody."""
+"""Largest number of dead letters a second: a flooded edge fills no disk, and stops nobody."""
 
 
 class DeadLetters:
-    """Writes letters with `send` until `MOST` are written in a second; the rest is dropped."""
+    """Writes up to `MOST` dead letters a second with `send`; drops the rest."""
 
     def __init__(self, send: Callable[[bytes], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._send, self._clock = send, clock
         self._second, self._written = 0, 0
 
     def write(self, topic: str, value: bytes, refused: Refused) -> None:
-        """Write the letter about a value that was read from `topic`."""
+        """Write the dead letter of a value read from `topic`."""
         second = int(self._clock())
         if second != self._second:
             self._second, self._written = second, 0
         if self._written < MOST:
             self._written += 1
-            with suppress(BusError):  # a letter less
+            with suppress(BusError):  # drop this letter
                 self._send(encode_dead_letter(topic, value, refused))

@@ -23,7 +23,7 @@ from streams.state.spends import forget_places
 
 
 def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:
-    """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError where the two are one unsaid."""
+    """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError if they are one, unstated."""
     brokers = file.brokers(node)
     asked = {file.mesh_broker, brokers.mesh, brokers.data}
     check_clusters(file, {node: brokers}, {broker: reached(broker, stop) for broker in asked})

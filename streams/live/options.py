@@ -1,4 +1,4 @@
-"""What an operator says of one process of a node."""
+"""The operator's options of a node process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from streams.mesh.settings.addresses import Address
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """`spent`: charged rounds of runs that nobody knows; `reuse`: what of their records is read again."""
+    """`spent`: charged rounds of unknown runs; `reuse`: whether records used by them will be read again."""
 
     state: Path
     spent: int | None = None

@@ -1,4 +1,4 @@
-"""What a node writes for its party's applications: decisions and predictions."""
+"""Writes decisions and predictions for the party's applications."""
 
 import json
 import logging
@@ -19,9 +19,9 @@ LOGGER = logging.getLogger("mirrormesh.node")
 
 
 class Decisions:
-    """Writes decisions to `topic`: JSON with run, round and x, public values all. At least once, in order.
+    """Writes decisions to `topic`: JSON with run, round and x, all public. At least once, in order.
 
-    A broker that takes none stops nothing: what does not fit the producer's queue is dropped, and said.
+    A broker that takes none stops nothing: decisions beyond the producer's queue are dropped and logged.
     """
 
     def __init__(self, bus: KafkaBus, topic: str, run: str) -> None:
@@ -38,16 +38,16 @@ class Decisions:
 
 
 WAIT = 1.0
-"""Seconds that a step waits for a broker that does not take its predictions; while it takes none, no more."""
+"""Longest time a step waits for predictions to be acknowledged; 0 once the broker has failed to."""
 
 
 class Predictions:
-    """Writes what x_t says of each record of slot t to `topic`, before anything is learnt from it.
+    """Writes predictions of x_t for each record of slot t to `topic`, before anything is learnt from it.
 
-    JSON with run, round, partition, offset and prediction (null: the record cannot be read), the key
-    `<partition>:<offset>`. A broker that takes them has them before the journal knows the step: after a crash
-    they may come twice, and none is missing. A broker that takes none stops nothing. Of `classes`, what is
-    predicted is the place, and the name goes with it.
+    They are JSON with run, round, partition, offset and prediction (null: the record cannot be read), with
+    the key `<partition>:<offset>`. They are acknowledged before the step is journalled: after a crash they
+    may come twice, and none is missing. A broker that takes none stops nothing. With `classes` the prediction
+    is the class's index, and its name is added.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Predictions:
             LOGGER.warning("a slot's predictions were not all written: %s", error)
 
     def _made(self, decision: Decision, observations: Observations) -> list[float | None]:
-        """Return the predictions. Total: whatever the records and a user's own loss do, there is one each."""
+        """Return the predictions. Total: there is one for each record, whatever a user's own loss does."""
         size = len(observations.present)
         try:
             with np.errstate(all="ignore"):
                 made = predicted(self._loss, decision, observations.features)
                 found = np.where(observations.present & np.isfinite(made), made, np.nan)
-        except Exception as error:  # noqa: BLE001 # a record halts nothing; what it says may be the record's
+        except Exception as error:  # noqa: BLE001 # a record stops nothing; the exception may show it
             self._tell(type(error).__name__)
             return [None] * size
         return [None if math.isnan(one) else one for one in found.tolist()]
@@ -100,7 +100,7 @@ class Predictions:
             LOGGER.warning("a slot could not be predicted: %s (said once)", kind)
 
     def _settle(self) -> None:
-        """Wait until the broker has them; but while it takes none, for nothing."""
+        """Wait until they are acknowledged, or not at all while the broker takes none."""
         if self._behind:
             self._bus.serve()
             self._behind = self._bus.waiting > 0

@@ -1,4 +1,4 @@
-"""What every process on a broker does before it starts, and as it ends."""
+"""The start and end that all processes on a broker share."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -16,10 +16,10 @@ from streams.mesh.settings.node import BrokerSettings
 T = TypeVar("T")
 
 AGAIN = 0.2
-"""Seconds until a broker that was away is asked again."""
+"""Seconds between requests to a broker that is away."""
 
 
-class Stopped(BaseException):  # as KeyboardInterrupt: who catches errors must not keep it
+class Stopped(BaseException):  # like KeyboardInterrupt, so that `except Exception` does not catch it
     """The process was asked to stop before it had begun."""
 
 
@@ -32,18 +32,18 @@ def reached(broker: BrokerSettings, stop: Stop) -> str:
 
 
 def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
-    """Return what `ask` does, asked again while its broker is away. Raises Stopped, and what `ask` does."""
+    """Return the result of `ask`, repeated while its broker is away. Raises Stopped, and as `ask` does."""
     while not stop.asked.is_set():
         try:
             return ask()
-        except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut while it was looked at
+        except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut meanwhile
             LOGGER.warning("waiting for the broker: %s", away)
             stop.asked.wait(AGAIN)
     raise Stopped
 
 
 def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:
-    """Return the bus of a process, after its preflight. Raises PreflightFailed, BusError."""
+    """Return a process's bus, after its preflight. Raises PreflightFailed, BusError."""
     preflight(broker, access, {})
     largest = {spec.name: spec.largest for spec in specs}
     return KafkaBus(broker, {topic: largest[topic] for topic in access.topics})

@@ -1,4 +1,4 @@
-"""What every shell of a scheduler does alike: bytes to events, plans to bytes. No time or threads here."""
+"""The shared shell of a scheduler: bytes to events, plans to bytes, without time or threads."""
 
 from typing import NamedTuple, Protocol
 
@@ -28,19 +28,19 @@ class SchedulerStart(NamedTuple):
 
 
 class SchedulerWatcher(Protocol):
-    """Who is told what a scheduler hears and does."""
+    """Observes a scheduler."""
 
     def planned(self, plan: Plan | None) -> None:
         """Take the newest valid plan, whoever published it."""
 
     def published(self) -> None:
-        """Take note of a plan that this scheduler has published."""
+        """Note that this scheduler has published a plan."""
 
     def heard(self, live: int, slowest: int) -> None:
-        """Take how many nodes are live, and the last round that the slowest of them has stepped."""
+        """Take the number of live nodes, and the last round that the slowest has stepped."""
 
     def refused(self, reason: Reason | Refusal) -> None:
-        """Take note of a record that was refused."""
+        """Note that a record was refused."""
 
 
 class SchedulerShell:
@@ -92,11 +92,11 @@ class SchedulerShell:
             self._handle(HeartbeatRead(message))
 
     def tick(self, seconds: float, current: int | None) -> None:
-        """Let time pass; `current` is the round that the clock is in (None: slots by count)."""
+        """Let time pass; `current` is the clock's round (None: slots by count)."""
         self._handle(Ticked(seconds, current))
 
     def end(self) -> None:
-        """End the run after the last round that is planned."""
+        """End the run after the last planned round."""
         self._handle(SourceEnded(0))
 
     def _handle(self, event: SchedulerEvent) -> None:

@@ -1,4 +1,4 @@
-"""A node's two halves at work: the data stream in the main thread's loop, the machine's loop in a thread."""
+"""Runs a node's two halves: the data stream in the main thread's loop, the machine's loop in a thread."""
 
 import asyncio
 from contextlib import suppress
@@ -11,15 +11,15 @@ from streams.live.stopping import Failed, Stop
 
 
 async def serve(live: LiveNode, data: DataStream, position: DataPosition | None, stop: Stop) -> None:
-    """Run both, the stream from `position` on, until either ends, or a stop is asked for.
+    """Run both, the stream from `position` on, until either ends, or a stop is requested.
 
-    Raises what the one raised that ended first.
+    Raises the exception of the one that ended first.
     """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
     def end() -> None:
         live.stop()
-        with suppress(RuntimeError):  # the loop is closed: all has ended
+        with suppress(RuntimeError):  # the loop is closed, as all has ended
             loop.call_soon_threadsafe(stopped.set)
 
     stop.then(end)

@@ -1,4 +1,4 @@
-"""What a node's process owes to earlier runs over the same data: looked up, said, and written down."""
+"""Accounts for earlier runs over a node's data: checks, reports and records what was spent."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
@@ -23,7 +23,7 @@ from streams.state.spends_topic import SpendsTopic
 
 @dataclass(slots=True)
 class RunSpend:
-    """One process's view of what its data has cost so far. To be made before the journal is opened."""
+    """One process's view of its data's cost so far. Create it before the journal is opened."""
 
     file: MeshFile
     node: str
@@ -37,22 +37,22 @@ class RunSpend:
         put_aside(self.options.state, self.node, self.file.mesh.run)
 
     def before(self) -> int:
-        """Return the charged rounds of unknown runs: as is said now, or was when the run began."""
+        """Return the charged rounds of unknown runs, as stated now, or when the run began."""
         return max([self.options.spent or 0, *(spend.before for spend in self._lives())])
 
     def topic(self, stack: ExitStack) -> SpendsTopic:
-        """Open what the data broker knows; `stack` closes it. Raises BusError."""
+        """Open the data broker's spends; `stack` closes them. Raises BusError."""
         topic = SpendsTopic(self.file.brokers(self.node).data, self.node)
         stack.callback(topic.close)
         return topic
 
     def check(self, journal: Journal, topic: SpendsTopic, is_named: Callable[[], bool]) -> None:
-        """Raise UsageError where the records were read before, and nobody says at what price; BusError.
+        """Raise UsageError if the records were read before at an unstated price; BusError.
 
-        UsageError also where the run has begun, and its operator says other than then.
+        Raises UsageError also if the operator's options differ from those at the beginning of the run.
 
-        `is_named` tells whether a plan of this run names the node. To be called before this process says
-        hello: from then on plans may name it for what it does itself.
+        `is_named` tells whether a plan of this run names the node. Call it before this process's hello, after
+        which plans may name it because of itself.
         """
         self.begun = bool(journal.records() or journal.carried)
         if self.begun:
@@ -72,9 +72,9 @@ class RunSpend:
         )
 
     def begin(self, journal: Journal, topic: SpendsTopic) -> str:
-        """Write down that the run goes on; return what to say after the guarantee. Raises BusError.
+        """Record that the run continues; return the sentence after the guarantee. Raises BusError.
 
-        To be called before this process says hello, and again where its journal has begun a new life since.
+        Call it before this process's hello, and again if its journal has begun a new life since.
         """
         state = self.options.state
         record = next(iter(journal.records(1)), None)
@@ -86,7 +86,7 @@ class RunSpend:
         folder = StateFolder(state).id()
         here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
         there = topic.read()
-        if self.anew:  # the data topic was made: what others have learnt from stands at other offsets now
+        if self.anew:  # the data topic was recreated, so other runs' offsets mean nothing now
             others = (life for life in together(folder, here, there) if life.identity != own.identity)
             here += [life._replace(spans=()) for life in others]
         for life in unwritten(folder, here, there):
@@ -96,15 +96,15 @@ class RunSpend:
         return Reuse(tuple(lives.values()), own, known_by(self.node, here=True, there=self.whole)).sentence()
 
     def end(self, journal: Journal, topic: SpendsTopic) -> None:
-        """Write down how far the run has come. Raises JournalError."""
+        """Record how far the run has come. Raises JournalError."""
         state, records = self.options.state, journal.records(1)
         ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
         if ended is not None:
-            with suppress(BusError):  # where the broker is away: its line stays open until the next start
+            with suppress(BusError):  # if the broker is away, its line stays open until the next start
                 topic.write(Written(StateFolder(state).id(), ended), FLUSH / 2)
 
     def _lives(self) -> list[Spend]:
-        """Return what is written down of this run's lives."""
+        """Return the recorded lives of this run."""
         found = read_spends(StateFolder(self.options.state).spends(self.node))
         return [spend for spend in found if spend.run == self.file.mesh.run]
 

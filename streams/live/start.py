@@ -43,7 +43,7 @@ class MeshStart:
 
 
 def is_named(node: str, mesh: Surroundings, bus: Bus) -> bool:
-    """Return whether a plan of this run names the node, or says that one did. Raises BusError."""
+    """Return whether a plan of this run names the node, or counts one that did. Raises BusError."""
     plans = messages(MeshLog(mesh.topics, mesh.digest, bus).plans())
     return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
 
@@ -146,10 +146,10 @@ def unsent(
     plans: Iterable[Plan],
     rounds: dict[str, frozenset[int]],
 ) -> Iterator[tuple[str, JournalRecord]]:
-    """Yield (target, record) of what was journalled, and is not on an edge that its round's plan switched on.
+    """Yield (target, record) of journalled releases that are missing on edges that their plans switched on.
 
-    A process may have died, or its broker have been away, before it was taken. The newest record is left to
-    the machine, which sends it again in any case.
+    A process may have died, or its broker been away, before they were sent. The newest record is left out, as
+    the machine sends it again in any case.
     """
     planned: dict[int, Plan] = {}
     for plan in plans:

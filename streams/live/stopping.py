@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: an orderly end, asked for once."""
+"""Handles SIGTERM and Ctrl-C: they ask for an orderly end."""
 
 import signal
 import time
@@ -11,25 +11,25 @@ INTERRUPTED = 130
 
 
 SLICE = 0.05
-"""Seconds between two looks of one that waits."""
+"""Polling interval of a wait, in seconds."""
 
 
 class Asked:
-    """An event that a signal handler may set: `threading.Event` takes a lock, and may hold it just then."""
+    """An event that a signal handler may set; `threading.Event` takes a lock, which may be held then."""
 
     def __init__(self) -> None:
         self._set = False
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Return whether it is set."""
         return self._set
 
     def set(self) -> None:
-        """Let it have happened."""
+        """Set the event."""
         self._set = True
 
     def wait(self, timeout: float) -> bool:
-        """Wait up to that many seconds for it, and return whether it has happened."""
+        """Wait up to that many seconds, and return whether it is set."""
         end = time.monotonic() + timeout
         while not self._set and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, SLICE))
@@ -37,9 +37,9 @@ class Asked:
 
 
 class Stop:
-    """While its context lasts, either signal sets `asked` and does what `then` was told, in the main thread.
+    """A context in which either signal sets `asked` and does the actions of `then`, in the main thread.
 
-    `exit_code` is that of a process which was asked to stop.
+    `exit_code` is that of a process asked to stop.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Stop:
         self._then: list[Callable[[], object]] = []
 
     def then(self, action: Callable[[], object]) -> None:
-        """Do `action` too: at once where a signal has come already."""
+        """Do `action` too; at once if a signal has come already."""
         self._then.append(action)
         if self.asked.is_set():
             action()

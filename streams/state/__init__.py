@@ -1,1 +1,1 @@
-"""What a node keeps on its disk: its journal, and what its data has cost."""
+"""A node's files: its journal, and the spending on its data."""

@@ -1,8 +1,8 @@
-"""What chooses and orders the records of a run in one process, kept in its state folder from its beginning.
+"""Keeps the choice and order of a run's records in its state folder, from the run's beginning.
 
-A journal's position counts records in their order: in another one some would be learnt from twice. Settings
-alone are kept, and the sizes of files: a hash of records would tell of them, un-noised. So it is seen that a
-file has become shorter; that what stands in it is the same, its owner must see to.
+A journal's position counts records in their order; in another order some would be learnt from twice. Only
+settings and the sizes of files are kept, as a hash of records would reveal something of them without noise.
+So a shorter file is noticed; that its content stays the same is the owner's task.
 """
 
 import json
@@ -24,9 +24,9 @@ _AGAIN = "some records would be learnt from twice"
 
 
 def keep_order(state: Path, file: MeshFile, seed: int) -> None:
-    """Keep what chooses and orders the records of the file's run, or hold it against what was kept.
+    """Keep the choice and order of the records of the file's run, or compare it with what was kept.
 
-    Raises MeshFileError or UsageError where the run would go on with other records, or in another order;
+    Raises MeshFileError or UsageError if the run would continue with other records or in another order;
     JournalError.
     """
     kept, run = _kept(state), file.mesh.run
@@ -50,13 +50,13 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
 
 
 def _has_learnt(state: Path, file: MeshFile) -> bool:
-    """Return whether the file's run has learnt from a record yet. Raises JournalError."""
+    """Return whether the file's run has learnt from any record. Raises JournalError."""
     spends = (spend for name in file.mesh.nodes for spend in all_spends(state, name))
     return any(spend.charged for spend in spends if spend.run == file.mesh.run)
 
 
 def runs_in_order(state: Path, file: MeshFile, node: str) -> set[str]:
-    """Return the runs in the folder that read a node's records as the run of the file: in one order."""
+    """Return the runs in the folder that read a node's records in the same order as the file's run."""
     kept = _kept(state)
     now = kept[file.mesh.run]
     return {run for run, one in kept.items() if _places(one, node) == _places(now, node)}
@@ -86,7 +86,7 @@ def _size(path: str) -> int | None:
     try:
         found = Path(path).stat()
     except OSError:
-        return None  # opening it says so
+        return None  # opening it reports that
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
@@ -102,7 +102,7 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
     for node, was in began["nodes"].items():
         found = now["nodes"].get(node)
         if found is None:
-            continue  # other members: the digest or the journals say so
+            continue  # other members: the digest or the journals report that
         for key in dict.fromkeys((*was, *found)):
             if key != "size" and was.get(key) != found.get(key):
                 raise _refused(file, node, key, f"was {_shown(was.get(key))}", state, found.get(key, ABSENT))
@@ -137,7 +137,7 @@ def _shown(value: object) -> str:
 
 
 def _kept(state: Path) -> dict[str, Any]:
-    """Return what was kept of every run in the folder. Raises UsageError where it is broken."""
+    """Return what was kept of all runs in the folder. Raises UsageError if it is broken."""
     path = StateFolder(state).order
     try:
         found = json.loads(path.read_text())
@@ -155,7 +155,7 @@ def _kept(state: Path) -> dict[str, Any]:
 
 
 def _older_seed(state: Path) -> int | None:
-    """Return the seed that an older folder keeps of its last run."""
+    """Return the last run's seed from an older folder."""
     try:
         return int(StateFolder(state).older_seed.read_text())
     except (OSError, ValueError):
@@ -163,7 +163,7 @@ def _older_seed(state: Path) -> int | None:
 
 
 def _has_journal(state: Path, file: MeshFile) -> bool:
-    """Return whether a journal of the file's run would go on: a copy begins anew, and counts twice."""
+    """Return whether a journal of the file's run would continue; a copy begins anew, and counts twice."""
     for path in (StateFolder(state).journal(name) for name in file.mesh.nodes):
         try:
             with JournalReader(path) as journal:

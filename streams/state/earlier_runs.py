@@ -1,4 +1,4 @@
-"""Whether a new journal begins on records that nobody here knows the price of: then its operator must say."""
+"""Refuses a new journal on data that an unknown run has read, unless the operator states what it spent."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -15,14 +15,14 @@ from streams.mesh.settings.node import BrokerSettings
 
 
 def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:
-    """Whether one of the lives is of that run; one that does not say of which mesh it is may be."""
+    """Return whether one of the lives belongs to that run, or may: a life without a mesh may."""
     return any(life.run == run and life.mesh in {"", mesh} for life in lives)
 
 
 def read_before(broker: BrokerSettings, node: str) -> bool:
-    """Whether some process of the node has read its data topic: it commits offsets. Raises BusError.
+    """Return whether a process of the node has read its data topic, by committed offsets. Raises BusError.
 
-    Brokers forget them; what stands in `spends.<node>` they keep (`streams/state/spends_topic.py`).
+    Brokers forget offsets, but keep `spends.<node>` (`streams/state/spends_topic.py`).
     """
     topics = DataTopics(node)
     with closing(Logs(broker)) as logs:
@@ -37,10 +37,10 @@ def read_before(broker: BrokerSettings, node: str) -> bool:
 
 
 def check_reuse(node: str, *, named: bool, read: bool, reuse: DataReuse | None, spent: int | None) -> None:
-    """Raise UsageError where the node's records were read by a run whose spend nobody here knows.
+    """Raise UsageError if a run whose spend is unknown has read the node's records.
 
-    `named`: plans of this run have named the node, and nobody knows of its life; they count what this run has
-    charged, not what others had. `read`: its data topic was read, and nobody has written down at what price.
+    `named`: plans of this run have named the node in an unknown life; they count the charges of this run, not
+    of others. `read`: its data topic was read at a price that is not recorded.
     """
     if not (read or named) or (reuse is not None and spent is not None):
         return
@@ -54,9 +54,10 @@ def check_reuse(node: str, *, named: bool, read: bool, reuse: DataReuse | None, 
 def check_same(
     node: str, run: str, lives: Iterable[Spend], reuse: DataReuse | None, spent: int | None
 ) -> None:
-    """Raise UsageError where an operator says other of a run that has begun than when it began.
+    """Raise UsageError if the operator's options differ from those at the beginning of the run.
 
-    `lives`: what is written down of the run. The same again is right: a unit repeats its command line.
+    `lives`: the recorded lives of the run. The same options again are allowed, as services repeat their
+    command line.
     """
     known = [(spend.before, spend.reuse) for spend in lives]
     before = max((count for count, _ in known), default=0)

@@ -1,4 +1,4 @@
-"""A state folder: the names of all files in it, and the id that no copy of it shares."""
+"""A state folder: the names of its files, and an id that no copy shares."""
 
 import fcntl
 import os
@@ -10,43 +10,43 @@ from pathlib import Path
 
 
 class JournalError(Exception):
-    """The journal cannot be used, or an append is not durable: the process must end before it sends."""
+    """The journal is unusable, or an append is not durable: the process must end before it sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateFolder:
-    """The files in the folder `path`. Names of nodes and runs have no dots: no file belongs to two nodes."""
+    """The files in the folder `path`. As names have no dots, no file belongs to two nodes."""
 
     path: Path
 
     def journal(self, node: str) -> Path:
-        """Return the journal of the run at hand."""
+        """Return the journal of the current run."""
         return self.path / f"{node}.journal"
 
     def journals(self, node: str) -> Iterator[Path]:
-        """Yield the node's journals that are there: those put aside, then that of the run at hand."""
+        """Yield the node's existing journals: those put aside, then that of the current run."""
         yield from sorted(self.path.glob(f"{node}.*.journal"))
         if self.journal(node).exists():
             yield self.journal(node)
 
     def place_aside(self, node: str, run: str) -> Path:
-        """Return where the journal of an earlier run goes: no file is there yet."""
+        """Return the path to which to move an earlier run's journal: no file is there yet."""
         numbers = chain([""], map(".{}".format, count(2)))
         names = (self.path / f"{node}.{run}{number}.journal" for number in numbers)
         return next(path for path in names if not path.exists())
 
     def spends(self, node: str) -> Path:
-        """Return what each life of the node has spent."""
+        """Return the file with the spend of each life of the node."""
         return self.path / f"{node}.spends"
 
     @property
     def order(self) -> Path:
-        """What chooses and orders the records of every run in one process."""
+        """The choice and order of the records of each run in one process."""
         return self.path / "order.json"
 
     @property
     def older_seed(self) -> Path:
-        """The seed of the last run, which older versions kept in place of `order`."""
+        """The last run's seed, which older versions kept instead of `order`."""
         return self.path / "seed"
 
     @property
@@ -56,7 +56,7 @@ class StateFolder:
 
     @property
     def up_lock(self) -> Path:
-        """The lock of the `up` that works here."""
+        """The lock of the running `up`."""
         return self.path / "up.lock"
 
     @property
@@ -65,32 +65,32 @@ class StateFolder:
         return self.path / "logs"
 
     def log(self, process: str) -> Path:
-        """Return the log of a process of `up`. Only one of two names has no space, so no two share a log."""
+        """Return the log of a process of `up`. Only one kind of name has no space, so no two share a log."""
         return self.logs / f"{process.replace(' ', '-')}.log"
 
     def broker(self, port: int | None = None) -> Path:
-        """Return the data of the development broker of the mesh, or of the one at `port`."""
+        """Return the folder of the mesh's development broker, or of the one at `port`."""
         return self.path / ("broker" if port is None else f"broker-{port}")
 
     @property
     def observe(self) -> Path:
-        """What Prometheus and Grafana keep."""
+        """The data of Prometheus and Grafana."""
         return self.path / "observe"
 
     @property
     def id_file(self) -> Path:
-        """The folder's id, and the place of this file."""
+        """The file with the folder's id, and with its own place."""
         return self.path / "folder"
 
     def id(self) -> str:
-        """Return the folder's id, made if need be: 32 hex digits. A copy of the folder has another.
+        """Return the folder's id, 32 hex digits, created if missing. A copy of the folder gets another.
 
         Durable when this returns. Raises JournalError.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)  # for a moment: the nodes of one folder start together
+                fcntl.flock(descriptor, fcntl.LOCK_EX)  # for a moment: a folder's nodes start together
                 if not self.known_id():
                     write_private(self.id_file, lambda new: f"{secrets.token_hex(16)} {place_of(new)}\n")
                 return self.known_id()
@@ -100,7 +100,7 @@ class StateFolder:
             raise JournalError(f"{self.id_file} cannot be written: {error}") from error
 
     def known_id(self) -> str:
-        """Return the folder's id; "" where it has none yet, or is a copy. Writes nothing."""
+        """Return the folder's id; "" if it has none yet, or is a copy. Writes nothing."""
         try:
             identity, place = self.id_file.read_text().split()
             return identity if place == place_of(self.id_file) else ""
@@ -109,17 +109,17 @@ class StateFolder:
 
 
 def lock_of(journal: Path) -> Path:
-    """Return the file whose lock the writer of a journal holds."""
+    """Return the lock file of a journal's writer."""
     return journal.with_name(f"{journal.name}.lock")
 
 
 def write_ahead_log(journal: Path) -> Path:
-    """Return the log that SQLite keeps beside a journal."""
+    """Return SQLite's write-ahead log of a journal."""
     return journal.with_name(f"{journal.name}-wal")
 
 
 def place_of(path: Path) -> str:
-    """Return what tells a file from its copies."""
+    """Return a text that tells a file from its copies."""
     status = path.stat()
     return f"{status.st_dev}:{status.st_ino}"
 
@@ -127,7 +127,7 @@ def place_of(path: Path) -> str:
 def write_private(path: Path, text: Callable[[Path], str]) -> None:
     """Write `text(the new file)`, mode 0600; durable when this returns. Raises OSError."""
     new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)  # its mode may be another
+    new.unlink(missing_ok=True)  # its mode may differ
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text(new))
         file.flush()

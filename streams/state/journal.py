@@ -1,8 +1,8 @@
-"""The journal of one node: what it has released, durable before anybody hears of it.
+"""The journal of one node: its releases, durable before anybody sees them.
 
-One SQLite file a node (WAL, `synchronous=FULL`: an append that returned is on the disk), the last H rounds
-kept, and beside them the newest running average, and what the mechanism must remember, secret. A lock file
-beside it turns a second process away; read-only readers get in at any time.
+It is one SQLite file per node (WAL, `synchronous=FULL`: an append that returned is on the disk). It keeps the
+last H rounds, the newest running average, and the mechanism's secret. A lock file keeps a second process
+out; readers can open it at any time.
 """
 
 from contextlib import ExitStack
@@ -43,14 +43,13 @@ _FORGET = """
 
 
 class Journal(JournalReader):
-    """The journal of `node` in `run`, opened, or made (with `instance`: 32 random hex digits).
+    """The journal of `node` in `run`, opened or created (with `instance`: 32 random hex digits).
 
-    `copied`: the file is a copy of the one that was opened last, or was put back over a newer one, so it
-    has begun a new life, with `instance`, and with the charges of the one before. So does one that is made
-    where the folder knows of lives of this run: with the charges of all. `price` is what a release
-    costs by the settings at hand (None: the caller does not say); with the first charge it is settled. Raises
-    JournalLocked if another process has it open, and JournalError if it is another run's, node's, mesh's,
-    digest's, price's, horizon's or version's, or broken.
+    `copied`: the file is a copy of the one opened last, or was put back over a newer one. Then it has begun a
+    new life, with `instance` and the charges of the one before. A journal that is created in a folder with
+    other lives of this run also begins with their charges. `price` is that of a release by the current
+    settings (None: not given); the first charge fixes it. Raises JournalLocked if another process has it
+    open, and JournalError if it is broken, or has another run, node, mesh, digest, price, horizon or version.
     """
 
     def __init__(
@@ -81,13 +80,13 @@ class Journal(JournalReader):
             refused.pop_all()
 
     def _adopt(self) -> None:
-        """Give this life its own line of `.spends`, from before lines said whose they are."""
+        """Give this life its line of `.spends` from before lines had ids."""
         path, life = StateFolder(self._path.parent).spends(self._life.node), self._life
         if life.began == OLDEST and (found := read_spends(path)) != (own := adopted(found, life)):
             write_spends(path, own)
 
     def _settle_price(self) -> None:
-        """Refuse another price than that of the charged rounds; until there is one, take the one at hand."""
+        """Refuse a price that differs from that of the charged rounds; before the first charge, take it."""
         asked, kept = self._asked, self.price
         if asked is None or kept == asked:
             return
@@ -100,9 +99,9 @@ class Journal(JournalReader):
         self._keep(replace(self._life, price=to_text(asked)))
 
     def _told(self) -> Spend | None:
-        """Return what `.spends` says of this life where that is more: then an older journal was put back.
+        """Return this life's line of `.spends` if it has charged more: then an older journal was put back.
 
-        It is written after the journal.
+        `.spends` is written after the journal.
         """
         spends, own = read_spends(StateFolder(self._path.parent).spends(self._life.node)), self.spend
         more = [one for one in spends if one.identity == own.identity and one.charged > own.charged]
@@ -114,17 +113,15 @@ class Journal(JournalReader):
         self._life = life
 
     def secret(self) -> Secret | None:
-        """Return the secret that the last record was appended with. Raises JournalError."""
+        """Return the secret of the last record. Raises JournalError."""
         with explained(self._path):
             return self._secret.read(self.charged)
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep `record`, and `secret` in place of the one before, both or neither: durable when this returns.
+        """Keep `record`, and `secret` in place of the last one, both or neither; durable when this returns.
 
-        The same again is harmless. Of the averages only the newest is kept.
-
-        Raises JournalError if it is another value for a round that is kept, if its round is below the last
-        and not kept any more, or if it could not be written.
+        Repeating it is harmless. Only the newest average is kept. Raises JournalError for a different value
+        of a stored round, for a round below the last that is no longer stored, or if writing fails.
         """
         row = to_row(record)
         with explained(self._path):
@@ -147,9 +144,9 @@ class Journal(JournalReader):
                 self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
 
     def renew(self, instance: str) -> None:
-        """Begin a new life without records: the old one is out of date, or another's. Raises JournalError.
+        """Begin a new life without records, as the old one is outdated or another's. Raises JournalError.
 
-        What was charged is not forgotten: the new life goes on from it.
+        The new life continues from the charges so far.
         """
         spend, last, life, told = self.spend, self.records(1), self._life, self._told()
         if last or told:
@@ -173,7 +170,7 @@ class Journal(JournalReader):
             self._secret.cut_log()
 
     def forget_secret(self) -> None:
-        """Overwrite the secret: the run is over, and no step will need it. Raises JournalError."""
+        """Overwrite the secret, as the run is over and no step will need it. Raises JournalError."""
         with explained(self._path):
             with transaction(self._connection):
                 self._secret.write(self.charged, None)
@@ -189,9 +186,9 @@ class Journal(JournalReader):
 
 
 def told_price(state: Path, life: Life) -> Price | None:
-    """Return the price of a journal of format 5, which keeps none, as `.spends` tells it; None: it does not.
+    """Return the price of a journal of format 5, which has none, from `.spends`; None if it is not there.
 
-    It tells epsilon and delta alone.
+    `.spends` has only epsilon and delta.
     """
     found = adopted(read_spends(StateFolder(state).spends(life.node)), life)
     said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)

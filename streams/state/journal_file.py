@@ -1,4 +1,4 @@
-"""The file under a journal: its lock, its settings, its schema, and whose it is."""
+"""The file under a journal: its lock, settings, schema and owner."""
 
 import fcntl
 import os
@@ -14,27 +14,27 @@ from streams.state.secret import DRAWS_TABLE
 
 SCHEMA = 6
 OLDEST = 5
-"""Read, and brought to `SCHEMA` where it is written: the price of its past is what `.spends` says of it."""
+"""The oldest format read. A writer converts it to `SCHEMA`, with the past's price from `.spends`."""
 APPLICATION = 0x6D6D7368
 """SQLite's application id of our files: "mmsh"."""
 
 
-class JournalLocked(JournalError):  # the state of the journal, not a fault of it
+class JournalLocked(JournalError):
     """Another process has this journal open."""
 
 
 class JournalEmpty(JournalError):
-    """Nothing was ever written to it: the process that made it was killed."""
+    """The journal is empty: the process that created it was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Whose journal it is: one node in one run under one digest of settings; `instance` is its own id.
+    """A journal's owner: one node in one run under one digest of settings; `instance` is the journal's id.
 
-    `place` is the file it was made as: a copy is another, and two of them must not live one life. `price` is
-    what a release costs, as it was when the life began ("": unknown); `carried` are the charged rounds of the
-    lives before it in this file, `carried_epsilon` what they cost of the whole stream, `ended` what each has
-    spent, as lines of `.spends`. `began` is the format that the life began in.
+    `place` identifies the original file, as a copy must not continue the same life. `price` is that of a
+    release when the life began ("": unknown). `carried`: the charged rounds of earlier lives in this file,
+    `carried_epsilon` their cost at stream level, `ended` the spend of each, as lines of `.spends`. `began` is
+    the format in which the life began.
     """
 
     run: str
@@ -61,7 +61,7 @@ _OLD = 6
 def open_to_write(
     path: Path, life: Life, begin: Callable[[], Life], closing: ExitStack
 ) -> sqlite3.Connection:
-    """Open the journal of `life` at `path`, or make it, with what `begin` returns. `closing` frees its lock.
+    """Open the journal of `life` at `path`, or create it with `begin`'s life. `closing` frees its lock.
 
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
@@ -69,7 +69,7 @@ def open_to_write(
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
     closing.callback(connection.close)
-    exists = _is_journal(connection)  # before anything is written to a file that may not be ours
+    exists = _is_journal(connection)  # before writing to a file that may not be a journal
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
     connection.execute("PRAGMA synchronous = FULL")
@@ -96,7 +96,7 @@ def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
 
 
 def read_life(connection: sqlite3.Connection) -> Life:
-    """Return whose journal it is. Raises ValueError where that is not said."""
+    """Return the journal's life. Raises ValueError if it is missing."""
     old = _version(connection) == OLDEST
     columns = ", ".join(_LIFE.split(", ")[:_OLD]) if old else _LIFE
     row = connection.execute(f"SELECT {columns} FROM life").fetchone()  # noqa: S608 # names of ours
@@ -107,7 +107,7 @@ def read_life(connection: sqlite3.Connection) -> Life:
 
 
 def keep_life(connection: sqlite3.Connection, life: Life) -> None:
-    """Write down whose journal it is, in place of what stood there."""
+    """Replace the journal's life."""
     connection.execute("DELETE FROM life")
     marks = ", ".join("?" * len(fields(Life)))
     connection.execute(f"INSERT INTO life VALUES ({marks})", astuple(life))  # noqa: S608 # as above
@@ -123,7 +123,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the journal's lock, of which the kernel lets go when the process dies. Raises JournalLocked."""
+    """Hold the journal's lock; the kernel frees it when the process dies. Raises JournalLocked."""
     lock = lock_of(path)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -137,7 +137,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _is_journal(connection: sqlite3.Connection) -> bool:
-    """Return False for an empty file. Raises ValueError for what is not a journal of this version."""
+    """Return False for an empty file. Raises ValueError unless it is a journal of a known version."""
     names = ("application_id", "user_version", "schema_version")
     application, version, changes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     if not (application or version or changes):
@@ -155,7 +155,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a journal of format 5 to this one."""
+    """Convert a journal of format 5 to this one."""
     if _version(connection) == SCHEMA:
         return
     life = read_life(connection)

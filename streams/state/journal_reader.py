@@ -1,4 +1,4 @@
-"""A node's journal, read beside the process that writes it, or without one."""
+"""Reads a node's journal, even while a process writes it."""
 
 import math
 import sqlite3
@@ -21,9 +21,9 @@ _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 
 
 class JournalReader:
-    """The records of the journal at `path`, beside the process that writes it or without one.
+    """The records of the journal at `path`, even while a process writes it.
 
-    Raises JournalError where there is none, or it is of another version, or broken.
+    Raises JournalError if it is missing, broken or of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class JournalReader:
 
     @property
     def life(self) -> Life:
-        """Whose journal it is."""
+        """The journal's life: its node, run and settings."""
         return self._life
 
     @property
@@ -41,26 +41,26 @@ class JournalReader:
 
     @property
     def charged(self) -> int:
-        """The charged rounds so far, those of the lives before included."""
+        """The charged rounds so far, those of earlier lives included."""
         last = self.records(1)
         return last[0].charged if last else self.carried
 
     @property
     def carried(self) -> int:
-        """The charged rounds of the lives before this one."""
+        """The charged rounds of earlier lives."""
         return self._life.carried
 
     @property
     def price(self) -> Price | None:
-        """What a release of this life costs; None: nobody knows. Raises JournalError."""
+        """The price of this life's releases; None: unknown. Raises JournalError."""
         with explained(self._path):
             return from_text(self._life.price)
 
     @property
     def spend(self) -> Spend:
-        """What this life has spent, as far as the journal tells: without a price, nothing that is known.
+        """The spend of this life by the journal; without a price it counts as unprotected.
 
-        Where its records begin is not told. Raises JournalError.
+        The journal does not tell where its records begin. Raises JournalError.
         """
         life, price, last = self._life, self.price, self.records(1)
         position = (last[0].data_position if last else None) or ()
@@ -81,7 +81,7 @@ class JournalReader:
 
     @property
     def ended(self) -> tuple[Spend, ...]:
-        """What the lives before this one have spent, oldest first. Raises JournalError."""
+        """The spends of earlier lives, oldest first. Raises JournalError."""
         with explained(self._path):
             try:
                 return tuple(from_line(line) for line in self._life.ended.splitlines())
@@ -99,12 +99,12 @@ class JournalReader:
 
     @property
     def size(self) -> int:
-        """Bytes on the disk, those of the write-ahead log included. From any thread."""
+        """The size on disk in bytes, write-ahead log included. From any thread."""
         files = (self._path, write_ahead_log(self._path))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
-        """Close the file and let go of its lock. Twice is harmless."""
+        """Close the file and free its lock. Repeating it is harmless."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class JournalReader:
 
 
 def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
-    """Return the spends, of which one from before lives were told apart is that of a life of format 5."""
+    """Return the spends; a line from before lives had ids becomes that of a life of format 5."""
     if life.began != OLDEST:
         return spends
     return tuple(
@@ -137,7 +137,7 @@ def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise JournalError, with the file's name, for what went wrong with it."""
+    """Turn errors of the file into JournalError with its name."""
     try:
         yield
     except (sqlite3.Error, OSError, ValueError) as error:

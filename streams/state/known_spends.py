@@ -1,4 +1,4 @@
-"""What is known of all lives over a node's data: by its state folder and by the data broker, together."""
+"""Combines what the state folder and the data broker know of all lives over a node's data."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -8,36 +8,36 @@ from streams.codec.topics import DataTopics
 
 
 class Written(NamedTuple):
-    """A line that a state folder has written to the data broker; `folder` is that folder's id."""
+    """A state folder's line on the data broker; `folder` is that folder's id."""
 
     folder: str
     spend: Spend
 
 
 class Known(NamedTuple):
-    """What is known of all lives over a node's data, and by whom."""
+    """All known lives over a node's data, and the source of this knowledge."""
 
     lives: tuple[Spend, ...] = ()
     by: str = "this folder"
 
 
 def known_by(node: str, *, here: bool, there: bool) -> str:
-    """Return who knows of earlier lives: a state folder, the data broker's topic, or both."""
+    """Return the source of knowledge, in words: a state folder, the data broker's topic, or both."""
     knowing = ["this folder"] * here + [DataTopics(node).spends] * there
     return " and ".join(knowing)
 
 
 def together(folder: str, here: Iterable[Spend], there: Iterable[Written]) -> tuple[Spend, ...]:
-    """Return what is known of each life, by what the folder of that id says and by what was written.
+    """Return what is known of each life, from the folder with that id and from the broker's lines.
 
-    Nothing shrinks, and what is not known is unprotected. Whether a life is over its own folder knows: it has
-    the last word, this one before what it has written. Lives of this folder come last, as it gives them.
+    Nothing shrinks, and unknown means unprotected. A life's own folder decides whether it is over; for lives
+    of this folder its own file counts, not its line on the broker. They come last, in the file's order.
     """
     return tuple(_lives(folder, here, there).values())
 
 
 def unwritten(folder: str, here: Iterable[Spend], there: Iterable[Written]) -> tuple[Spend, ...]:
-    """Return the lives of which the folder knows more than was written: to be written by it."""
+    """Return the lives of which the folder knows more than the broker, and which it must write."""
     lines = tuple(there)
     known = _lives(folder, (), lines)
     found = _lives(folder, here, lines)
@@ -48,7 +48,7 @@ def _lives(folder: str, here: Iterable[Spend], there: Iterable[Written]) -> dict
     written = list(there)
     holders = {one.spend.identity: one.spend.folder for one in written if one.spend.life}
     lines = [(int(one.folder == one.spend.folder), one.spend) for one in written]
-    for spend in here:  # one that does not say its folder is this one's, unless another has said so
+    for spend in here:  # a line without a folder is this folder's, unless another folder has claimed it
         whose = spend.folder or holders.get(spend.identity, folder)
         lines.append((2 * (whose == folder), spend._replace(folder=whose)))
     lives: dict[tuple[str, ...], Spend] = {}
@@ -59,14 +59,14 @@ def _lives(folder: str, here: Iterable[Spend], there: Iterable[Written]) -> dict
 
 
 def _identity(spend: Spend) -> tuple[str, ...]:
-    """Return what lines of one life share; runs from before lives had ids are one for each folder."""
+    """Return the identity that lines of one life share; runs from before ids are one for each folder."""
     return spend.identity if spend.life else (*spend.identity, spend.folder)
 
 
 def _both(known: Spend, spend: Spend) -> Spend:
-    """Return both together; of two that are over the one that has read further says where the life ended.
+    """Merge both; if both are over, the one that has read further gives the life's end.
 
-    Where one says of no record where it stands, it may be any.
+    If one has no spans, the records may be any.
     """
     both = merged(known, spend)
     if not (known.spans and spend.spans):

@@ -44,7 +44,7 @@ class NodeJournal(Protocol):
 
 
 class MemoryJournal:
-    """The last H + 1 rounds of one node's life, the newest with its average: as `Journal`, in memory."""
+    """The last H + 1 rounds of one node's life, the newest with its average: like `Journal`, in memory."""
 
     def __init__(self, instance: str, horizon: int) -> None:
         self.instance = instance
@@ -62,11 +62,11 @@ class MemoryJournal:
         return tuple(self._records)
 
     def secret(self) -> Secret | None:
-        """Return the secret state that the last record was appended with."""
+        """Return the secret of the last record."""
         return self._secret
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
-        """Keep both; the same again is harmless. Raises JournalError for another value of a round."""
+        """Keep both; repeating it is harmless. Raises JournalError for a different value of a round."""
         if self._records and record.round <= self._records[-1].round:
             known = record if record.round == self._records[-1].round else record._replace(average=None)
             if to_row(known) not in map(to_row, self._records):
@@ -84,7 +84,7 @@ class MemoryJournal:
         self._secret = None
 
     def forget_secret(self) -> None:
-        """Forget the secret: the run is over."""
+        """Forget the secret, as the run is over."""
         self._secret = None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A price as the journal keeps it, and back; and what a journal has spent at it."""
+"""Converts prices to and from the journal's text."""
 
 import json
 from fractions import Fraction
@@ -7,7 +7,7 @@ from nodes.accounting.price import Price
 
 
 def to_text(price: Price | None) -> str:
-    """Return the price as JSON; "" where nobody knows it."""
+    """Return the price as JSON; "" if unknown."""
     if price is None:
         return ""
     row = price._asdict() | {"epsilon": None if price.epsilon is None else str(price.epsilon)}
@@ -15,7 +15,7 @@ def to_text(price: Price | None) -> str:
 
 
 def from_text(text: str) -> Price | None:
-    """Return the price. Raises ValueError for a text that is none."""
+    """Return the price of a text. Raises ValueError for a bad text."""
     if not text:
         return None
     try:

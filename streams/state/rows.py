@@ -1,4 +1,4 @@
-"""A journal record as a row, and back. The running average stands in a table of its own: only the newest."""
+"""Converts journal records to rows and back. A table of its own holds the newest running average."""
 
 import json
 from typing import Any
@@ -15,19 +15,19 @@ TABLES = (
     "average (round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL)",
 )
 KEPT = 7
-"""The columns of `records`; those of `average` but for the round come after them in a row."""
+"""The number of columns of `records`; in a row those of `average`, without the round, follow."""
 SELECT = """
     SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
     FROM records LEFT JOIN average USING (round)
 """
 Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
-"""The columns: release and mean as float64 little-endian, the positions and what was given up as JSON."""
+"""The columns: release and mean as float64 little-endian, positions and given-up sources as JSON."""
 
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def to_row(record: JournalRecord) -> Row:
-    """Return the record's row: equal records have equal rows."""
+    """Return the record's row; equal records have equal rows."""
     positions = (
         record.data_position,
         record.topology_position,
@@ -51,7 +51,7 @@ def to_row(record: JournalRecord) -> Row:
 
 
 def from_row(row: Row) -> JournalRecord:
-    """Return the record of a row, its release read-only. Raises ValueError for a row that is none."""
+    """Return the record of a row, its release read-only. Raises ValueError for a bad row."""
     try:
         return _from_row(row)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What one life of a node spends on its data: written down as its process starts and ends."""
+"""Records what one life of a node spends on its data, when its process starts and ends."""
 
 import math
 from pathlib import Path
@@ -25,12 +25,12 @@ def begin_spend(
     *,
     by_plans: bool = False,
 ) -> Spend:
-    """Write down that the run goes on, or begins at `start`; return what it spends and has spent, open.
+    """Record that the run continues, or begins at `start`; return its spend, open.
 
-    `record` is the journal's last one; `start` counts where it says nothing: () is the beginning of the data,
-    and with `--from end` the ends that the partitions have now. `before`, `reuse` and `by_plans` are of a
-    journal that begins (`Spend`). The journal in the folder, where one is there, says which life it is, and
-    what the lives before it have spent: that is written down, too. Raises JournalError.
+    `record` is the journal's last one. If it has no position, `start` counts: () is the data's beginning, and
+    with `--from end` it holds the partitions' current ends. `before`, `reuse` and `by_plans` belong to a new
+    journal (`Spend`). A journal in the folder gives the life and the spends of earlier lives, which are
+    recorded too. Raises JournalError.
     """
     if StateFolder(state).journal(node).exists():
         keep_told(state, node)
@@ -46,7 +46,7 @@ def begin_spend(
 
 
 def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend | None:
-    """Write down how far the run has got, for now; return that. Raises JournalError."""
+    """Record how far the run has got so far, and return that. Raises JournalError."""
     if record is None:
         return None
     position, slots = record.data_position, mesh.settings.slots
@@ -61,16 +61,13 @@ def end_spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) 
 
 
 def reuse_beside(state: Path, node: str, own: Spend) -> Reuse:
-    """Return what earlier lives and runs do to the guarantee: its `sentence()` follows that.
-
-    Raises JournalError.
-    """
+    """Return the earlier lives and runs; its `sentence()` follows the guarantee. Raises JournalError."""
     found = all_spends(state, node)
     return Reuse(tuple(spend for spend in found if spend.identity != own.identity), own)
 
 
 def _spend(state: Path, mesh: Mesh, node: str, record: JournalRecord | None) -> Spend:
-    """Return what the life at hand has spent by its last record, at the price that its journal keeps."""
+    """Return the current life's spend by its last record, at its journal's price."""
     path, price = StateFolder(state).journal(node), mesh.node(node).price
     whose = Spend(mesh.settings.run, 0, None, 0.0, 0.0, 0.0)
     carried, carried_epsilon = 0, 0.0

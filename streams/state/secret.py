@@ -1,9 +1,9 @@
-"""The secret state of a mechanism, in a table of its own beside the records: the owner's eyes only.
+"""The secret state of a mechanism, in its own table beside the records, for the owner only.
 
-Whoever has the draws that are still in the band can take the noise off the releases that they went into. So
-one leaves the file when it leaves the band: `secure_delete` overwrites it in the database, and the
-write-ahead log, which holds pages as they were, is cut to nothing at least every H rounds. What a disk or a
-file system keeps of blocks that were overwritten is beyond SQLite.
+Whoever has the draws in the band can subtract the noise from the releases that they went into. So a draw is
+removed from the file when it leaves the band: `secure_delete` overwrites it in the database, and the
+write-ahead log, which holds old pages, is truncated at least every H rounds. SQLite cannot control what a
+disk or file system keeps of overwritten blocks.
 """
 
 import sqlite3
@@ -17,14 +17,14 @@ from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 
 DRAWS_TABLE = "secret_draws (charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL)"
-"""Each draw, int64 little-endian, under the number of charged rounds that it made."""
+"""Each draw, int64 little-endian, by the number of charged rounds up to it."""
 
 
 def wipe(path: Path) -> None:
-    """Overwrite the secret in a journal whose run is over, and end its log; its lock is held.
+    """Overwrite the secret in a journal whose run is over, and remove its log. The caller holds its lock.
 
-    The log's file goes, so that a journal that takes this one's place begins a log of its own. Raises
-    ValueError where a reader is in the way for five seconds, and sqlite3.Error.
+    Without the log's file, a journal in its place begins a new log. Raises ValueError if a reader blocks it
+    for five seconds, and sqlite3.Error.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
@@ -36,18 +36,18 @@ def wipe(path: Path) -> None:
 
 
 class SecretTable:
-    """The draws of the band in a journal that is written; its log is cut every `horizon` writes."""
+    """The draws of the band in a journal that is written; its log is truncated every `horizon` writes."""
 
     def __init__(self, connection: sqlite3.Connection, horizon: int) -> None:
         self._connection = connection
         self._horizon = horizon
-        self._since_cut = horizon  # what an earlier process has left is cut at the first write
+        self._since_cut = horizon  # an earlier process's rest is truncated at the first write
         self.empty = connection.execute("SELECT count(*) FROM secret_draws").fetchone() == (0,)
 
     def read(self, charged: int) -> Secret | None:
-        """Return what was written with the `charged`-th charged round; None: nothing.
+        """Return the secret written with the `charged`-th charged round, if any.
 
-        Raises ValueError where it is not that round's, or cannot be read.
+        Raises ValueError if it is not that round's, or cannot be read.
         """
         rows = self._connection.execute(
             "SELECT charged, basis, draw FROM secret_draws ORDER BY charged DESC"
@@ -64,7 +64,7 @@ class SecretTable:
         return Secret(bases[0], Private(band))
 
     def write(self, charged: int, secret: Secret | None) -> None:
-        """Write the newest draw, of the `charged`-th charged round, and overwrite what is not in the band."""
+        """Write the newest draw, of the `charged`-th charged round, and overwrite draws outside the band."""
         if secret is None:
             self._connection.execute("DELETE FROM secret_draws")
         else:
@@ -78,9 +78,9 @@ class SecretTable:
         self._since_cut += 1
 
     def cut_log(self) -> None:
-        """Cut the write-ahead log where that is due; where a reader is in the way, after the next write."""
+        """Truncate the write-ahead log if due; if a reader blocks that, after the next write."""
         if self.empty or self._since_cut >= self._horizon:
-            self._connection.execute("PRAGMA busy_timeout = 0")  # a reader does not hold up the round
+            self._connection.execute("PRAGMA busy_timeout = 0")  # a reader must not delay the round
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._connection.execute("PRAGMA busy_timeout = 5000")
             if not busy:

@@ -1,4 +1,4 @@
-"""What one run has spent, as a line of a file, and back."""
+"""Converts spends to lines of a file and back."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def _number(value: float) -> float | None:
 
 
 def from_line(line: str) -> Spend:
-    """Return the spend. Raises ValueError, TypeError, KeyError for a line that is none."""
+    """Return the spend of a line. Raises ValueError, TypeError, KeyError for a bad line."""
     row = json.loads(line)
     try:
         row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
@@ -45,7 +45,7 @@ def from_line(line: str) -> Spend:
 
 
 def _check(spend: Spend) -> None:
-    """Raise ValueError where a line says what no life can have spent: it would lower what all have."""
+    """Raise ValueError for an impossible spend, which would lower the total."""
     texts = (spend.run, spend.mesh, spend.folder, spend.life, *(span.where for span in spend.spans))
     texts += tuple(text for setting in spend.settings for text in setting)
     if not all(type(text) is str for text in texts):
@@ -60,7 +60,7 @@ def _check(spend: Spend) -> None:
 
 
 def read_spends(path: Path) -> tuple[Spend, ...]:
-    """Return the spends in a file, none where there is none. Raises JournalError where it is broken."""
+    """Return the spends in a file, none if it is missing. Raises JournalError if it is broken."""
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError:
@@ -74,7 +74,7 @@ def read_spends(path: Path) -> tuple[Spend, ...]:
 
 
 def write_spends(path: Path, spends: Iterable[Spend]) -> None:
-    """Write them down in place of what stood there; durable when this returns. Raises JournalError."""
+    """Replace the file by these spends; durable when this returns. Raises JournalError."""
     text = "".join(f"{to_line(spend)}\n" for spend in spends)
     try:
         write_private(path, lambda _: text)

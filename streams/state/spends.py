@@ -1,8 +1,8 @@
-"""What every life has spent on a node's data: `<node>.spends` in the state folder, beside the journal.
+"""Keeps what every life has spent on a node's data: `<node>.spends` in the state folder, beside the journal.
 
-A line for each life of each run. Written where the journal's lock is held: as a process starts (its line is
-open: it may learn from whatever comes) and as it ends in order; after a kill the journal tells, for as long
-as it is there. A journal of another run that is found in the folder is written down, and put aside.
+It has a line for each life of each run, written under the journal's lock: when a process starts (its line is
+open, as it may learn from any new record) and when it ends in order. After a kill the journal has the
+numbers, as long as it exists. A journal of another run in the folder is recorded and put aside.
 """
 
 import math
@@ -32,9 +32,9 @@ _Lives = dict[tuple[str, str, str], Spend]
 
 
 def keep_spend(path: Path, spend: Spend) -> Spend:
-    """Write down what a run has spent, and return that with what was known of it; durable when this returns.
+    """Record a run's spend, and return it merged with what was known; durable when this returns.
 
-    Where it began, what it had charged, and what was said of it are not forgotten. Raises JournalError.
+    Its beginning, its charges and the operator's statements are never forgotten. Raises JournalError.
     """
     known = _by_life(read_spends(path))
     kept = _with(known, spend)
@@ -43,12 +43,12 @@ def keep_spend(path: Path, spend: Spend) -> Spend:
 
 
 def put_aside(state: Path, node: str, run: str) -> Path | None:
-    """Write down what another run's journal says was spent, and rename it to `<node>.<its run>.journal`.
+    """Record the spend of another run's journal, and rename it to `<node>.<its run>.journal`.
 
-    Where that is there already it is `<node>.<its run>.2.journal`, and so on: no name of a run has a dot.
-    Its secret draws are overwritten: that run is over. Returns where it is now; None where no other run's
-    journal is there. To be called before the journal of `run` is opened. Raises JournalLocked where another
-    process has it open, JournalError where it cannot be read: what was spent would be forgotten.
+    If that exists, the name is `<node>.<its run>.2.journal`, and so on: no run's name has a dot. Its secret
+    draws are overwritten, as that run is over. Returns its new path; None if no other run's journal is there.
+    Call it before the journal of `run` is opened. Raises JournalLocked if another process has it open,
+    JournalError if it cannot be read, as its spending would be forgotten.
     """
     folder = StateFolder(state)
     path = folder.journal(node)
@@ -66,7 +66,7 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
     except JournalEmpty:
         return None
     if life.run == run or life.node != node:
-        return None  # the right one, or no concern of this: opening it will say so
+        return None  # the right one, or unreadable, which opening it reports
     write_spends(spends, found.values())
     aside = folder.place_aside(node, life.run)
     try:
@@ -78,15 +78,15 @@ def _put_aside(folder: StateFolder, node: str, run: str) -> Path | None:
 
 
 def earlier_spends(state: Path, node: str, run: str) -> tuple[Spend, ...]:
-    """Return what other runs have spent, by the folder: its spends, and other runs' journals of the node.
+    """Return the spends of other runs in the folder: from its spends, and other runs' journals of the node.
 
-    Raises JournalError where one of them cannot be read.
+    Raises JournalError if one of them cannot be read.
     """
     return tuple(spend for spend in all_spends(state, node) if spend.run != run)
 
 
 def forget_places(state: Path, node: str, runs: Collection[str]) -> None:
-    """Write down that what all but these runs have spent may be of any record: places meant others in them.
+    """Drop the spans of all but these runs, as their places meant other records: they may be of any record.
 
     Raises JournalError.
     """
@@ -96,14 +96,14 @@ def forget_places(state: Path, node: str, runs: Collection[str]) -> None:
 
 
 def keep_told(state: Path, node: str) -> None:
-    """Write down what the journal at hand tells of its lives. Raises JournalError."""
+    """Record the lives in the current journal. Raises JournalError."""
     path = StateFolder(state).spends(node)
     with JournalReader(StateFolder(state).journal(node)) as journal:
         write_spends(path, _told(_by_life(read_spends(path)), journal).values())
 
 
 def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
-    """Return what every life has spent, so far, by the folder; that of the journal at hand comes last.
+    """Return the spends of all lives in the folder so far; that of the current journal comes last.
 
     Raises JournalError, as `earlier_spends`.
     """
@@ -123,7 +123,7 @@ def _by_life(spends: Iterable[Spend]) -> _Lives:
 
 
 def _with(known: _Lives, spend: Spend) -> Spend:
-    """Put in what a life's own process says, and what was known of it: an earlier beginning, more charges."""
+    """Merge the spend from a life's own process with what was known: an earlier beginning, more charges."""
     before = known.get(spend.identity)
     kept = spend if before is None else merged(before, spend)
     known[spend.identity] = kept
@@ -131,7 +131,7 @@ def _with(known: _Lives, spend: Spend) -> Spend:
 
 
 def _told(known: _Lives, journal: JournalReader) -> _Lives:
-    """Return what is known with what a journal tells of its lives, the newest last."""
+    """Return the known lives with those of a journal, the newest last."""
     known = _by_life(adopted(tuple(known.values()), journal.life))
     for found in journal.ended:
         known[found.identity] = _told_of(known.get(found.identity), found, priced=found.epsilon is not None)
@@ -142,10 +142,10 @@ def _told(known: _Lives, journal: JournalReader) -> _Lives:
 
 
 def _told_of(known: Spend | None, journal: Spend, *, priced: bool) -> Spend:
-    """Return what was written down of a life, as far as its journal got; not `priced`: it knows no price."""
+    """Return the recorded spend of a life, up to where its journal got; not `priced`: it has no price."""
     if known is None:
         return journal if priced else journal._replace(epsilon=None, stream_epsilon=math.inf)
-    if not priced:  # what was written down knows
+    if not priced:  # the recorded line has the price
         journal = journal._replace(
             epsilon=known.epsilon, delta=known.delta, stream_delta=known.stream_delta, settings=known.settings
         )

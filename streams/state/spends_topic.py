@@ -1,16 +1,15 @@
-"""What every run has spent on a node's data, kept beside the data: `spends.<node>` on the data broker.
+"""Keeps what every run has spent on a node's data beside the data: `spends.<node>` on the data broker.
 
-A record is the line that a state folder has of a life (`streams/state/spends.py`); its key is mesh, run,
-the id of that folder, and life, so no two folders write under one. The topic is compacted: the last line of
-each key stays, for ever. A process writes its life's line as it begins, before it says hello, and as it ends,
-and with the first what else its folder knows and the broker does not; never round by round.
+A record is a state folder's line of a life (`streams/state/spends.py`). Its key is mesh, run, the folder's
+id and the life, so no two folders share a key. The topic is compacted: the last line of each key stays for
+ever. A process writes its life's line when it begins, before its hello, and when it ends. With the first it
+also writes other lines that its folder has and the broker lacks. It never writes round by round.
 
-What follows: whoever reads the topic knows of every life that began, of any mesh, wherever its state folder
-is, and where that began to read. What does not: how many rounds a life has charged that did not end in
-order. Its line stays open, so a record's epsilon counts in full, and what the whole stream cost is as far as
-its journal says, where that is there. A life writes before it reads: of two that begin at the same moment
-one at least knows of the other. A topic that is deleted, or made anew, forgets: folders write their lines
-again.
+So a reader of the topic knows of every life that began, of any mesh, wherever its state folder is, and where
+it began to read. It does not know the charges of a life that did not end in order. That line stays open: a
+record's epsilon counts in full, and the stream's cost is known only from the life's journal, if that exists.
+A life writes before it reads, so of two that begin at the same moment at least one knows of the other. A
+topic that is deleted or recreated forgets; folders then write their lines again.
 """
 
 from collections.abc import Iterable
@@ -34,7 +33,7 @@ _LARGEST = LEAST_LIMIT - OVERHEAD
 
 
 class SpendsTopic:
-    """A process's hold of `spends.<node>`; close it when done. Raises UnknownTopic, Denied, Unreachable."""
+    """A process's access to `spends.<node>`; close it when done. Raises UnknownTopic, Denied, Unreachable."""
 
     def __init__(self, broker: BrokerSettings, node: str) -> None:
         self._name = DataTopics(node).spends
@@ -43,7 +42,7 @@ class SpendsTopic:
     def read(self) -> tuple[Written, ...]:
         """Return the last line of each key, to the topic's end.
 
-        Raises Unreachable, Denied, and BusError where a line is none: what it said is not known.
+        Raises Unreachable, Denied, and BusError for a broken line, whose spend is then unknown.
         """
         first, _ = self._bus.span(self._name)
         return _lines(self._name, self._bus.stored({self._name: first})[self._name])
@@ -51,7 +50,7 @@ class SpendsTopic:
     def write(self, line: Written, seconds: float = PATIENCE) -> None:
         """Write a line; when this returns all in-sync replicas have it.
 
-        Raises Unreachable where they have not within `seconds`: then the same again is harmless. BusError.
+        Raises Unreachable if they do not within `seconds` (repeating it is harmless), BusError.
         """
         spend = line.spend
         key = spend._replace(folder=line.folder).key
@@ -60,15 +59,15 @@ class SpendsTopic:
             raise Unreachable(f"{self._name}: what is spent is not acknowledged")
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Disconnect from the broker."""
         self._bus.close()
 
 
 def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:
-    """Return what is known of every life over the data of these nodes, by a folder and by their data brokers.
+    """Return all known lives over the data of these nodes, from a folder and their data brokers.
 
-    A broker that is not named in the file, that does not answer, or that does not show its topic, tells
-    nothing. Raises JournalError, and BusError where a topic is broken.
+    A broker that the file does not name, that does not answer, or that does not show its topic, is skipped.
+    Raises JournalError, and BusError if a topic is broken.
     """
     found, away = {}, set[BrokerSettings]()
     for name in names:
@@ -80,7 +79,7 @@ def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
 
 
 def _told(file: MeshFile, node: str, away: set[BrokerSettings]) -> tuple[Written, ...] | None:
-    """Return what the node's data broker tells, None: nothing. One that does not answer is asked once."""
+    """Return the lines on the node's data broker, if any. A broker that does not answer is asked once."""
     try:
         broker = file.brokers(node).data
     except MeshFileError:
@@ -98,7 +97,7 @@ def written(broker: BrokerSettings, node: str) -> tuple[Written, ...]:
     """Return the last line of each key. Raises BusError, as `SpendsTopic.read`."""
     name = DataTopics(node).spends
     with closing(Logs(broker)) as logs:
-        logs.partitions([name])  # a span takes twice as long to say that nobody answers
+        logs.partitions([name])  # faster than a span if nobody answers
         return _lines(name, logs.stored({name: logs.span(name)[0]})[name])
 
 

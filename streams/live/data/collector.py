@@ -1,6 +1,6 @@
-"""Where records become slots: Faust's loop adds them, other threads open slots, a lock is between.
+"""Collects records into slots: Faust's loop adds them, other threads open slots, under a lock.
 
-A slot closes where its last condition comes true: in `open` if enough records wait, else in the loop.
+A slot closes when its last condition is met: in `open` if enough records wait, otherwise in the loop.
 """
 
 import math
@@ -18,16 +18,16 @@ from streams.records.replay import ReplaySlots
 from streams.records.slot_feed import observed, slot_closed
 
 AHEAD = 256
-"""Records that may wait while no slot is open: with more the loop is busy when the machine needs the time."""
+"""Records that may wait while no slot is open; with more the loop would take the machine's time."""
 REFILL = 7 / 8
-"""The share of them that is left when the loop is woken to add more: one by one would wake it every round."""
+"""The loop is woken for more records at this share of them; one by one would wake it every round."""
 
 
 class SlotCollector:
-    """The slots of one process's life of a node. `closed` gets each slot; `room` wakes the one that waits.
+    """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
-    `timeout` is for slots by count: seconds after which an open one closes empty; None: never. `clock` is for
-    it, and never set; `wall` gives seconds since 1970.
+    `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `clock` is
+    monotonic, for the time-out; `wall` gives seconds since 1970.
     """
 
     def __init__(
@@ -65,23 +65,23 @@ class SlotCollector:
 
     @property
     def unplaced(self) -> bool:
-        """Whether the open slot waits to be told where the topic ends."""
+        """Whether the open slot waits for the topic's end as its position."""
         return self._unplaced
 
     @property
     def left(self) -> float:
-        """Seconds in which no slot closes empty: until `expire` is called next there is nothing for it."""
+        """Seconds until `expire` may have to close a slot empty."""
         with self._lock:
             return self._timeout if self._opened is None else max(0.0, self._deadline - self._clock())
 
     def start(self, positions: Mapping[int, int], lost: int = 0) -> None:
-        """Take no record below these offsets; `lost` records should have been there, and are not."""
+        """Take no record below these offsets; `lost` records had left the log before."""
         with self._lock:
             self._slots.pass_over(positions)
             self._counts.lost += lost
 
     def open(self, opened: OpenSlot) -> None:
-        """Open the slot, in place of one that is still open."""
+        """Open the slot, in place of one still open."""
         with self._lock:
             self._opened, self._unplaced = opened, opened.position is None
             self._deadline = self._clock() + self._timeout
@@ -91,7 +91,7 @@ class SlotCollector:
         self._hand_on(found)
 
     def place(self, ends: Mapping[int, int]) -> None:
-        """Say where the topic ends: an unplaced slot starts there."""
+        """Take the topic's ends: an unplaced slot starts there."""
         with self._lock:
             if self._opened is None or not self._unplaced:
                 return
@@ -111,23 +111,23 @@ class SlotCollector:
         return blocked
 
     def due(self, now: float) -> bool:
-        """Whether the open slot is over at `now`, and closes when all that is there by now has been added."""
+        """Return whether the open slot is over at `now`, and closes once all records up to now are added."""
         with self._lock:
             return self._opened is not None and not self._unplaced and self._slots.ready(now)
 
     def settle(self, moment: float) -> None:
-        """Say that all that was in the log at `moment` has been added: slots over by then are complete."""
+        """Note that all records in the log at `moment` are added: slots over by then are complete."""
         with self._lock:
             self._settled = max(self._settled, moment)
             found = self._complete()
         self._hand_on(found)
 
     def expire(self) -> None:
-        """Close the open slot empty if its time is over."""
+        """Close the open slot empty if its time-out is over."""
         with self._lock:
             if self._opened is None or self._clock() < self._deadline:
                 return
-            nothing = ClosedSlot[bytes](self._opened.round, (), ())  # nobody knows yet where it would start
+            nothing = ClosedSlot[bytes](self._opened.round, (), ())  # its start is not known yet
             found = nothing if self._unplaced else self._slots.take()
             self._opened, self._unplaced = None, False
         self._hand_on(found)
@@ -144,12 +144,12 @@ class SlotCollector:
         return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
 
     def _wants_more(self) -> bool:
-        if not self._slots.by_count:  # bounded by themselves, and no record may hold up another
+        if not self._slots.by_count:  # limited by themselves, and no record may delay another
             return not self._full()
         return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
 
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
-        """Hand on what was closed, without the lock, and wake the one that waits for room."""
+        """Hand on a closed slot, without the lock, and wake the task that waits for room."""
         if slot is not None:
             observations = observed(slot.values, self._decoder)
             self._counts.close(slot, observations)

@@ -1,8 +1,7 @@
-"""Faust's consumer thread, pinned: every partition of one topic from given offsets on, in no group.
+"""Faust's consumer thread, pinned: reads every partition of one topic from given offsets, in no group.
 
-A group that is subscribed to can stall for ever after a broker's restart; what is assigned reads on. The
-overrides are of private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py shows
-that each does what is written here.
+A subscribed group can stall for ever after a broker's restart; assigned partitions do not. The overrides use
+private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py tests each of them.
 """
 
 import asyncio
@@ -20,21 +19,21 @@ from streams.bus.connection import PATIENCE
 
 
 class Position(Protocol):
-    """Where a stream stands. It is called in the consumer's thread."""
+    """A stream's position. Its methods are called in the consumer's thread."""
 
     @property
     def next(self) -> Mapping[int, int]:
         """The offset of each partition's next record."""
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
-        """Say, once, where the logs of all partitions begin and end: from now on `next` names each."""
+        """Take, once, the beginning and end of all partitions' logs; from then on `next` names each."""
 
     def lose(self, count: int) -> None:
-        """Say that so many records went from a log before they were read."""
+        """Count records that left a log before they were read."""
 
 
 class PinnedThread(AIOKafkaConsumerThread):
-    """The thread that reads `topic`. `ends`, `read`, `follow` and `note` are for other threads' loops."""
+    """The thread that reads `topic`. Other threads' loops may call `ends`, `read`, `follow` and `note`."""
 
     topic: str
     place: Position
@@ -42,23 +41,23 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     @property
     def pinned(self) -> bool:
-        """Whether it knows its partitions."""
+        """Whether its partitions are known."""
         return bool(self._partitions)
 
     async def ends(self) -> dict[int, int]:
-        """Return the offset that each partition's next record will have."""
+        """Return the offset of each partition's next record in the log."""
         return cast("dict[int, int]", await self.call_thread(self._ends))
 
     async def read(self) -> dict[int, int]:
-        """Return the offsets below which all has been handed on: also past what holds no record."""
+        """Return the offsets below which all records were handed on, offsets without a record included."""
         return cast("dict[int, int]", await self.call_thread(self._read))
 
     async def follow(self) -> None:
-        """Read on where the position is, if it has moved ahead of what is read."""
+        """Continue at the position if it has moved ahead."""
         await self.call_thread(self._follow)
 
     async def note(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets for the owner's eyes: nothing is ever read from them."""
+        """Commit offsets for the owner's tools; nothing here reads them."""
         await self.call_thread(self._note, offsets)
 
     async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # the app has one topic
@@ -66,17 +65,17 @@ class PinnedThread(AIOKafkaConsumerThread):
         await self.call_thread(self._pin)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Go to the position: what Faust takes for committed."""
+        """Seek to the position, which Faust takes for committed."""
         return cast("Mapping[TP, int]", await self.call_thread(self._go))
 
     async def stop(self) -> None:
-        """Stop; mode closes a loop in its thread, which may never have run."""
+        """Stop; mode closes its thread's loop, which may never have run."""
         await super().stop()
         if not self._thread_started.is_set():
             self.thread_loop.close()
 
     async def on_thread_stop(self) -> None:
-        """Let go of the broker. aiokafka falls over a fetch that waits for its broker to come back."""
+        """Disconnect. aiokafka fails on a fetch that waits for its broker to come back."""
         try:
             await super().on_thread_stop()
         except asyncio.CancelledError:
@@ -119,7 +118,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         found = {}
         for of in self._partitions:
             read, handed_on = await self._ensure_consumer().position(of), self._next(of)
-            # Beyond the last record there may be transaction markers, and holes that compaction left.
+            # Transaction markers, and gaps from compaction, may follow the last record.
             drained = handed_on >= self._returned.get(of.partition, 0)
             found[of.partition] = max(read, handed_on) if drained else handed_on
         return found
@@ -138,7 +137,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         return records
 
     async def _skip(self, error: OffsetOutOfRangeError) -> None:
-        """Go on where the logs begin now. Raises the error where a position is beyond a log's end."""
+        """Continue where the logs begin now. Raises the error if a position is beyond a log's end."""
         consumer = self._ensure_consumer()
         for of, offset in error.args[0].items():
             first = (await consumer.beginning_offsets([of]))[of]

@@ -1,4 +1,4 @@
-"""Where a stream begins to read: at the journal's position, as far as the logs still have it."""
+"""The start of a stream: at the journal's position, as far as the logs still have it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ class Start:
         self._collector.start(offsets, lost)
 
     def lose(self, count: int) -> None:
-        """Count records that went from a log before they were read."""
+        """Count records that left a log before they were read."""
         self._collector.start({}, count)
 
 
@@ -50,7 +50,7 @@ class DataFailed(Exception):
 
 
 def failure(topic: str, error: BaseException) -> DataFailed:
-    """Return the error in words that may be logged: a client's own may hold what it has read."""
+    """Return the error with a text safe to log: a client's own text may hold a record."""
     if isinstance(error, DataFailed):
         return error
     if isinstance(error, BusError):
@@ -60,7 +60,7 @@ def failure(topic: str, error: BaseException) -> DataFailed:
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Pass over that the broker is away: it is asked again. What it denies is raised."""
+    """Ignore that the broker is away, as it is asked again; raise a refusal."""
     try:
         yield
     except (GroupAuthorizationFailedError, TopicAuthorizationFailedError):

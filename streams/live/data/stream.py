@@ -1,6 +1,6 @@
-"""A node's own stream, live: the Faust app in the caller's loop, slots for the machine in any thread.
+"""A node's own stream: runs the Faust app in the caller's loop, and gives slots to the machine's thread.
 
-Faust takes half a second of a start, so it is loaded last, in `serve`.
+Loading Faust takes half a second, so `serve` loads it last.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from streams.live.data.pinned import PinnedThread
 
 TICK = 0.02
-"""Seconds between two looks at what only time can do: slots that end, and slots that wait for the broker."""
+"""Polling interval in seconds for slots that close by time, and slots that wait for the broker."""
 PERIOD = 1.0
-"""Seconds between two looks at how much waits at the broker."""
+"""Polling interval in seconds for the lag."""
 STOPPING = 1.5
-"""Seconds that the app may take to start up, and then to stop, once it is told to stop."""
+"""Seconds that the app may take to start, and then to stop, once it is asked to stop."""
 
 
 class DataStream:
-    """The slots of one process's life of a node, from `data.<node>`.
+    """The slots of one node process, from `data.<node>`.
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `state` is a folder for
     Faust; `web`: (address, port) of its web pages.
@@ -61,27 +61,27 @@ class DataStream:
 
     @property
     def counts(self) -> Private[DataCounts]:
-        """What became of the records."""
+        """The counts of records."""
         return self._collector.counts
 
     @property
     def lag(self) -> Private[int | None]:
-        """How many records are in the log and not read yet; None while the broker does not say."""
+        """The number of records in the log not read yet; None while unknown."""
         return Private(self._lag)
 
     def open_slot(self, opened: OpenSlot) -> None:
-        """Open a slot, in place of one that is still open. From any thread, also before `serve`."""
+        """Open a slot, in place of one still open. From any thread, also before `serve`."""
         self._collector.open(opened)
 
     async def serve(
         self, position: DataPosition | None, stopped: asyncio.Event, closed: Callable[[SlotClosed], None]
     ) -> None:
-        """Read from `position` on (None: the topic's end) until `stopped`. Once; the broker must be there.
+        """Read from `position` on (None: the topic's end) until `stopped`. Call it once the broker answers.
 
-        `closed` gets each slot, in the thread that completes it. Below a log's start it goes on from there.
-        Raises DataFailed when it cannot go on.
+        `closed` gets each slot, in the thread that completes it. If `position` is below a log's start, it
+        reads from the start. Raises DataFailed when it cannot continue.
         """
-        from streams.live.data.app import data_app  # noqa: PLC0415 # Faust: the machine is at work meanwhile
+        from streams.live.data.app import data_app  # noqa: PLC0415 # loads Faust while the machine works
 
         self._loop, self._closed = asyncio.get_running_loop(), closed
         place = Start(self._topic, position, self._collector)
@@ -105,19 +105,19 @@ class DataStream:
     async def _take(self, arrival: Arrival[bytes]) -> None:
         try:
             blocked = self._collector.add(arrival)
-        except Exception as error:  # noqa: BLE001 # what it says may be the record's: Faust would log it
+        except Exception as error:  # noqa: BLE001 # Faust would log its text, which may hold a record
             raise DataFailed(f"{self._topic}: a record could not be taken: {type(error).__name__}") from None
         if blocked:
             await self._room.wait()
             self._room.clear()
 
     def _hand_on(self, slot: SlotClosed) -> None:
-        if self._closed is not None:  # before `serve` there are no records to close one
+        if self._closed is not None:  # before `serve` no records can close a slot
             self._closed(slot)
 
     def _make_room(self) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
                 self._loop.call_soon_threadsafe(self._room.set)
 
     async def _expire(self) -> None:
@@ -126,7 +126,7 @@ class DataStream:
             self._collector.expire()
 
     async def _complete(self, app: "PinnedApp") -> None:
-        """Close what needs to know how far the logs go."""
+        """Close slots that depend on the ends of the logs."""
         while True:
             await asyncio.sleep(TICK)
             thread, now = _reader(app), time.time()
@@ -143,7 +143,7 @@ class DataStream:
                     self._collector.settle(now)
 
     async def _watch(self, app: "PinnedApp") -> None:
-        """Keep the lag, and commit it for those who look from outside."""
+        """Update the lag, and commit offsets for outside tools."""
         while True:
             thread = _reader(app)
             if thread is not None:
@@ -157,14 +157,14 @@ class DataStream:
 
 
 async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
-    """Wait until the app stops by itself. Raises what it crashed of."""
+    """Wait until the app stops by itself. Raises its crash's reason."""
     await asyncio.shield(starting)
     await app.wait_until_stopped()
     raise app.crash_reason or DataFailed("Faust has stopped")
 
 
 async def _stop(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
-    """Stop the app. It starts up first: half started, its threads would stay."""
+    """Stop the app, once it has started: half started, its threads would stay."""
     await asyncio.wait([starting], timeout=STOPPING)
     starting.cancel()
     with suppress(TimeoutError):
