@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from streams.mesh.file import MeshFile, load, promise
     from streams.mesh.model_file import Model, read_model
     from streams.public.account import Account
-    from streams.public.budget import budget
-    from streams.tools.model.owned import run_model
+    from streams.public.standings import budget
     from streams.tools.model.predicting import Predictions, predict
-    from streams.tools.model.writing import write_model
+    from streams.tools.model.writing import run_model, write_model
 
 __all__ = [
     "Account",
@@ -60,10 +59,9 @@ _MODULES = {
     "streams.mesh.file": ("MeshFile", "load", "promise"),
     "streams.mesh.model_file": ("Model", "read_model"),
     "streams.public.account": ("Account",),
-    "streams.public.budget": ("budget",),
-    "streams.tools.model.owned": ("run_model",),
+    "streams.public.standings": ("budget",),
+    "streams.tools.model.writing": ("run_model", "write_model"),
     "streams.tools.model.predicting": ("Predictions", "predict"),
-    "streams.tools.model.writing": ("write_model",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -15,7 +15,7 @@ from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import chosen
 from streams.mesh.file import MeshFile, load
 from streams.public.account import Account, account
-from streams.public.budget import standings
+from streams.public.standings import standings
 from streams.state.known_spends import Known
 from streams.state.spends_topic import all_lives
 from streams.terminal.report import say_facts

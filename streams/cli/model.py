@@ -13,9 +13,8 @@ from streams.mesh.file import load
 from streams.mesh.model_file import Model
 from streams.terminal.report import say, say_facts
 from streams.terminal.wording import counted
-from streams.tools.model.owned import journal_model
 from streams.tools.model.public import public_model
-from streams.tools.model.writing import model_paths, write_model
+from streams.tools.model.writing import journal_model, model_paths, write_model
 
 
 def model(

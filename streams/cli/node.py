@@ -17,7 +17,7 @@ from streams.cli.process_command import (
     live,
 )
 from streams.live.node_process import NodeProcess
-from streams.live.options import NodeOptions
+from streams.live.spend import NodeOptions
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import load

@@ -13,8 +13,8 @@ from streams.live.log import start_logging
 from streams.live.process import Stopped
 from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.errors import UsageError
-from streams.mesh.settings.addresses import Address
-from streams.mesh.settings.addresses import address as parsed
+from streams.mesh.settings.base import Address
+from streams.mesh.settings.base import address as parsed
 from streams.metrics.endpoint import NotServed
 from streams.state.folder import JournalError
 from streams.state.journal import JournalLocked

@@ -1,9 +1,11 @@
 """`mirrormesh run`: runs a mesh file in one process, on the memory bus."""
 
+import signal
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from types import FrameType, TracebackType
+from typing import Annotated, Self
 
 import typer
 from rich.console import Console
@@ -17,12 +19,11 @@ from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import MeshFile, load
+from streams.mesh.user_code import interrupt
 from streams.records.sources import held_out
-from streams.terminal.interrupts import OrderlyEnd
 from streams.terminal.progress import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
-from streams.tools.model.owned import run_model
-from streams.tools.model.writing import model_paths, write_model
+from streams.tools.model.writing import model_paths, run_model, write_model
 
 OutputOption = Annotated[
     Path | None,
@@ -140,3 +141,31 @@ def report(console: Console, local: LocalRun, summary: Summary, written: Iterabl
         say(console, why_nothing(local))
     for path in written:
         say(console, f"Wrote {path}.")
+
+
+class OrderlyEnd:
+    """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, at once and again at the end of the
+    context, as Python drops exceptions inside a finalizer.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._stopped = False
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # after two of them the process only writes its results: a third must not interrupt that
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self._stopped else self._before)
+        if self._stopped and kind is None:
+            raise KeyboardInterrupt
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
+        if self.asked:
+            self._stopped = True
+            interrupt(KeyboardInterrupt)
+        self.asked = True

@@ -14,15 +14,13 @@ from nodes.machine.journal import DataPosition
 from streams.bus.kafka import KafkaBus
 from streams.live.data.stream import DataStream
 from streams.live.deadlines import FetchClock
-from streams.live.endpoints import Endpoints, warn_of_open
 from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import check_data, open_decisions, open_mesh, open_predictions, reach_brokers
-from streams.live.options import NodeOptions
 from streams.live.outputs import Decisions, Predictions
 from streams.live.process import retry_until_reachable
-from streams.live.serving import serve
-from streams.live.spend import RunSpend
+from streams.live.serving import Endpoints, serve, warn_of_open
+from streams.live.spend import NodeOptions, RunSpend
 from streams.live.start import FLUSH, MeshStart, Starter, is_named
 from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.errors import UsageError

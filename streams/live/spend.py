@@ -1,17 +1,18 @@
-"""Accounts for earlier runs over a node's data: checks, reports and records what was spent."""
+"""What an operator says of a node's process, and what the process owes to earlier runs over the same data."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from nodes.accounting.spends import Reuse, Spend
+from nodes.accounting.spends import DataReuse, Reuse, Spend
 from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
-from streams.live.options import NodeOptions
 from streams.live.start import FLUSH
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.base import Address
 from streams.state.earlier_runs import check_reuse, check_same, knows_run, read_before
 from streams.state.folder import StateFolder
 from streams.state.journal import Journal
@@ -19,6 +20,19 @@ from streams.state.known_spends import Written, known_by, together, unwritten
 from streams.state.run_spends import begin_spend, end_spend
 from streams.state.spends import all_spends, put_aside, read_spends
 from streams.state.spends_topic import SpendsTopic
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """`spent`: charged rounds of unknown runs; `reuse`: whether records used by them will be read again."""
+
+    state: Path
+    spent: int | None = None
+    reuse: DataReuse | None = None
+    decisions: bool = True
+    metrics: Address | None = None
+    private_metrics: Address | None = None
+    web: Address | None = None
 
 
 @dataclass(slots=True)

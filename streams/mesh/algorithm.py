@@ -1,4 +1,4 @@
-"""Makes the algorithm from its settings: mirror map, constraint and step size."""
+"""Makes a node's algorithm, its loss and its slots from their settings."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,17 @@ from nodes.algorithms import Algorithm, GradientAt, MirrorDescent, SparseDola
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
+from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
+from nodes.losses.softmax import Softmax
+from nodes.losses.weighted import Weighted
+from nodes.machine.slots import CountSlots, Slots
+from nodes.machine.time_slots import TimeSlots
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
+from streams.mesh.plugins import own_loss
+from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
 
 _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
     "constant": Constant,
@@ -76,3 +84,38 @@ def _corner(numbers: tuple[float, ...], dimension: int) -> FloatArray:
             f"the box has a corner of {len(numbers)} numbers: must be 1 or {dimension} (dimension)"
         )
     return np.broadcast_to(np.array(numbers), (dimension,))
+
+
+_LOSSES: dict[str, Callable[[], Loss]] = {
+    "range": RangeLoss,
+    "hinge": Hinge,
+    "logistic": Logistic,
+    "squared": Squared,
+    "absolute": Absolute,
+    "linear": Linear,
+}
+
+
+def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
+    """Return the loss of one record, with its label's weight; `node`: the name to log failures under."""
+    settings = mesh.loss
+    if settings.own is not None:
+        return own_loss(settings.own, node)
+    made = _plain(settings)
+    if mesh.class_weights is None:
+        return made
+    return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
+
+
+def _plain(settings: LossSettings) -> Loss:
+    if settings.softmax is not None:
+        return Softmax(settings.softmax)
+    return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
+
+
+def slots(mesh: MeshSettings) -> Slots[bytes]:
+    """Return empty slots for one node."""
+    settings = mesh.slots
+    if isinstance(settings, TimeSlotSettings):
+        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, mesh.horizon)
+    return CountSlots(settings.size)

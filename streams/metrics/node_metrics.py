@@ -9,8 +9,7 @@ from nodes.machine.journal import JournalRecord
 from nodes.privacy.private import Private
 from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric
-from streams.metrics.data_counts import DataCounts
-from streams.metrics.private import PrivateFigures
+from streams.metrics.private import DataCounts, PrivateFigures
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.shared import SharedFigures
 from streams.metrics.timing import Timing

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,13 +14,35 @@ from prometheus_client.registry import Collector
 from nodes.learner import Learner
 from nodes.losses.predictions import right
 from nodes.machine.events import Scored
+from nodes.machine.slots import ClosedSlot
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from nodes.regret import LocalRegret
 from nodes.values import Decision, FloatArray, Observations
 from streams.metrics.catalogue import PREFIX, PrivateMetric
-from streams.metrics.data_counts import DataCounts
 from streams.metrics.registry import PrivateRegistry
+
+
+@dataclass(slots=True)
+class DataCounts:
+    """Counts since the process started. `lost`: records that had left the log before they were read."""
+
+    records: int = 0
+    malformed: int = 0
+    empty_slots: int = 0
+    late: int = 0
+    overfull: int = 0
+    lost: int = 0
+    early: int = 0
+
+    def close(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
+        """Count a slot and its records."""
+        self.malformed += len(slot.values) - int(observations.present.sum())
+        self.empty_slots += not slot.values
+        self.late += slot.late
+        self.overfull += slot.overfull
+        self.early += slot.early
+
 
 FEW = 8
 """The largest dimension of a decision that is shown: each coordinate is a series."""

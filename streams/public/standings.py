@@ -1,4 +1,4 @@
-"""The standing of nodes, from a journal in a state folder, or from the mesh broker."""
+"""Where nodes stand and what they have spent: by a journal in a state folder, or by the public broker."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -8,7 +8,7 @@ from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh.file import MeshFile
-from streams.public.account import Standing
+from streams.public.account import Account, Standing, account
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import JournalReader, told_price
 from streams.state.journal_file import JournalEmpty
@@ -83,3 +83,20 @@ def _stepped(log: MeshLog, node: str) -> int | None:
         return None
     said = messages(beats)
     return said[-1].stepped if said else (None if beats else 0)
+
+
+def budget(file: MeshFile, node: str, state: Path | None = None) -> Account:
+    """Return the privacy that a node has spent in the mesh file's run, and the rest.
+
+    The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
+    the mesh broker. Raises JournalError, BusError, MeshFileError.
+    """
+    return account(file, node, standings(file, [node], state)[node])
+
+
+def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Standing]:
+    """Return the standing of the nodes, in order. Raises as `budget`."""
+    found = {name: None if state is None else journal_standing(state, file, name) for name in names}
+    missing = [name for name, standing in found.items() if standing is None]
+    public = public_standings(file, missing) if missing else {}
+    return {name: standing or public[name] for name, standing in found.items()}

@@ -1,14 +1,16 @@
-"""Decodes records by their schema: CSV lines and JSON lines into features and a label."""
+"""Decodes records: CSV and JSON lines by their schema, others with a user's own source."""
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 import numpy as np
 
 from nodes.values import FloatArray
+from streams.mesh.plugins import own_source, say_once
 from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.user_code import UserCode
 from streams.records.columns import bounded, cell, labelled, number
 from streams.records.record import TotalDecoder
 
@@ -107,4 +109,47 @@ def _moment(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
         return None if moment.tzinfo is None else moment.timestamp()
     except (ValueError, OverflowError):
+        return None
+
+
+_END = object()
+
+
+class OwnDecoder(TotalDecoder[FloatArray]):
+    """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
+
+    Each kind of failure is logged once, by the exception's type alone.
+    """
+
+    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
+        self._source, dimension = own_source(name, node)
+        super().__init__(dimension, longest, learnt)
+        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
+
+    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
+        """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
+        raised: list[str] = []
+        with UserCode(raised.append):
+            found = iter(self._source.records())
+        while not raised:
+            record: object = None
+            with UserCode(raised.append):
+                record = next(found, _END)
+            if record is _END:
+                return
+            if isinstance(record, bytes):
+                yield record
+            elif not raised:
+                raised = ["TypeError"]
+        raise refusal(f"reading its records raised {raised[0]}")
+
+    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
+        with UserCode(self._tell):
+            decoded = self._source.decode(value)
+            if decoded is None:
+                return None
+            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
+            if features.shape == (self.dimension,):
+                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
+            self._tell("features of another shape")
         return None

@@ -20,11 +20,10 @@ from streams.mesh.settings.privacy import TimeSlots
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, SparseSettings
 from streams.records.csr import NotCsr, csr_lines
-from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.decoder import OwnDecoder, SchemaDecoder, json_fields
 from streams.records.libsvm import LibsvmDecoder, rows_of
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
-from streams.records.own_decoder import OwnDecoder
 from streams.records.record import Decoder, RawRecord, in_order_of_time
 from streams.records.schema_files import file_decoder, guarded, opened_file
 

@@ -26,11 +26,10 @@ from streams.state.journal_file import (
     transaction,
 )
 from streams.state.journal_reader import JournalReader, adopted, explained
-from streams.state.lives import next_life
-from streams.state.price_text import to_text
-from streams.state.rows import KEPT, SELECT, Row, to_row
+from streams.state.rows import KEPT, SELECT, Row, to_row, to_text
 from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line, write_spends
+from streams.state.spends import next_life
 
 __all__ = ["Journal", "JournalLocked", "JournalReader", "open_journal"]
 

@@ -13,8 +13,7 @@ from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, write_ahead_log
 from streams.state.journal_file import OLDEST, Life, open_to_read, read_life
-from streams.state.price_text import from_text
-from streams.state.rows import SELECT, from_row
+from streams.state.rows import SELECT, from_row, from_text
 from streams.state.spend_file import from_line
 
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"

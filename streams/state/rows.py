@@ -1,10 +1,12 @@
-"""Converts journal records to rows and back. A table of its own holds the newest running average."""
+"""A journal record as a row, and back; a price as text. The newest running average has a table of its own."""
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from nodes.accounting.price import Price
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average, FloatArray, Release
 
@@ -90,3 +92,24 @@ def _from_bytes(blob: bytes) -> FloatArray:
 
 def _pairs(rows: list[list[Any]]) -> tuple[tuple[Any, Any], ...]:
     return tuple((first, second) for first, second in rows)
+
+
+def to_text(price: Price | None) -> str:
+    """Return the price as JSON; "" if unknown."""
+    if price is None:
+        return ""
+    row = price._asdict() | {"epsilon": None if price.epsilon is None else str(price.epsilon)}
+    return json.dumps(row)
+
+
+def from_text(text: str) -> Price | None:
+    """Return the price of a text. Raises ValueError for a bad text."""
+    if not text:
+        return None
+    try:
+        row = json.loads(text)
+        row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
+        row["settings"] = tuple((key, value) for key, value in row["settings"])
+        return Price(**row)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError("it is broken: its price cannot be read") from error

@@ -9,11 +9,13 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
-from nodes.accounting.spends import Spend, merged
+from nodes.accounting.price import Price
+from nodes.accounting.spends import Spend, merged, together
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal_file import JournalEmpty, locked
+from streams.state.journal_file import JournalEmpty, Life, locked
 from streams.state.journal_reader import JournalReader, adopted
 from streams.state.secret import wipe
 from streams.state.spend_file import read_spends, write_spends
@@ -153,3 +155,28 @@ def _told_of(known: Spend | None, journal: Spend, *, priced: bool) -> Spend:
     spans = tuple(span._replace(end=ends.get(span.where, span.end)) for span in known.spans)
     told = merged(known, journal._replace(spans=()))
     return told._replace(spans=spans)
+
+
+def next_life(state: Path, life: Life, price: Price | None) -> Life:
+    """Return `life` with the charges of other lives of its run that the folder knows, if any.
+
+    Charges that `.spends` missed (after a kill, with the journal deleted) are unknown, and the account says
+    so. Raises ValueError if `price` differs from theirs, JournalError.
+    """
+    lives = run_lives(state, life)
+    for other in lives:
+        known = other.settings or other.epsilon is not None
+        if price is not None and known and (changed := other.price.changed(price)):
+            raise ValueError(f"{life.run} has charged in this folder, and its {changed.words}")
+    cost = 0.0
+    if all(other.settings for other in lives):  # otherwise they may have had different prices
+        for other in lives:
+            cost = together(cost, other.stream_epsilon)
+    return replace(life, carried=sum(other.charged for other in lives), carried_epsilon=cost)
+
+
+def run_lives(state: Path, life: Life) -> list[Spend]:
+    """Return the known lives of the run that have charged, or may have."""
+    found = [spend for spend in all_spends(state, life.node) if spend.run == life.run]
+    paid = [spend for spend in found if spend.charged or spend.open]
+    return [spend for spend in paid if not (spend.mesh and life.mesh) or spend.mesh == life.mesh]

@@ -17,8 +17,7 @@ from streams.bus.connection import consumer_settings
 from streams.bus.provision import provision
 from streams.cli.budget import budget
 from streams.codec.topics import DataTopics
-from streams.live.options import NodeOptions
-from streams.live.spend import RunSpend
+from streams.live.spend import NodeOptions, RunSpend
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml

@@ -11,8 +11,8 @@ from streams.bus.provision import provision
 from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.file import load
 from streams.mesh.model_file import read_model
-from streams.tools.model.owned import journal_model
 from streams.tools.model.public import public_model
+from streams.tools.model.writing import journal_model
 from tests.support.process import Process
 from tests.support.processes import LiveMesh, released_in_memory, wait_until
 from tests.support.small_mesh import decisions, small_mesh_file

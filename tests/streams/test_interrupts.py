@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from streams.cli.run import OrderlyEnd
 from streams.live.process import Stopped
 from streams.live.stopping import INTERRUPTED, Stop
 from streams.mesh.user_code import UserCode, interrupted
-from streams.terminal.interrupts import OrderlyEnd
 from streams.tools.feed.pace import Waiting
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written

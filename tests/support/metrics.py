@@ -5,8 +5,8 @@ from urllib.request import urlopen
 
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
-from streams.metrics.data_counts import DataCounts
 from streams.metrics.node_metrics import NodeMetrics
+from streams.metrics.private import DataCounts
 from tests.support.machines import learner
 from tests.support.programs import promtool
 

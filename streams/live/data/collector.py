@@ -12,7 +12,7 @@ from threading import Lock
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.slots import Arrival, ClosedSlot, Slots
 from nodes.privacy.private import Private
-from streams.metrics.data_counts import DataCounts
+from streams.metrics.private import DataCounts
 from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
 from streams.records.slot_feed import observed, slot_closed

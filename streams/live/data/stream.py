@@ -18,7 +18,7 @@ from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import DataFailed, Start, failure, patience
 from streams.mesh.settings.node import BrokerSettings
-from streams.metrics.data_counts import DataCounts
+from streams.metrics.private import DataCounts
 from streams.records.record import Decoder
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from ipaddress import ip_address
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -134,3 +135,24 @@ Vector = Annotated[tuple[float, ...], Field(strict=False, min_length=1)]
 """A list of numbers."""
 Matrix = Annotated[tuple[Vector, ...], Field(strict=False, min_length=1)]
 """A list of rows."""
+
+
+Address = tuple[str, int]
+
+_ALLOWED = "must be a port, or address:port, with a port from 1 to 65535"
+
+
+def address(text: str) -> Address:
+    """Return the (address, port) in `text`; a port alone means 127.0.0.1. Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16) or (colon and not host):
+        raise ValueError(_ALLOWED)
+    return host or "127.0.0.1", int(port)
+
+
+def is_loopback(address: Address) -> bool:
+    """Return whether only this machine can reach it; names other than `localhost` count as reachable."""
+    try:
+        return ip_address(address[0]).is_loopback
+    except ValueError:
+        return address[0] == "localhost"

@@ -4,8 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
-from streams.mesh.settings.addresses import Address, address
-from streams.mesh.settings.base import Settings, refusal, tagged
+from streams.mesh.settings.base import Address, Settings, address, refusal, tagged
 from streams.mesh.settings.files import (
     FilePath,
     FromEnvironment,

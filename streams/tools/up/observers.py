@@ -1,6 +1,8 @@
-"""Runs Prometheus and Grafana for a mesh on this machine: programs, configuration, ports."""
+"""Runs Prometheus and Grafana for a mesh on this machine: programs, configuration, free ports."""
 
 import shutil
+import socket
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -8,11 +10,13 @@ import yaml
 
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
 from streams.state.folder import StateFolder
+from streams.tools.broker.launch import CONTROLLER
 from streams.tools.up.become import WORD
-from streams.tools.up.brokers import Fact
+from streams.tools.up.brokers import Fact, named, startable
 from streams.tools.up.children import Child, Say, end_all
-from streams.tools.up.programs import Observing, Ports, Program
+from streams.tools.up.programs import HIGHEST_PORT, Observing, Ports, Program
 
 HERE = "127.0.0.1"
 SCRAPE = "2s"
@@ -132,3 +136,45 @@ class Observers:
         """End all processes: Grafana, which asks, before Prometheus."""
         for child in reversed(self._children):
             end_all((child,))
+
+
+def check_ports(file: MeshFile, served: Ports | None, observing: Observing | None) -> None:
+    """Raise UsageError for a port that is invalid, in use, or needed twice."""
+    owners = dict(_of_brokers(file))
+    for option, port in _asked_for(served, observing):
+        if port in owners:
+            raise UsageError(f"{option}: port {port} is taken by {owners[port]}: must be another")
+        _free(option, port)
+        owners[port] = option
+
+
+def _of_brokers(file: MeshFile) -> Iterator[tuple[int, str]]:
+    """Yield the ports of the brokers that could be started here."""
+    for broker in named(file):
+        port = startable(broker)
+        if port is not None:
+            yield port, f"the broker {broker.servers}"
+            yield port + CONTROLLER, f"the controller of the broker {broker.servers}"
+
+
+def _asked_for(served: Ports | None, observing: Observing | None) -> Iterator[tuple[str, int]]:
+    if served is not None:
+        for port in (served.scheduler, *served.shared.values(), *served.private.values()):
+            yield "--metrics-from", port
+    if observing is not None:
+        yield "--prometheus-port", observing.prometheus
+        if grafana() is not None:
+            yield "--grafana-port", observing.grafana
+
+
+def _free(option: str, port: int) -> None:
+    if not 0 < port <= HIGHEST_PORT:
+        raise UsageError(f"{option} {port}: must be from 1 to {HIGHEST_PORT}")
+    with socket.socket() as trying:
+        trying.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as servers do: a port just released is free
+        try:
+            trying.bind((HERE, port))
+        except OSError as error:
+            raise UsageError(f"{option}: {HERE}:{port} cannot be had: {error.strerror}") from None

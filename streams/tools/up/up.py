@@ -20,7 +20,6 @@ from streams.terminal.up_view import shown, summary
 from streams.terminal.wording import counted, listed
 from streams.tools.broker.launch import take
 from streams.tools.up import observers as observing
-from streams.tools.up import ports as listening
 from streams.tools.up import programs
 from streams.tools.up.brokers import Fact, ensure_brokers
 from streams.tools.up.children import Say
@@ -49,7 +48,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     served = programs.ports(file, options.metrics_from)
     if options.observing is not None:
         observing.check()
-    listening.check(file, served, options.observing)
+    observing.check_ports(file, served, options.observing)
     with ExitStack() as closing:
         closing.enter_context(_alone(options.state))
         fact("state", str(options.state))

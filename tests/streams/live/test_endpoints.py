@@ -6,10 +6,10 @@ from urllib.error import URLError
 
 import pytest
 
-from streams.live.endpoints import Endpoints
 from streams.live.node_process import NodeProcess
-from streams.live.options import NodeOptions
 from streams.live.process import Stopped
+from streams.live.serving import Endpoints
+from streams.live.spend import NodeOptions
 from streams.live.stopping import Stop
 from tests.support.brokers import free_port, free_ports
 from tests.support.meshes import changed, loaded
@@ -29,7 +29,7 @@ def test_private_metrics_are_served_where_they_are_asked_for_and_nowhere_else(mo
     assert "mirrormesh_regret" in owner
     assert "mirrormesh_regret" not in everyone
     opened = []
-    monkeypatch.setattr("streams.live.endpoints.Endpoint", lambda *address: opened.append(address))
+    monkeypatch.setattr("streams.live.serving.Endpoint", lambda *address: opened.append(address))
     with ExitStack() as closing:
         Endpoints(None, None, logging.getLogger("mirrormesh.node.a"), closing)
     assert not opened

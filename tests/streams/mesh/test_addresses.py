@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.mesh.settings.addresses import address, is_loopback
+from streams.mesh.settings.base import address, is_loopback
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from nodes.machine.membership import Identity
 from streams.live.node_process import NodeProcess
-from streams.live.options import NodeOptions
+from streams.live.spend import NodeOptions
 from streams.live.start import MeshStart
 from streams.mesh.file import load
 from streams.state.journal import open_journal

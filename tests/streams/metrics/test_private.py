@@ -9,8 +9,7 @@ from nodes.losses.losses import Hinge
 from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
-from streams.metrics.data_counts import DataCounts
-from streams.metrics.private import MOST
+from streams.metrics.private import MOST, DataCounts
 from tests.support.machines import learner
 from tests.support.metrics import metrics, private, shown, told
 

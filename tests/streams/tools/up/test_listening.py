@@ -6,8 +6,8 @@ import pytest
 
 from streams.cli.up import up
 from streams.mesh.errors import UsageError
-from streams.tools.up import ports as listening
-from streams.tools.up.ports import check
+from streams.tools.up import observers
+from streams.tools.up.observers import check_ports
 from streams.tools.up.programs import Observing, Ports
 from tests.support.brokers import free_ports
 from tests.support.meshes import changed, loaded
@@ -16,7 +16,7 @@ from tests.support.meshes import changed, loaded
 @pytest.fixture
 def ports(monkeypatch):
     """Free ones: the scheduler's, node a's shared and private one, Prometheus's, Grafana's (it is here)."""
-    monkeypatch.setattr(listening, "grafana", lambda: ("grafana",))
+    monkeypatch.setattr(observers, "grafana", lambda: ("grafana",))
     return free_ports(5)
 
 
@@ -39,16 +39,16 @@ OPTIONS = dict(enumerate(["--metrics-from"] * 3 + ["--prometheus-port", "--grafa
 
 @pytest.mark.parametrize("at", OPTIONS)
 def test_a_port_in_use_is_one_line(file, ports, at):
-    check(file, served(ports), Observing(*ports[3:]))
+    check_ports(file, served(ports), Observing(*ports[3:]))
     told = f"^{OPTIONS[at]}: 127.0.0.1:{ports[at]} cannot be had: Address already in use$"
     with socket.create_server(("127.0.0.1", ports[at])), pytest.raises(UsageError, match=told):
-        check(file, served(ports), Observing(*ports[3:]))
+        check_ports(file, served(ports), Observing(*ports[3:]))
 
 
 def test_ports_of_metrics_are_looked_at_when_nobody_observes_them_too(file, ports):
-    check(file, None, None)
+    check_ports(file, None, None)
     with socket.create_server(("127.0.0.1", ports[2])), pytest.raises(UsageError, match="cannot be had"):
-        check(file, served(ports), None)
+        check_ports(file, served(ports), None)
 
 
 def test_it_is_told_before_anything_is_started(file, ports, tmp_path):
@@ -63,18 +63,18 @@ def test_it_is_told_before_anything_is_started(file, ports, tmp_path):
 def test_a_port_that_is_none(file, ports, port, at):
     ports[at] = port
     with pytest.raises(UsageError, match=rf"{OPTIONS[at]} {port}: must be from 1 to 65535"):
-        check(file, served(ports), Observing(*ports[3:]))
+        check_ports(file, served(ports), Observing(*ports[3:]))
 
 
 def test_a_port_is_taken_once(file, ports):
     with pytest.raises(
         UsageError, match=rf"^--prometheus-port: port {ports[1]} is taken by --metrics-from: "
     ):
-        check(file, served(ports), Observing(ports[1], ports[4]))
+        check_ports(file, served(ports), Observing(ports[1], ports[4]))
     with pytest.raises(
         UsageError, match=rf"^--grafana-port: port {ports[3]} is taken by --prometheus-port: "
     ):
-        check(file, served(ports), Observing(ports[3], ports[3]))
+        check_ports(file, served(ports), Observing(ports[3], ports[3]))
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_a_port_is_taken_once(file, ports):
 def test_a_port_of_a_broker_that_is_not_started_yet_is_taken(file, ports, port, owner):
     told = rf"^--metrics-from: port {port} is taken by {owner} 127\.0\.0\.1:18590: must be another$"
     with pytest.raises(UsageError, match=told):
-        check(file, served([port, *ports[1:]]), None)
+        check_ports(file, served([port, *ports[1:]]), None)
 
 
 def test_a_grafana_that_is_not_here_needs_no_port(file, ports, monkeypatch):
-    monkeypatch.setattr(listening, "grafana", lambda: None)
+    monkeypatch.setattr(observers, "grafana", lambda: None)
     with socket.create_server(("127.0.0.1", ports[4])):
-        check(file, served(ports), Observing(*ports[3:]))
+        check_ports(file, served(ports), Observing(*ports[3:]))
