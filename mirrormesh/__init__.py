@@ -1,6 +1,6 @@
-"""What a program uses of mirrormesh: load a mesh file, run it, take away and use what it learnt.
+"""The interface for programs: load a mesh file, run it, and use what it learnt.
 
-Names are imported when they are first used. Inner modules (`streams`, `nodes`, `topology`) may change.
+Names are imported on first use. The inner packages (`streams`, `nodes`, `topology`) may change.
 """
 
 from importlib import import_module

@@ -1,11 +1,11 @@
-"""What carries a mesh's messages: the interface that nodes and schedulers use, whatever stands behind it."""
+"""The bus: the interface through which nodes and schedulers exchange messages, on memory or Kafka."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
 class BusError(Exception):
-    """The bus cannot do what was asked."""
+    """The bus cannot fulfil a request."""
 
 
 class UnknownTopic(BusError):
@@ -17,7 +17,7 @@ class TooLarge(BusError):
 
 
 class OffsetOutOfRange(BusError):
-    """A position is not inside its log: what stood there is gone, or the topic was made anew."""
+    """A position is outside its log: its record was deleted, or the topic was recreated."""
 
     def __init__(self, topic: str, text: str) -> None:
         super().__init__(f"{topic}: {text}")
@@ -25,15 +25,15 @@ class OffsetOutOfRange(BusError):
 
 
 class Denied(BusError):
-    """The broker refuses these credentials, or what they ask for."""
+    """The broker refuses these credentials or their request."""
 
 
 class Unreachable(BusError):
-    """No answer from the broker; the same again may succeed."""
+    """The broker does not answer; trying again may succeed."""
 
 
 NOWHERE = -1
-"""A reader's position in a topic that cannot be read."""
+"""A reader's position in an unreadable topic."""
 RecordHandler = Callable[[str, int, bytes], None]
 """Takes (topic, offset, bytes)."""
 FailureHandler = Callable[[str, BusError], None]
@@ -41,7 +41,7 @@ FailureHandler = Callable[[str, BusError], None]
 
 
 class Stored(NamedTuple):
-    """A record, where it stands, and when it was sent, by its sender's clock (seconds since 1970)."""
+    """A record, its offset, and its time by the sender's clock (seconds since 1970)."""
 
     offset: int
     value: bytes
@@ -60,40 +60,39 @@ class Reader(Protocol):
     """Reads some topics until it is closed; made by `Bus.subscribe`."""
 
     def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
-        """Do `action` once every record below these offsets was handed on; at once where it was."""
+        """Do `action` once all records below these offsets were handed on; at once if they were."""
 
     def close(self) -> None:
-        """Hand nothing more on. Not from within a handler of this reader's."""
+        """Hand on nothing more. Do not call it in one of this reader's handlers."""
 
 
 class Stores(Protocol):
-    """Answers what is in a log. Raises UnknownTopic, Denied, Unreachable."""
+    """Reads stored records. Raises UnknownTopic, Denied, Unreachable."""
 
     def span(self, topic: str) -> tuple[int, int]:
-        """Return the log's first offset, and the one that its next record will have."""
+        """Return the log's first offset, and that of its next record."""
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records, from its offset to the end that it has now.
+        """Return each topic's records from its offset to its current end.
 
-        Raises OffsetOutOfRange for an offset that is not inside its log.
+        Raises OffsetOutOfRange for an offset outside its log.
         """
 
 
 class Bus(Stores, Protocol):
-    """One process's hold of append-only topics of bytes.
+    """One process's access to append-only topics of bytes.
 
-    * A topic is one log. A record gets the next offset; all readers see the same records in the same order,
-      at least once each: an older one may come again. Nothing is ordered between topics.
-    * A log may lose its oldest records at any time, so it does not begin at 0 for ever. An offset outside it
-      is an error, and never means "from the beginning" or "from the end".
-    * A send waits for nothing. It is repeated until the log has the record; then it is acknowledged, once.
-      What a process has not had acknowledged when it dies, or closes its bus, may be lost; what was
-      acknowledged is not.
-    * Positions belong to the reader's side: a bus remembers none, and a process that starts says where from.
+    * A topic is one log. A record gets the next offset. All readers see the same records in the same order,
+      each at least once: an older one may come again. There is no order between topics.
+    * A log may lose its oldest records at any time, so it may begin above 0. An offset outside it is an
+      error, and never means "from the beginning" or "from the end".
+    * A send does not wait. It is repeated until the log has the record; then it is acknowledged once.
+      Records not acknowledged when a process dies, or closes its bus, may be lost; acknowledged ones are not.
+    * The reader keeps positions: a bus remembers none, and a starting process gives its own.
     * Handlers and acknowledgements are called one at a time, from `send`, from `flush`, or between them by
       the bus's own thread or loop. A handler must return before the next record comes.
 
-    `tests/contracts/test_bus.py` holds every bus to this.
+    `tests/contracts/test_bus.py` tests this on every bus.
     """
 
     def send(
@@ -103,23 +102,23 @@ class Bus(Stores, Protocol):
         acknowledged: Callable[[], None] | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Append `value`, and then do `acknowledged`. Raises UnknownTopic, TooLarge."""
+        """Append `value`, then call `acknowledged`. Raises UnknownTopic, TooLarge."""
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until every send is acknowledged, and return whether it is."""
+        """Wait up to `seconds` until all sends are acknowledged, and return whether they are."""
 
     def subscribe(self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler) -> Reader:
-        """Hand every record of these topics on, each topic from its offset.
+        """Hand on every record of these topics, each topic from its offset.
 
-        `failed` is told once of a topic that cannot be read any more: it yields nothing more. Close the
-        reader before the bus. Raises UnknownTopic.
+        `failed` is called once for a topic that has become unreadable, which then yields nothing more. Close
+        the reader before the bus. Raises UnknownTopic.
         """
 
     def close(self) -> None:
-        """Let go of the topics: see above for what is not acknowledged yet."""
+        """Disconnect; sends not yet acknowledged may be lost."""
 
     def end(self, topic: str) -> int:
-        """Return the offset that the next record will have. Raises as `span`."""
+        """Return the offset of the next record. Raises as `span`."""
         return self.span(topic)[1]
 
     def read(self, topic: str, offset: int) -> Sequence[bytes]:

@@ -1,4 +1,4 @@
-"""What librdkafka reports, as errors of the bus."""
+"""Turns librdkafka's errors into errors of the bus."""
 
 from confluent_kafka import KafkaError
 

@@ -1,7 +1,7 @@
-"""The bus on Apache Kafka, and what else a live process needs of its broker.
+"""The bus on Apache Kafka, with some further requests of live processes.
 
-Threads: `send` from any; acknowledgements, records and failures come in the reader's thread, or where `flush`
-is called. Questions (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
+Threads: call `send` from any. Acknowledgements, records and failures come in the reader's thread, or in calls
+of `flush`. Requests (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,16 +16,15 @@ from streams.mesh.settings.node import BrokerSettings
 class KafkaBus(Bus):
     """Topics of one partition on one broker. Close it when done.
 
-    Raises UnknownTopic, Denied for the first of `topics` that is not there, Unreachable where the broker is
-    not. Create it half a second before the first send: that one waits so long for the producer's id.
+    Raises UnknownTopic or Denied for the first of `topics` that is missing, Unreachable if the broker is.
+    Create it half a second before the first send, which otherwise waits that long for the producer's id.
 
     Parameters
     ----------
     broker : BrokerSettings
         How to reach it.
     topics : mapping of str to int
-        All that will be sent to or read, each with the bytes of the longest value that it takes
-        (TopicSpec.largest).
+        All topics to send to or read, each with the bytes of its longest value (TopicSpec.largest).
     """
 
     def __init__(self, broker: BrokerSettings, topics: Mapping[str, int]) -> None:
@@ -45,9 +44,10 @@ class KafkaBus(Bus):
         acknowledged: Callable[[], None] | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Append `value`, sent again until the broker has it; waits for nothing. Then do `acknowledged`.
+        """Append `value`, repeated until the broker has it, without waiting. Then call `acknowledged`.
 
-        Order holds within a topic, but for what the broker refuses at first. Raises UnknownTopic, TooLarge.
+        Order holds within a topic, except for records that the broker refuses at first. Raises UnknownTopic,
+        TooLarge.
         """
         self._check(topic)
         largest = self._topics[topic]
@@ -57,31 +57,31 @@ class KafkaBus(Bus):
 
     @property
     def waiting(self) -> int:
-        """Records that were sent, and are not acknowledged yet."""
+        """The number of records sent and not yet acknowledged."""
         return self._sender.waiting
 
     def serve(self) -> None:
-        """Take the acknowledgements that are there: for a bus without a reader."""
+        """Take the available acknowledgements: for a bus without a reader."""
         self._sender.serve()
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until every send is acknowledged, and return whether it is."""
+        """Wait up to `seconds` until all sends are acknowledged, and return whether they are."""
         return self._sender.flush(seconds)
 
     def span(self, topic: str) -> tuple[int, int]:
-        """Return the offset where the log begins, and the one that its next record will have."""
+        """Return the log's first offset, and that of its next record."""
         self._check(topic)
         return self._logs.span(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
-        """Return the offset that each topic's next record will have.
+        """Return the offset of each topic's next record.
 
-        Raises Unreachable after half a second without an answer, or whatever else keeps one away.
+        Raises Unreachable after half a second without an answer, or another error of the broker.
         """
         return {topic: self._logs.end(topic) for topic in topics}
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records, with their offsets, from the one given to the end."""
+        """Return each topic's records from its offset to the end."""
         for topic in offsets:
             self._check(topic)
         return self._logs.stored(offsets)
@@ -95,7 +95,7 @@ class KafkaBus(Bus):
         return KafkaReader(self._broker, offsets, record, failed, self._sender.serve)
 
     def close(self) -> None:
-        """Let go of the broker. What is not acknowledged may or may not be in its log: `flush` before."""
+        """Disconnect. Records not acknowledged may be lost: call `flush` before."""
         self._sender.close()
         self._logs.close()
 

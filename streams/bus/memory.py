@@ -1,6 +1,6 @@
-"""The bus in one process: logs in memory, and deliveries in an order that may be made hostile.
+"""The bus in one process: logs in memory, with faults on request.
 
-Without faults every record is delivered once, in the order of the sends. With them, the order over topics is
+Without faults every record is delivered once, in the order of the sends. With faults the order over topics is
 drawn from a seed (within a topic it holds, as on a broker), records come twice, and senders are slow.
 """
 
@@ -29,16 +29,16 @@ Action = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What may go wrong, as arguments.
+    """The faults to plant.
 
     Attributes
     ----------
     seed : int
-        Of the interleaving and the duplicates.
+        The seed of the interleaving and the duplicates.
     duplicate : float
         Probability that a delivery is followed by an older record of its topic.
     latency : mapping of topic to seconds
-        How long a record sent to the topic takes to be there; it is lost if its sender dies meanwhile.
+        How long a record takes to reach the topic; it is lost if its sender dies meanwhile.
     slot_time : float
         Seconds that a slot takes to fill.
     crash_before : set of (node, n)
@@ -56,7 +56,7 @@ class Faults:
 
 
 class _Log:
-    """One topic: its records, the first at offset `first`, and who reads it."""
+    """One topic: its records, the first at offset `first`, and its readers."""
 
     def __init__(self, topic: str) -> None:
         self.topic, self.first = topic, 0
@@ -82,38 +82,38 @@ class MemoryBroker:
         self._chance = generator("faults", faults.seed) if faults else None
 
     def append(self, log: _Log, value: bytes, key: bytes) -> None:
-        """Append a record, and let it be delivered."""
+        """Append a record and schedule its deliveries."""
         log.records.append(Stored(log.first + len(log.records), value, self.now, key))
         self._pending.extend((reader, log) for reader in log.readers)
 
     def trim(self, topic: str, first: int) -> None:
-        """Forget the records below `first`, as a broker's retention does."""
+        """Drop the records below `first`, as a broker's retention does."""
         log = self.logs[topic]
         del log.records[: max(0, first - log.first)]
         log.first = max(log.first, first)
 
     def subscribed(self, reader: "MemoryReader", log: _Log) -> None:
-        """Let what the reader has not read be delivered to it; also that there is no such offset."""
+        """Schedule deliveries of unread records to the reader, or of the error that its offset is missing."""
         log.readers.append(reader)
         left = log.span[1] - reader.positions[log.topic]
         self._pending.extend([(reader, log)] * (left if left >= 0 else 1))
 
     def soon(self, action: Action) -> None:
-        """Do `action` among the deliveries that are due."""
+        """Do `action` among the due deliveries."""
         self._pending.append(action)
 
     def after(self, seconds: float, action: Action) -> None:
-        """Do `action` when that much virtual time has passed."""
+        """Do `action` after that much virtual time."""
         self._timers_set += 1
         heapq.heappush(self._timers, (self.now + seconds, self._timers_set, action))
 
     def run(self) -> None:
-        """Deliver until there is nothing left to."""
+        """Deliver until nothing is left."""
         while self.deliver():
             pass
 
     def deliver(self) -> bool:
-        """Deliver one record, or let time pass to the next timer. Return whether there was either."""
+        """Deliver one record, or let time pass to the next timer. Return false if there is neither."""
         while self._pending:
             if self._chance is not None:
                 self._pending.rotate(-int(self._chance.integers(len(self._pending))))
@@ -142,7 +142,7 @@ class MemoryBroker:
 
 
 class MemoryReader(Reader):
-    """A reader of some topics. It may be closed from within its own handlers, too."""
+    """A reader of some topics. Its own handlers may close it too."""
 
     def __init__(
         self, broker: MemoryBroker, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
@@ -155,19 +155,19 @@ class MemoryReader(Reader):
             broker.subscribed(self, log)
 
     def when_read(self, ends: Mapping[str, int], action: Action) -> None:
-        """Do `action` once every record below these offsets was handed on; at once where it was."""
+        """Do `action` once all records below these offsets were handed on; at once if they were."""
         self._awaited.append((ends, action))
         self._do_awaited()
 
     def close(self) -> None:
-        """Hand nothing more on. Twice is harmless."""
+        """Hand on nothing more. Repeating it is harmless."""
         if self.active:
             self.active = False
             for log in self._logs:
                 log.readers.remove(self)
 
     def take(self, topic: str, record: Stored) -> None:
-        """Hand a record on: the next, or an older one again."""
+        """Hand on a record: the next, or an older one again."""
         self._record(topic, record.offset, record.value)
         if record.offset == self.positions[topic]:
             self.positions[topic] += 1
@@ -175,7 +175,7 @@ class MemoryReader(Reader):
                 self._do_awaited()
 
     def fail(self, topic: str) -> None:
-        """Say that the log does not hold what is to be read next."""
+        """Report that the log does not hold the next record."""
         self.positions[topic] = NOWHERE
         self._failed(topic, OffsetOutOfRange(topic, "the position is not inside the log"))
 
@@ -189,7 +189,7 @@ class MemoryReader(Reader):
 
 
 class MemoryBus(Bus):
-    """One process's hold of a broker in memory."""
+    """One process's access to a broker in memory."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker, self._closed = broker, False
@@ -198,7 +198,7 @@ class MemoryBus(Bus):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics there are."""
+        """All topics."""
         return tuple(self._broker.logs)
 
     def send(
@@ -216,7 +216,7 @@ class MemoryBus(Bus):
             self._land(log, value, acknowledged, key or b"")
 
     def flush(self, seconds: float) -> bool:
-        """Let virtual time pass until every send is there, and return whether it is."""
+        """Let virtual time pass until all sends are acknowledged, and return whether they are."""
         until = self._broker.now + seconds
         if self.waiting:
             self._broker.after(seconds, lambda: None)  # no timer beyond it goes first
@@ -225,7 +225,7 @@ class MemoryBus(Bus):
         return not self.waiting
 
     def span(self, topic: str) -> tuple[int, int]:
-        """Return the log's first offset, and the one that its next record will have. Raises UnknownTopic."""
+        """Return the log's first offset, and that of its next record. Raises UnknownTopic."""
         return self._log(topic).span
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
@@ -238,14 +238,14 @@ class MemoryBus(Bus):
     def subscribe(
         self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
     ) -> MemoryReader:
-        """Hand every record of these topics on, one a call of the broker's `deliver`. Raises UnknownTopic."""
+        """Hand on these topics' records, one per call of the broker's `deliver`. Raises UnknownTopic."""
         for topic in offsets:
             self._log(topic)
         self._readers.append(MemoryReader(self._broker, offsets, record, failed))
         return self._readers[-1]
 
     def close(self) -> None:
-        """End as a process does that is killed: what is under way is lost, and nothing more is read."""
+        """End like a killed process: pending sends are lost, and nothing more is read."""
         self._closed = True
         for reader in self._readers:
             reader.close()

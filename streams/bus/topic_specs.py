@@ -53,9 +53,9 @@ class TopicSpec:
 
     @property
     def configs(self) -> dict[str, str]:
-        """The topic's settings, in Kafka's words."""
+        """The topic's settings for Kafka."""
         return {
-            # a compacted log would lose releases, and with them rounds; a cut one what was spent
+            # compaction would lose releases, and with them rounds; deletion would lose spends
             "cleanup.policy": "compact" if self.compacted else "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1" if self.compacted else str(self.retention_bytes),

@@ -48,7 +48,7 @@ class Watcher(Protocol):
         """Note that plans up to that round were read."""
 
     def committed(self, seconds: float) -> None:
-        """Take how long it took to make a record durable."""
+        """Take the seconds that a record needed to become durable."""
 
     def sent(self) -> None:
         """Note that the broker has acknowledged a release; in the reader's thread."""

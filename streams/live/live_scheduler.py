@@ -54,7 +54,7 @@ class LiveScheduler:
         self._loop.stop()
 
     def logs(self) -> SchedulerStart:
-        """Return what the logs hold, and where to read on. Raises Unreachable, BusError."""
+        """Return the logs' records, and where to continue. Raises Unreachable, BusError."""
         start, beats = self._shell.logs(), self._topics.scheduler
         return start._replace(offsets=start.offsets | {beats: self._bus.end(beats)})
 

@@ -48,10 +48,10 @@ from streams.state.memory_journal import NodeJournal
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where a node's effects go.
+    """The functions that carry out a node's effects.
 
-    `append` makes a record and its secret durable before it returns; `send` takes (topic, bytes); `refused`
-    takes (topic, bytes, reason): the dead letters of peers.
+    `append` makes a record and its secret durable before it returns. `send` takes (topic, bytes). `refused`
+    takes (topic, bytes, reason), for the dead letters of peers.
     """
 
     append: Callable[[JournalRecord, Secret | None], None]
@@ -81,7 +81,7 @@ class NodeShell:
         self._begin, self._journal = start, journal
         self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
         self._ports, self._before_effect = ports, before_effect
-        self._hello: int | None = None  # its offset on the own progress, once it was read
+        self._hello: int | None = None  # its offset on the own progress, once read
         self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
             (Noticed, Decided, Foreseen, Stepped, Scored), ports.report
         ) | {
@@ -95,7 +95,7 @@ class NodeShell:
         }
 
     def start(self) -> None:
-        """Send what was journalled and never sent, and start the machine."""
+        """Send journalled releases that were never sent, and start the machine."""
         start = self._begin
         for topic, value in start.unsent:
             self._ports.send(topic, value)
@@ -126,9 +126,9 @@ class NodeShell:
         self._handle(DeadlinePassed(round))
 
     def own_beat_read(self, offset: int, value: bytes) -> bool:
-        """Take a record of the own progress, from one thread alone; return whether this process sent it.
+        """Take a record of the own progress, in one thread only; return whether this process sent it.
 
-        `replaced` is set by a newer process of this node: one whose hello stands after this one's.
+        Sets `replaced` if a newer process of this node has sent a hello after this one's.
         """
         who = self.machine.identity
         try:

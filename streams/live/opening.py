@@ -1,4 +1,4 @@
-"""Opens what a node's process lives on: the mesh broker, and the topics that its application reads."""
+"""Opens and checks a node process's topics, on the mesh broker and on its own."""
 
 import logging
 from collections.abc import Callable
@@ -48,10 +48,10 @@ def check_data(
     *,
     by_time: bool,
 ) -> None:
-    """Check topics and rights. Where the log ends before the journal's position it was made anew.
+    """Check topics and rights. If the log ends before the journal's position, the topic was recreated.
 
-    Then a new life begins, with the old one's charges: its records may be fed again, at other offsets. Slots
-    by count need one partition. Raises PreflightFailed, BusError, JournalError.
+    Then a new life begins, with the old one's charges, as records may be fed again at other offsets. Slots by
+    count need one partition. Raises PreflightFailed, BusError, JournalError.
     """
     topics, records = DataTopics(node), journal.records()
     position = dict(records[-1].data_position or ()) if records else {}

@@ -21,7 +21,7 @@ from topology.scheduler import (
 
 
 class SchedulerStart(NamedTuple):
-    """What the logs of topology and progress hold, and the offsets to read on from, by topic."""
+    """The records of topology and progress, and the next offsets to read, by topic."""
 
     stored: dict[str, list[Stored]]
     offsets: dict[str, int]
@@ -44,7 +44,7 @@ class SchedulerWatcher(Protocol):
 
 
 class SchedulerShell:
-    """One process's life of a scheduler."""
+    """The shell of one scheduler process."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class SchedulerShell:
         return last is not None and last.ended
 
     def logs(self) -> SchedulerStart:
-        """Return what topology and progress hold, and where to read on. Raises BusError."""
+        """Return the records of topology and progress, and where to continue. Raises BusError."""
         first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}
         stored = self._bus.stored(first)
         offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
         return SchedulerStart(stored, offsets)
 
     def start(self, start: SchedulerStart) -> None:
-        """Start the machine with all plans and heartbeats that the logs hold."""
+        """Start the machine with all stored plans and heartbeats."""
         plans, beats = [], []
         for topic, records in start.stored.items():
             for record in records:

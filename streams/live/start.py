@@ -1,4 +1,4 @@
-"""Where a node's process goes on from: its journal, held against what the bus says. The same on every bus."""
+"""Starts and recovers a node's process on any bus: compares its journal with the bus's logs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from topology.plans import Heartbeat, Plan
 T = TypeVar("T")
 
 FLUSH = 1.0
-"""Seconds that are waited at a time for what was sent to be acknowledged."""
+"""Seconds of one wait for acknowledgements."""
 
 
 class Ask(Protocol):
-    """Asks the bus a question, again while it cannot be reached or a log is cut meanwhile."""
+    """Makes a request to the bus, and repeats it while the bus is unreachable or a log is cut meanwhile."""
 
     def __call__(self, question: Callable[[], T], /) -> T:
-        """Return the answer. Raises what else the question raises."""
+        """Return the answer. Raises the request's other errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeshStart:
-    """All that a process must know of the mesh before its machine starts.
+    """The state of the mesh when a node's machine starts.
 
-    `who` is the process; `records` are the journal's; `plans` are the topology's records from the journal's
-    position on; `offsets` by topic are where the in-edges, the topology after `plans`, and the node's own
-    progress are read from; `unsent` are (topic, bytes) of releases that the journal knows, and an edge lacks.
+    `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
+    position on. `offsets`: by topic, where to read the in-edges, the topology after `plans`, and the node's
+    own progress. `unsent`: (topic, bytes) of journalled releases that an edge lacks.
     """
 
     who: Identity
@@ -50,14 +50,14 @@ def is_named(node: str, mesh: Surroundings, bus: Bus) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Starts processes of one node on a bus, first ones and those after a crash alike.
+    """Starts the processes of one node on a bus, the first one and those after a crash.
 
-    A process says hello, and waits until that is in the log: an older process of the node stops when it reads
-    it. Then it reads its own edges. A journal older than what it has published itself begins a new life
-    (`new_id` gives ids), and so another process. Positions that are outside their logs by now give way to
-    where the logs begin: then the node has missed more than H rounds, and joins again.
+    A process sends a hello, and waits until it is stored: an older process of the node stops when it reads
+    it. Then it reads its own edges. A journal older than its own published releases begins a new life
+    (`new_id` gives ids), as another process. Positions outside their logs are replaced by the logs'
+    beginnings: the node has missed more than H rounds, and joins again.
 
-    `simulated`: whether the mechanism's noise is; `warn` takes a line for the operator.
+    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator.
     """
 
     node: str
@@ -69,9 +69,9 @@ class Starter:
     warn: Callable[[str], None]
 
     def start(self, ask: Ask, *, alone: bool = False) -> MeshStart:
-        """Return where to go on; `alone`: no process of the node was ever on this bus. Raises BusError."""
+        """Return where to continue; `alone`: no process of the node was ever on this bus. Raises BusError."""
         who, progress = self._identity(), self.mesh.topics.progress(self.node)
-        first = ask(lambda: self.bus.end(progress))  # from where the own hello is read back
+        first = ask(lambda: self.bus.end(progress))  # from there the own hello is read back
         if not alone:
             records = self.journal.records()
             stepped = records[-1].stepped if records else 0
@@ -80,7 +80,7 @@ class Starter:
             ask(self._acknowledged)
         rounds = ask(self._renewed)
         if self.journal.instance != who.instance:
-            who = self._identity()  # a boot has one instance: what it has said hello as is over
+            who = self._identity()  # a boot has one instance, and its hello named the old one
         return ask(lambda: self._look(who, rounds, {progress: first}))
 
     def _identity(self) -> Identity:
@@ -91,9 +91,9 @@ class Starter:
             raise Unreachable("hello is not acknowledged yet")
 
     def _renewed(self) -> dict[str, frozenset[int]]:
-        """Read the own edges, and begin a new life if they hold what this one's journal does not.
+        """Read the own edges, and begin a new life if they hold releases that the journal lacks.
 
-        Return, by target, the rounds of the journal's life that are on the edge.
+        Returns, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
         log = MeshLog(mesh.topics, mesh.digest, self.bus)

@@ -1,1 +1,1 @@
-"""What one party that runs a whole mesh can do with it: run, record, compare, score."""
+"""Runs a whole mesh in one process, for one party: run, record, compare, score."""

@@ -1,6 +1,6 @@
-"""A whole mesh in one process: the real machines, the real codec, the real journals, on the memory bus.
+"""Runs a whole mesh in one process: the real machines, codec and journals, on the memory bus.
 
-`run` and `demo` use it, and the tests with faults. Nodes and scheduler know no more than a broker tells them.
+`run` and `demo` use it, and the tests with faults. Nodes and scheduler know no more than on a broker.
 """
 
 import secrets
@@ -25,9 +25,9 @@ from topology.scheduler import Refusal, SchedulerSettings, heartbeat_period
 
 @dataclass(frozen=True, slots=True)
 class MeshParts:
-    """What a mesh is made of. `round_timeout` None: nodes wait for ever.
+    """The parts of a mesh. `round_timeout` None: nodes wait for ever.
 
-    `prices`: what each node's releases cost, which journals keep; a node without is of unknown price.
+    `prices`: the price of each node's releases, for its journal; a node without one has an unknown price.
     """
 
     topics: MeshTopics
@@ -39,14 +39,14 @@ class MeshParts:
     prices: Mapping[str, Price] = field(default_factory=dict)
 
     def expected(self, source: str) -> Expected:
-        """Return what a reader of that source's edges accepts."""
+        """Return the releases that a reader of that source's edges accepts."""
         learner = self.nodes[source].learner
         return Expected(
             self.topics.run, source, self.digest, learner.algorithm.dimension, learner.release_bound
         )
 
     def surroundings(self, name: str) -> Surroundings:
-        """Return what a node must know of the mesh."""
+        """Return a node's settings for the mesh."""
         sources, targets = self.scheduler.schedule.graph.neighbours(name)
         heard = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
@@ -101,11 +101,11 @@ class MemoryMesh:
         return all(node.halted for node in self.nodes.values())
 
     def advance(self) -> bool:
-        """Do one thing. Return False when there is nothing left to do."""
+        """Do one step. Return False when nothing is left to do."""
         return self.broker.deliver()
 
     def run(self) -> None:
-        """Go on until every node has halted, or none can go on (their sources have ended)."""
+        """Run until every node has halted, or none can continue (their sources have ended)."""
         self.broker.run()
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class MemoryScheduler:
         self._shell.tick(seconds, None)
 
     def end(self) -> None:
-        """End the run after the last round that is planned."""
+        """End the run after the last planned round."""
         self._shell.end()
 
     def stop(self) -> None:
@@ -154,16 +154,16 @@ class MemoryScheduler:
 
 
 class _Refusals:
-    """Keeps what a scheduler has refused, and nothing else."""
+    """Keeps only what a scheduler has refused."""
 
     def __init__(self, refused: list[Reason | Refusal]) -> None:
         self.refused = refused.append
 
     def planned(self, plan: Plan | None) -> None:
-        """Nobody looks at it here."""
+        """Ignored here."""
 
     def published(self) -> None:
-        """As above."""
+        """Ignored here."""
 
     def heard(self, live: int, slowest: int) -> None:
-        """As above."""
+        """Ignored here."""

@@ -1,4 +1,4 @@
-"""One node of a mesh in one process: its journal, its data, and one process's life after the other."""
+"""Runs one node of a mesh in one process: its journal, its data, and its processes one after another."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Crashed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """What one node is made of."""
+    """The parts of one node."""
 
     learner: Learner
     slots: Callable[[], Slots[bytes]]
@@ -41,7 +41,7 @@ class NodeParts:
 
 
 class MemoryNode:
-    """A node on the memory bus. `report` and `halted` are told what its machine says."""
+    """A node on the memory bus. `report` gets its machine's reports."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class MemoryNode:
 
     @property
     def dropped(self) -> Private[int]:
-        """How many records entered no slot of this process."""
+        """The number of records in no slot of this process."""
         return Private(0) if self._feed is None else self._feed.dropped
 
     def start(self) -> None:
-        """Start a process, the first or another."""
+        """Start a process, the first or a later one."""
         mesh, self._bus = self._mesh, MemoryBus(self._broker)
         alone = not self._bus.end(mesh.topics.progress(self.name))
         simulated = self._parts.learner.mechanism.simulated
@@ -110,7 +110,7 @@ class MemoryNode:
         self._bus.close()
 
     def beat(self) -> None:
-        """Send the heartbeat of this moment, if a process runs."""
+        """Send the current heartbeat, if a process runs."""
         shell = self.shell
         if shell is not None and not shell.machine.halted:
             self._do(shell.beat)
@@ -128,13 +128,13 @@ class MemoryNode:
             self.stop()
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        """End as a live process does, which is started again."""
+        """End like a live process, which is then restarted."""
         self.warnings.append(f"{topic} cannot be read any more: {error}")
         self.stop()
         self._broker.after(self._faults.restart_after, self.start)
 
     def _do(self, action: Callable[..., None], *given: object) -> None:
-        """Do it in the node's process: a planted crash ends that, and another starts later."""
+        """Do it in the node's process; a planted crash ends the process, and another starts later."""
         try:
             action(*given)
         except Crashed:
@@ -180,4 +180,4 @@ class MemoryNode:
         self._bus.send(self._mesh.topics.dead_letters(self.name), letter)
 
     def _halt(self, halt: Halt) -> None:
-        """Keep the process: its machine is done, and takes nothing more."""
+        """Keep the process, although its machine is done and takes nothing more."""

@@ -1,4 +1,4 @@
-"""What one party that runs the whole mesh in one process may keep of it: round by round, in memory."""
+"""Records a mesh that one party runs in one process, round by round, in memory."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from nodes.values import Decision, FloatArray, Observations
 
 
 def for_the_owner(count: Private[int]) -> int:
-    """Return a private count, for the one party that runs all."""
+    """Return a private count, for the party that runs all nodes."""
     return disclosed_to_owner(count)
 
 
@@ -36,7 +36,7 @@ class NodeHistory:
 
 
 class Recorder:
-    """Takes the reports of all nodes of a run. Regret is counted here, over what the recorder has seen."""
+    """Takes the reports of all nodes of a run. It counts regret over the reports that it has seen."""
 
     def __init__(self, regrets: dict[str, LocalRegret]) -> None:
         self.nodes = {name: NodeHistory(regret) for name, regret in sorted(regrets.items())}
@@ -47,7 +47,7 @@ class Recorder:
         node = self.nodes[name]
         match report:
             case Decided():
-                self._pending[name] = report  # comes again after a crash, and counts once stepped
+                self._pending[name] = report  # may come again after a crash; counts once stepped
             case Stepped(record=record):
                 node.records.append(record)
             case Scored():
@@ -55,7 +55,7 @@ class Recorder:
 
     @property
     def common_rounds(self) -> int:
-        """How many rounds every node has stepped."""
+        """The number of rounds that every node has stepped."""
         return min(len(node.rounds) for node in self.nodes.values())
 
     def decisions(self) -> FloatArray:
@@ -64,7 +64,7 @@ class Recorder:
         return np.stack([np.array(node.decisions[:common]) for node in self.nodes.values()], axis=1)
 
     def observations(self, batch_size: int) -> Observations:
-        """Return what the nodes saw in the common rounds, over (T, N, h); what was missing is absent."""
+        """Return the nodes' observations of the common rounds, over (T, N, h); missing ones are absent."""
         common, nodes = self.common_rounds, list(self.nodes.values())
         width = nodes[0].observations[0].features.shape[-1]
         features = np.zeros((common, len(nodes), batch_size, width))

@@ -1,6 +1,6 @@
-"""The files that a run leaves: each written whole under another name first, and then renamed.
+"""Writes the files of a run: each whole under another name first, then renamed.
 
-Regret and counts are un-noised: their files are for their owner alone (mode 0600), also over older ones.
+Regret and counts have no noise, so only the owner may read their files (mode 0600), even over older ones.
 """
 
 import csv
@@ -21,8 +21,8 @@ ROUNDS, SUMMARY, MODEL = "rounds.csv", "summary.json", "model"
 def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[Path, Path]:
     """Write the rounds and `summary.json` into the folder; return their paths. Raises OSError.
 
-    The rounds of a run that went on from an earlier process stand beside the earlier ones, in a file of
-    their own: `rounds-from-501.csv`.
+    The rounds of a run that continues an earlier process go into a file beside the earlier ones:
+    `rounds-from-501.csv`.
     """
     rounds = ROUNDS if summary.first_round == 1 else f"rounds-from-{summary.first_round}.csv"
     write_rounds(folder / rounds, recorder, len(summary.decision))
@@ -32,7 +32,7 @@ def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[P
 
 
 def write_rounds(path: Path, recorder: Recorder, dimension: int) -> None:
-    """Write one row a round and node, over the rounds that every node has stepped. Raises OSError.
+    """Write one row per round and node, over the rounds that every node has stepped. Raises OSError.
 
     `regret` is local R_T, `gap` max_j ||q_j - q_i|| over what the node heard, `epsilon_spent` stream-level.
     """
@@ -62,7 +62,7 @@ def write_columns(path: Path, columns: dict[str, FloatArray]) -> None:
 def write_csv(
     path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, private: bool = False
 ) -> None:
-    """Write a table; floats with all their digits. Raises OSError."""
+    """Write a table, floats with all their digits. Raises OSError."""
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -71,14 +71,14 @@ def write_csv(
 
 
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write the file, or leave what was there as it was; `private`: mode 0600. Raises OSError."""
+    """Write the file, or leave the old one unchanged; `private`: mode 0600. Raises OSError."""
     save_whole(path, lambda unfinished: unfinished.write_bytes(content), private=private)
 
 
 def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
-    """Have `save` write the file under another name, then rename it. Raises what `save` raises, OSError.
+    """Let `save` write the file under another name, then rename it. Raises as `save` does, OSError.
 
-    `private`: its mode is 0600; else what the process's mask leaves.
+    `private`: its mode is 0600; otherwise the process's mask sets it.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""A mesh file's whole mesh in one process, recorded: what `run`, `demo` and a notebook use."""
+"""Runs and records a mesh file's whole mesh in one process, for `run`, `demo` and notebooks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ def mesh_parts(
     round_timeout: float | None = None,
     silence: float | None = None,
 ) -> MeshParts:
-    """Return the parts of the file's mesh, for one process. Raises MeshFileError where a source is missing.
+    """Return the parts of the file's mesh, for one process. Raises MeshFileError if a source is missing.
 
-    With slots by time there is no clock: the rounds must be given, and standard input cannot be put in order.
-    `seed` and `rounds` stand in for the file's. Nobody is silent in one process, so nodes wait for ever, and
-    are live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, say otherwise.
+    With slots by time there is no clock: the rounds must be given, and standard input cannot be sorted.
+    `seed` and `rounds` replace the file's. Nobody is silent in one process, so nodes wait for ever, and are
+    live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given.
     """
     if seed is not None:
         file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
@@ -55,10 +55,10 @@ def _check_times(file: MeshFile, rounds: int | None) -> None:
 
 
 class LocalRun:
-    """One run of a mesh in this process. `recorder` has what happened so far.
+    """One run of a mesh in this process. `recorder` has its rounds so far.
 
-    With `spends` its journals stand in their state folder, and what the folder knows was spent counts. Raises
-    UsageError where it cannot go on from there, JournalError.
+    With `spends` its journals are in their state folder, and the folder's known spending counts. Raises
+    UsageError if it cannot continue from there, JournalError.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LocalRun:
             spends.begin(self.mesh)
 
     def to_round(self, round: int) -> bool:
-        """Go on until every node has stepped `round` rounds. Return False where the run ended before."""
+        """Run until every node has stepped `round` rounds. Return False if the run ended before."""
         while self.recorder.common_rounds < round:
             if not self.mesh.advance():
                 return False
@@ -88,13 +88,13 @@ class LocalRun:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many of each node's records entered no slot: for their owners alone."""
+        """The number of each node's records in no slot: for their owners only."""
         return {name: for_the_owner(node.dropped) for name, node in self.mesh.nodes.items()}
 
     def finish(self) -> None:
-        """End the run after the last round that is planned, and close it.
+        """End the run after the last planned round, and close it.
 
-        What a mechanism must remember of its noise is forgotten: a run that goes on begins it anew.
+        The mechanisms' secrets are erased; a continued run begins new ones.
         """
         self.mesh.scheduler.end()
         self.mesh.run()
@@ -106,7 +106,7 @@ class LocalRun:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to: `summary`, as `mirrormesh run` prints it, and `nodes`, the rounds of each node."""
+    """The result of a run: `summary`, as `mirrormesh run` prints it, and `nodes`, the rounds of each node."""
 
     summary: Summary
     nodes: dict[str, NodeHistory]
@@ -115,8 +115,8 @@ class Outcome:
 def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -> Outcome:
     """Run a mesh file's whole mesh in this process, to its end.
 
-    Nothing is kept on the disk, so what runs over the same records have spent together is not counted:
-    `mirrormesh run --state` counts it. `rounds` and `seed` stand in for the file's. Raises MeshFileError.
+    Nothing is kept on the disk, so the total spending of several runs over the same records is not counted;
+    `mirrormesh run --state` counts it. `rounds` and `seed` replace the file's. Raises MeshFileError.
     """
     local = LocalRun(mesh_parts(file, rounds=rounds, seed=seed))
     local.mesh.run()
@@ -127,7 +127,7 @@ def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -
 
 
 def without_privacy(file: MeshFile) -> MeshFile:
-    """Return the mesh without noise: the difference is what privacy costs. For data that may be shown."""
+    """Return the mesh without noise, to show what privacy costs. For data that may be shown."""
     privacy = file.mesh.privacy.model_copy(update={"mechanism": "none", "budget": None})
     nodes = {
         name: overrides.model_copy(update={"mechanism": None}) for name, overrides in file.mesh.nodes.items()
@@ -136,7 +136,7 @@ def without_privacy(file: MeshFile) -> MeshFile:
 
 
 def without_neighbours(file: MeshFile) -> MeshFile:
-    """Return the nodes without an edge, each alone: the difference is what collaboration brings."""
+    """Return the mesh without edges, to show what collaboration brings."""
     size = range(len(file.mesh.nodes))
     identity = [[float(i == j) for j in size] for i in size]
     topology = TopologySettings.model_validate({"graph": {"matrix": identity}})

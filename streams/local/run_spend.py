@@ -1,4 +1,4 @@
-"""What a run in one process owes to earlier lives over the same data, as its state folder knows them."""
+"""Accounts for earlier lives over the same data in a run in one process, from its state folder."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from streams.state.spends import all_spends, forget_places, put_aside
 
 
 class LocalSpends:
-    """The spends of all nodes: as `node` keeps them, by the same code. To be made before journals are opened.
+    """The spends of all nodes, kept by the same code as for `node`. Create it before journals are opened.
 
-    Journals of another run are put aside. What a run has spent that read the records in another order, or of
-    which nobody knows in which, may be of any record. `seed` stands in for the file's. Raises MeshFileError
-    or UsageError where the run cannot go on in this folder, JournalError.
+    Journals of another run are put aside. The spending of a run that read the records in another, or an
+    unknown, order may be of any record. `seed` replaces the file's. Raises MeshFileError or UsageError if the
+    run cannot continue in this folder, JournalError.
     """
 
     def __init__(self, file: MeshFile, state: Path, seed: int | None = None) -> None:
@@ -34,9 +34,9 @@ class LocalSpends:
                 refuse_unknown(state, name, file.mesh.run)
 
     def begin(self, mesh: MemoryMesh) -> None:
-        """Write down that the run goes on, before its first record is learnt from.
+        """Record that the run continues, before its first record is learnt from.
 
-        Raises JournalError, and UsageError where the nodes stand at different rounds.
+        Raises JournalError, and UsageError if the nodes are at different rounds.
         """
         refuse_torn(mesh, self.state)
         for name, node in mesh.nodes.items():
@@ -45,7 +45,7 @@ class LocalSpends:
             self._own[name] = begin_spend(self.state, self._file.resolved, name, self._last[name], ())
 
     def end(self, recorder: Recorder) -> None:
-        """Write down how far the run has come. Raises JournalError."""
+        """Record how far the run has come. Raises JournalError."""
         for name, last in self._last.items():
             stepped = recorder.nodes[name].records
             end_spend(self.state, self._file.resolved, name, stepped[-1] if stepped else last)
@@ -54,7 +54,7 @@ class LocalSpends:
             self._own[name] = next(known, self._own[name])
 
     def reuse(self, node: str) -> Reuse:
-        """Return what other lives over its data, those before this run's, do to a node's guarantee."""
+        """Return the reuse of a node's data by lives before this run's, for its guarantee."""
         return reuse_beside(self.state, node, self._own[node])
 
 
@@ -62,7 +62,7 @@ NEW_RUN = "the mesh needs a new run name (the new run counts what was spent)"
 
 
 def refuse_unknown(state: Path, node: str, run: str) -> None:
-    """Raise UsageError where a life of the run may have charged more than anybody knows: no budget holds so.
+    """Raise UsageError if a life of the run may have unknown charges, so that no budget can hold.
 
     Its process was killed, and its journal is gone. Raises JournalError.
     """
@@ -74,9 +74,9 @@ def refuse_unknown(state: Path, node: str, run: str) -> None:
 
 
 def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
-    """Raise UsageError where the journals stand at different rounds: what would level them is lost.
+    """Raise UsageError if the journals are at different rounds, as the missing messages are lost.
 
-    Without a broker the plans and releases under way end with the process.
+    Without a broker, plans and releases on their way end with the process.
     """
     at = {name: max(map(_round, node.journal.records()), default=0) for name, node in mesh.nodes.items()}
     first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)

@@ -1,4 +1,4 @@
-"""How well a decision does on records that no node has learnt from."""
+"""Scores a decision on records that no node has learnt from."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,10 +16,10 @@ _NUMBERS = (Absolute, Huber, Squared)
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What fits the task; None is what does not.
+    """The scores that fit the task; others are None.
 
-    `accuracy`: of classes. `auc`: of two classes, None where the records are all of one. `rmse`: of numbers.
-    `loss`: the mean loss, without weights of labels; None where it is not finite.
+    `accuracy`: for classes. `auc`: for two classes, None if all records have the same one. `rmse`: for
+    numbers. `loss`: the mean loss, without weights of labels; None if it is not finite.
     """
 
     task: Literal["two classes", "classes", "numbers", "other"]
@@ -32,7 +32,7 @@ class Score:
 
 @np.errstate(all="ignore")
 def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) -> Score:
-    """Score the decision (d,) on records (n, p) with labels (n,), by what the loss predicts."""
+    """Score the decision (d,) on records (n, p) with labels (n,), by the loss's predictions."""
     loss = unweighted(loss)
     records = Observations(features, labels, np.ones(labels.shape, dtype=np.bool_))
     mean = _finite(loss.value(decision, records).mean())
@@ -57,7 +57,7 @@ def _finite(number: np.floating[Any]) -> float | None:
 def auc(margins: FloatArray, labels: FloatArray) -> float | None:
     """Return the chance that a positive record scores above a negative one, ties counting half.
 
-    The rank statistic (Mann, Whitney 1947), with mean ranks for ties. None where one class is missing.
+    The rank statistic (Mann, Whitney 1947), with mean ranks for ties. None if one class is missing.
     """
     positive = labels > 0.0
     positives = int(positive.sum())

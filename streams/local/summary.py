@@ -1,4 +1,4 @@
-"""What a run in one process came to: the values that its table and its `summary.json` show."""
+"""Summarises a run in one process: the values of its table and its `summary.json`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,10 +21,10 @@ from streams.mesh.file import MeshFile
 class NodeSummary:
     """One node over the common rounds.
 
-    `regret` is R_T/T, local and first-order; `stream_epsilon` is of the node's whole stream (stream level),
-    None where nothing is protected; `malformed` counts the records that could not be decoded. Regret and
-    malformed counts are private figures. `decision` is its newest, `average` that of `averaged` rounds: those
-    of its journal's life, public both.
+    `regret` is R_T/T, local and first-order. `stream_epsilon` is that of the node's whole stream (stream
+    level), None if nothing is protected. `malformed` counts the records that could not be decoded. Regret and
+    malformed counts are private figures. `decision` is the newest one, `average` that of the `averaged`
+    rounds of its journal's life; both are public.
     """
 
     name: str
@@ -39,7 +39,7 @@ class NodeSummary:
 
     @property
     def event_epsilon(self) -> Fraction | None:
-        """Of one record, over all runs that are known (event level); None where nothing is protected."""
+        """The epsilon of one record, over all known runs (event level); None if nothing is protected."""
         if not self.guarantee.protects:
             return None
         return self.guarantee.epsilon if self.reuse is None else self.reuse.total.epsilon
@@ -51,17 +51,17 @@ class NodeSummary:
 
     @property
     def promised(self) -> str:
-        """What is promised, in words, with what earlier runs do to it."""
+        """The guarantee in words, with the effect of earlier runs."""
         reused = "" if self.reuse is None else self.reuse.sentence()
         return f"{self.guarantee.sentence(self.name)} {reused}".strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run. `rounds` is how many every node has stepped here: from `first_round` to `last_round`.
+    """A run. `rounds`: the number of rounds that every node has stepped, `first_round` to `last_round`.
 
-    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is of that decision;
-    `average` and `average_score` are of their running averages.
+    `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
+    `average_score` are those of their running averages.
     """
 
     mesh: str
@@ -108,9 +108,9 @@ def summarise(
     interrupted: bool = False,
     reuses: Mapping[str, Reuse] | None = None,
 ) -> Summary:
-    """Return what is recorded of the rounds that all nodes have stepped.
+    """Return the summary of the rounds that all nodes have stepped.
 
-    `reuses`: what earlier runs over the same records do to the nodes' guarantees.
+    `reuses`: how earlier runs over the same records affect the nodes' guarantees.
     """
     mesh, rounds = file.mesh, recorder.common_rounds
     nodes = tuple(
@@ -145,7 +145,7 @@ def spent(history: NodeHistory, rounds: int) -> list[float]:
 
 
 def _stream(guarantee: Guarantee, spent: float, reuse: Reuse | None) -> float | None:
-    """Return the stream-level epsilon, over all runs that are known; None where nobody knows it."""
+    """Return the stream-level epsilon over all known runs; None if it is not known."""
     if not guarantee.protects:
         return None
     if reuse is None or not reuse.sentence():

@@ -1,4 +1,4 @@
-"""How well a mesh tracks the target: what the demo shows of its runs."""
+"""Measures how well a mesh tracks the target, for the demo."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from streams.local.run import LocalRun
 from streams.mesh.file import MeshFile
 
 LAST = 100
-"""The final error is a mean over so many rounds."""
+"""The number of last rounds in the final error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class Tracked:
 
     @property
     def final_regret(self) -> float:
-        """The largest network regret, a round."""
+        """The largest network regret per round."""
         return float(self.regret[-1])
 
 
@@ -41,7 +41,7 @@ def distances(decisions: FloatArray, target: FloatArray) -> FloatArray:
 
 
 def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> Tracked:
-    """Return how well the run did; `target` (T, 2) is where the target was in each round."""
+    """Return the run's errors and regrets; `target` (T, 2) is the target's position in each round."""
     mesh, recorder = file.resolved, local.recorder
     decisions = recorder.decisions()
     observations = recorder.observations(file.mesh.slots.size)
@@ -51,7 +51,7 @@ def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> T
 
 
 def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> str:
-    """Say in one sentence what privacy cost and what neighbours brought."""
+    """Return a sentence on what privacy cost and what neighbours brought."""
     worse = private.final_error > open_.final_error
     price = "Privacy costs accuracy" if worse else "Privacy costs no accuracy here"
     ratio = alone.final_error / private.final_error

@@ -1,4 +1,4 @@
-"""What a node needs of a journal, and one without a file: for a mesh in one process that keeps no state."""
+"""The interface of a journal, and a journal in memory for a mesh in one process that keeps no state."""
 
 from collections import deque
 from typing import Protocol
@@ -10,7 +10,7 @@ from streams.state.rows import to_row
 
 
 class NodeJournal(Protocol):
-    """What a node's process needs of a journal."""
+    """The part of a journal that a node's process needs."""
 
     @property
     def instance(self) -> str:
@@ -22,10 +22,10 @@ class NodeJournal(Protocol):
 
     @property
     def carried(self) -> int:
-        """The charged rounds of the lives before this one."""
+        """The charged rounds of earlier lives."""
 
     def secret(self) -> Secret | None:
-        """Return what the mechanism must remember of the last round."""
+        """Return the mechanism's secret of the last round."""
 
     def append(self, record: JournalRecord, secret: Secret | None = None) -> None:
         """Keep `record` and `secret`, both or neither; durable when this returns."""
@@ -34,13 +34,13 @@ class NodeJournal(Protocol):
         """Return the last rounds, oldest first."""
 
     def renew(self, instance: str) -> None:
-        """Begin a new life, without records, that goes on from what was charged."""
+        """Begin a new life without records, which continues from the charges so far."""
 
     def forget_secret(self) -> None:
-        """Forget what the mechanism must remember: the run is over."""
+        """Forget the mechanism's secret, as the run is over."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 class MemoryJournal:
@@ -78,7 +78,7 @@ class MemoryJournal:
         self._secret = secret
 
     def renew(self, instance: str) -> None:
-        """Begin a new life, without records, that goes on from what was charged."""
+        """Begin a new life without records, which continues from the charges so far."""
         self.instance, self.carried = instance, self.charged
         self._records.clear()
         self._secret = None
