@@ -87,7 +87,8 @@ def releases(mesh: MemoryMesh):
     for source in mesh.nodes:
         expected = mesh.parts.expected(source)
         for target in mesh.parts.scheduler.schedule.graph.neighbours(source)[1]:
-            for value in mesh.bus.read(mesh.parts.topics.edge(source, target), 0):
+            edge = mesh.parts.topics.edge(source, target)
+            for value in mesh.bus.read(edge, mesh.bus.span(edge)[0]):
                 message = decode_release(value, expected)
                 values.setdefault((source, message.round), set()).add(message.release.tobytes())
                 key = (source, target, message.round)
