@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.regions import access, command_line, folders, mesh_file, state_folder, wire
-from streams.metrics.table import table
+from docs.regions import access, command_line, folders, mesh_file, metrics, state_folder, wire
 
 FOLDER = Path(__file__).parent
 REGIONS: dict[str, Callable[[], str]] = {
@@ -19,7 +18,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "journal": state_folder.journal,
     "mesh file": mesh_file.region,
     "messages": wire.messages,
-    "metrics": table,
+    "metrics": metrics.table,
     "node machine": folders.node_machine,
     "reasons": wire.reasons,
     "scheduler machine": folders.scheduler_machine,

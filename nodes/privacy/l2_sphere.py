@@ -43,8 +43,7 @@ from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.ranges import fits_memory, in_range
 from nodes.privacy.reveal import opened
-from nodes.privacy.sampled import OnGradients
-from nodes.privacy.slot_sum import dense
+from nodes.privacy.sampled import OnGradients, dense
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Release
 

@@ -32,9 +32,8 @@ Noise carries the release out of the set, so it is a biased estimate of the valu
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 
@@ -48,7 +47,7 @@ from nodes.privacy.laplace import laplace_scale
 from nodes.privacy.mechanism import Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.slot_sum import dense
+from nodes.privacy.sampled import Sampled, dense
 from nodes.sparse import Rows
 from nodes.step_sizes import StepSize
 from nodes.values import FloatArray, Release
@@ -85,7 +84,7 @@ def step_radius(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LaplaceParameters:
+class LaplaceParameters(Sampled):
     """Laplace noise on the step's result; the gradient of the slot's one observation is clipped to `theta`.
 
     Attributes
@@ -112,18 +111,11 @@ class LaplaceParameters:
     name: str = field(default="laplace on parameters", init=False)
     delta: float = field(default=0.0, init=False)
     batch_size: int = field(default=1, init=False)
-    band: None = field(default=None, init=False)
-    mu: None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         positive("theta", self.theta)
         self._calibrated(1)
         self._calibrated(_LAST)
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise is seeded, and so protects nothing."""
-        return self.sampler.simulated
 
     @property
     def dimension(self) -> int:
@@ -134,15 +126,6 @@ class LaplaceParameters:
     def draw_cost(self) -> int:
         """The noisy integers that one release takes."""
         return self.dimension
-
-    @property
-    def audited(self) -> Self:
-        """The mechanism itself: steps move with the noise that is made for them."""
-        return self
-
-    def with_sampler(self, sampler: Sampler) -> Self:
-        """Return the same mechanism with another sampler."""
-        return replace(self, sampler=sampler)
 
     def composition(self, budget: DeltaBudget | None) -> Composition:
         """Return how releases compose; a slot holds one record."""

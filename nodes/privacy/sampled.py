@@ -1,23 +1,62 @@
-"""Shared by the mechanisms on gradients: their settings, and the noisy sum of a slot on a public grid."""
+"""Shared by mechanisms with noise: their settings, and the noisy sum of a slot on a public grid.
+
+Each gradient of a slot is clipped on its own, before the noise. Sparse gradients give the same integers as
+dense ones: a coordinate that is not stored is 0, and so is its grid point. The sum is dense, and so is the
+noise on it: which coordinates were stored does not show.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
 
 from nodes.checks import at_least_one, positive
-from nodes.privacy.clipping import Grid, to_grid, to_l2_grid
+from nodes.privacy.clipping import Grid, Norm, Totals, along_rows, clip, to_grid, to_l2_grid
 from nodes.privacy.mechanism import Band, Privatised, Sampler, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.slot_sum import bounded_sum, checked
-from nodes.sparse import Rows
-from nodes.values import IntArray, Release
+from nodes.sparse import Rows, SparseRows
+from nodes.sparse import dense as as_array
+from nodes.values import FloatArray, IntArray, Release
+
+
+class Sampled:
+    """A mechanism with one source of noise, independent in each round; its subclasses are dataclasses."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    sampler: Sampler
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise is seeded, and so protects nothing."""
+        return self.sampler.simulated
+
+    @property
+    def band(self) -> Band | None:
+        """None: each round's noise is independent."""
+        return None
+
+    @property
+    def mu(self) -> float | None:
+        """None: the noise is not Gaussian."""
+        return None
+
+    @property
+    def audited(self) -> Self:
+        """The mechanism itself: all its rounds are alike, or its steps move with their noise."""
+        return self
+
+    def with_sampler(self, sampler: Sampler) -> Self:
+        """Return the same mechanism with another sampler."""
+        return replace(self, sampler=sampler)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OnGradients:
+class OnGradients(Sampled):
     """The settings of a mechanism on gradients.
 
     Attributes
@@ -51,33 +90,9 @@ class OnGradients:
         at_least_one("batch_size", self.batch_size)
 
     @property
-    def simulated(self) -> bool:
-        """Whether the noise is seeded, and so protects nothing."""
-        return self.sampler.simulated
-
-    @property
-    def band(self) -> Band | None:
-        """None: each round's noise is independent."""
-        return None
-
-    @property
-    def mu(self) -> float | None:
-        """None: the noise is not Gaussian."""
-        return None
-
-    @property
     def draw_cost(self) -> int:
         """The noisy integers that one release takes."""
         return self.dimension
-
-    @property
-    def audited(self) -> Self:
-        """The mechanism itself: all its rounds are alike."""
-        return self
-
-    def with_sampler(self, sampler: Sampler) -> Self:
-        """Return the same mechanism with another sampler."""
-        return replace(self, sampler=sampler)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,3 +137,35 @@ class GridMechanism(OnGradients, ABC):
     def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
         to_points = to_grid if self.norm == "l1" else to_l2_grid
         return bounded_sum(gradients, self.theta, self.norm, partial(to_points, grid=self.grid))
+
+
+class ToPoints(Protocol):
+    """Rounds to a public grid and clips again in integers: the clip that proofs rest on."""
+
+    def __call__(self, vectors: FloatArray, *, totals: Totals = ...) -> IntArray:
+        """Return the points; `totals` as for `nodes.privacy.clipping.to_grid`."""
+
+
+def checked(gradients: Rows, batch_size: int, dimension: int) -> Rows:
+    """Return the slot's gradients (..., n, d), contiguous rows or sparse; ValueError for other shapes."""
+    shape = gradients.shape
+    if len(shape) < 2 or shape[-1] != dimension or shape[-2] > batch_size:
+        raise ValueError(f"gradients must be of shape (..., n <= {batch_size}, {dimension})")
+    if isinstance(gradients, SparseRows):
+        return gradients
+    return np.ascontiguousarray(gradients, dtype=np.float64)
+
+
+def dense(gradients: Rows, batch_size: int, dimension: int) -> FloatArray:
+    """Return the gradients as `checked` does, as a dense array, for mechanisms that need whole rows."""
+    return as_array(checked(gradients, batch_size, dimension))
+
+
+def bounded_sum(gradients: Rows, theta: float, norm: Norm, to_points: ToPoints) -> tuple[IntArray, int, int]:
+    """Return (sum (..., d) of the clipped gradients' grid points, number clipped, number broken)."""
+    if isinstance(gradients, SparseRows):
+        held, clipped, broken = clip(gradients, theta, norm)
+        return held.counted(to_points(held.values, totals=held.totals)), clipped, broken
+    rows, clipped, broken = clip(gradients, theta, norm)
+    total: IntArray = np.add.reduce(to_points(rows, totals=along_rows), -2)
+    return total, clipped, broken

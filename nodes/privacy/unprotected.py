@@ -20,7 +20,7 @@ from nodes.privacy.clipping import Norm, clip
 from nodes.privacy.mechanism import Privatised, Secret, Update
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
-from nodes.privacy.slot_sum import checked
+from nodes.privacy.sampled import checked
 from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Release
 

@@ -11,9 +11,8 @@ from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import MeshFile, load
-from streams.public.audit_releases import audit_releases
+from streams.public.audit_releases import audit_releases, read_mesh
 from streams.public.audited_mechanisms import Subject, audited, subjects
-from streams.public.audited_mesh import read_mesh
 from streams.terminal.audits import audit_bar, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
 

@@ -1,4 +1,4 @@
-"""Makes a node's algorithm, its loss and its slots from their settings."""
+"""Makes algorithm, loss, slots and schedule from their settings."""
 
 from collections.abc import Callable
 
@@ -19,6 +19,10 @@ from streams.mesh.plugins import own_loss
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
+from streams.mesh.settings.topology import GraphSettings
+from topology.graphs import Graph, complete, erdos_renyi, from_edges, grid, ring, star
+from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
+from topology.weights import Weights, fixed
 
 _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
     "constant": Constant,
@@ -119,3 +123,34 @@ def slots(mesh: MeshSettings) -> Slots[bytes]:
     if isinstance(settings, TimeSlotSettings):
         return TimeSlots(settings.size, settings.start, settings.period, settings.grace, mesh.horizon)
     return CountSlots(settings.size)
+
+
+def schedule(mesh: MeshSettings) -> Schedule:
+    """Return the schedule: which edges are on in which round."""
+    settings, nodes, seed = mesh.topology, tuple(mesh.nodes), mesh.seed
+    if settings.cycle is not None:
+        return CycleSchedule([_content(graph, nodes, seed) for graph in settings.cycle])
+    if settings.graph is None:
+        raise ValueError("must have either graph or cycle")
+    content = _content(settings.graph, nodes, seed)
+    if settings.switching is not None and isinstance(content, Graph):
+        return SwitchingSchedule(content, settings.switching, seed)
+    return FixedSchedule(content)
+
+
+def _content(settings: GraphSettings, nodes: tuple[str, ...], seed: int) -> Graph | Weights:
+    if settings.matrix is not None:
+        if {len(row) for row in settings.matrix} != {len(nodes)} or len(settings.matrix) != len(nodes):
+            raise ValueError(f"the matrix must have {len(nodes)} rows of {len(nodes)} numbers, one a node")
+        return fixed(nodes, settings.matrix)
+    if settings.grid is not None:
+        return grid(nodes, *settings.grid)
+    if settings.erdos_renyi is not None:
+        drawn = settings.erdos_renyi
+        return erdos_renyi(nodes, seed, mean_degree=drawn.mean_degree, p=drawn.p)
+    edges = settings.edges or settings.directed_edges
+    if edges is not None:
+        return from_edges(nodes, edges, directed=settings.directed_edges is not None)
+    if settings.star:
+        return star(nodes)
+    return ring(nodes) if settings.ring else complete(nodes)

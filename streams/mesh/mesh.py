@@ -13,9 +13,8 @@ from nodes.machine.slots import Slots
 from nodes.privacy.mechanism import Mechanism, Sampler
 from streams.codec import Expected
 from streams.codec.topics import MeshTopics
-from streams.mesh.algorithm import algorithm, loss, slots
+from streams.mesh.algorithm import algorithm, loss, schedule, slots
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
-from streams.mesh.schedule import schedule
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from topology.graph import Graph

@@ -12,9 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.public.audit_releases import Findings
+from streams.public.audit_releases import Findings, Read
 from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
-from streams.public.audited_mesh import Read
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted, described, listed
 

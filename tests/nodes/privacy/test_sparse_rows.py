@@ -20,8 +20,8 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.laplace_parameters import LaplaceParameters
 from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened
+from nodes.privacy.sampled import bounded_sum, checked
 from nodes.privacy.simulated import SimulatedSampler
-from nodes.privacy.slot_sum import bounded_sum, checked
 from nodes.privacy.unprotected import Unprotected
 from nodes.sparse import SparseRows
 from nodes.step_sizes import Constant

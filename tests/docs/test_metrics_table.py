@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from docs.regions.metrics import table
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
-from streams.metrics.table import table
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
