@@ -11,12 +11,15 @@ from functools import partial
 from typing import TypeVar
 
 from nodes.machine.journal import DataPosition
+from streams.bus.access import node_on_data
 from streams.bus.kafka import KafkaBus
+from streams.bus.preflight import preflight
+from streams.codec.topics import DataTopics
 from streams.live.data.stream import DataStream
 from streams.live.deadlines import FetchClock
 from streams.live.live_node import LiveNode
 from streams.live.node_watcher import NodeWatcher
-from streams.live.opening import check_data, open_decisions, open_mesh, open_predictions, reach_brokers
+from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.outputs import Decisions, Predictions
 from streams.live.process import retry_until_reachable
 from streams.live.serving import Endpoints, serve, warn_of_open
@@ -29,6 +32,7 @@ from streams.metrics.node_metrics import NodeMetrics
 from streams.records.slot_feed import has_truth
 from streams.records.sources import decoder
 from streams.state.journal import Journal, open_journal
+from streams.state.spends import forget_places
 
 T = TypeVar("T")
 
@@ -102,9 +106,21 @@ class NodeProcess:
             self._log.info("stopped, as asked")
 
     def _check_data(self, journal: Journal) -> None:
-        by_time = self._file.mesh.slots.by == "time"
-        broker, state = self._brokers.data, self._options.state
-        check_data(self._log, self._name, journal, broker, _new_id, state, by_time=by_time)
+        """Check the data broker's topics and rights.
+
+        If the log ends before the journal's position, the topic was recreated. Then a new life begins, with
+        the old one's charges, as records may be fed again at other offsets. Slots by count need one
+        partition. Raises PreflightFailed, BusError, JournalError.
+        """
+        topics, records = DataTopics(self._name), journal.records()
+        position = dict(records[-1].data_position or ()) if records else {}
+        several = {topics.records} if self._file.mesh.slots.by == "time" else set()
+        access = node_on_data(self._name, topics.group)
+        outside = preflight(self._brokers.data, access, {topics.records: position}, several=several)
+        if any(found.position > found.end for found in outside):
+            forget_places(self._options.state, self._name, ())
+            journal.renew(_new_id())
+            self._log.warning("%s was made anew: joining as a new instance", topics.records)
 
     def _start(self, journal: Journal, bus: KafkaBus, stop: Stop) -> MeshStart:
         def ask(question: Callable[[], T]) -> T:

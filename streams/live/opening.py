@@ -1,14 +1,11 @@
 """Opens and checks a node process's topics, on the mesh broker and on its own."""
 
-import logging
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from nodes.losses.losses import Loss
-from streams.bus.access import node_on_data, node_on_mesh
+from streams.bus.access import node_on_mesh
 from streams.bus.kafka import KafkaBus
-from streams.bus.preflight import check_clusters, preflight
+from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions
@@ -17,9 +14,7 @@ from streams.live.start import FLUSH
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Surroundings
-from streams.mesh.settings.node import BrokerSettings, FileSettings
-from streams.state.memory_journal import NodeJournal
-from streams.state.spends import forget_places
+from streams.mesh.settings.node import FileSettings
 
 
 def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:
@@ -36,32 +31,6 @@ def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack)
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH)
     return bus
-
-
-def check_data(
-    log: logging.Logger,
-    node: str,
-    journal: NodeJournal,
-    broker: BrokerSettings,
-    new_id: Callable[[], str],
-    state: Path,
-    *,
-    by_time: bool,
-) -> None:
-    """Check topics and rights. If the log ends before the journal's position, the topic was recreated.
-
-    Then a new life begins, with the old one's charges, as records may be fed again at other offsets. Slots by
-    count need one partition. Raises PreflightFailed, BusError, JournalError.
-    """
-    topics, records = DataTopics(node), journal.records()
-    position = dict(records[-1].data_position or ()) if records else {}
-    several = {topics.records} if by_time else set()
-    access = node_on_data(node, topics.group)
-    outside = preflight(broker, access, {topics.records: position}, several=several)
-    if any(found.position > found.end for found in outside):
-        forget_places(state, node, ())
-        journal.renew(new_id())
-        log.warning("%s was made anew: joining as a new instance", topics.records)
 
 
 def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
