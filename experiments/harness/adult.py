@@ -20,7 +20,7 @@ from streams.mesh.settings.node import FileSettings
 from streams.records.sources import decoded, held_out
 from streams.tools.tuning.trials import Setting
 from topology.keyed import generator
-from topology.replicas import Copies
+from topology.schedules import Copies
 
 NODES = 4
 PUBLIC = 0.05

@@ -18,8 +18,7 @@ from streams.mesh.algorithm import constraint, mirror_map, step_size
 from streams.mesh.settings.mesh import MeshSettings
 from streams.records.localisation import NOISE, sensor, target_path
 from topology.keyed import generator
-from topology.replicas import Copies
-from topology.schedules import Schedule
+from topology.schedules import Copies, Schedule
 
 NODES = 6
 PRINTED_STEP = 1 / 6

@@ -54,7 +54,7 @@ class Decoder(Protocol):
     def decode(self, value: bytes) -> Decoded | None:
         """Return (features (d,), label), both finite; None for a bad record.
 
-        Only `streams.records.libsvm.LibsvmDecoder` gives sparse features; all others give arrays.
+        Only `streams.records.sparse.LibsvmDecoder` gives sparse features; all others give arrays.
         """
 
 

@@ -15,8 +15,8 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.private import Private
 from nodes.values import FloatArray, Observations
 from streams.records.decoder import SchemaDecoder
-from streams.records.libsvm import LibsvmDecoder, sparse_observations
 from streams.records.record import Decoded, Decoder, RawRecord, SparseRow
+from streams.records.sparse import LibsvmDecoder, sparse_observations
 
 
 class DataLog:

@@ -19,13 +19,12 @@ from streams.mesh.settings.node import (
 from streams.mesh.settings.privacy import TimeSlots
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, SparseSettings
-from streams.records.csr import NotCsr, csr_lines
 from streams.records.decoder import OwnDecoder, SchemaDecoder, json_fields
-from streams.records.libsvm import LibsvmDecoder, rows_of
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
 from streams.records.record import Decoder, RawRecord, in_order_of_time
 from streams.records.schema_files import file_decoder, guarded, opened_file
+from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
 _MEASURED = SchemaSettings(
     features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from nodes.accounting.guarantee import Guarantee
 from nodes.decimals import as_text, rounded_up, up_to_digits
-from nodes.privacy.bisr import GaussianBisr
+from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
 from streams.mesh.file import MeshFile
@@ -115,7 +115,7 @@ def described(node: MeshNode, rounds: int | None) -> str:
         return f"{made.name}; {clip}; no noise"
     how = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
     more = _less_noise(made) if isinstance(made, L2Sphere) else ""
-    more = _correlated(made) if isinstance(made, GaussianBisr) else more
+    more = _correlated(made.band.matrix) if made.band is not None else more
     return f"{privacy.mechanism} on the {privacy.on}{how}; {clip}; {_noise(privacy, made, rounds)}{more}"
 
 
@@ -139,13 +139,12 @@ def _less_noise(mechanism: L2Sphere) -> str:
     )
 
 
-def _correlated(mechanism: GaussianBisr) -> str:
+def _correlated(matrix: BandMatrix) -> str:
     """Return the use of correlation: how much noise remains when many rounds' gradients are summed."""
-    if mechanism.bands == 1:
+    if matrix.bands == 1:
         return ""
-    matrix = mechanism.matrix
     return (
-        f", correlated over {counted(mechanism.bands, 'round')}: over many rounds it adds up to "
+        f", correlated over {counted(matrix.bands, 'round')}: over many rounds it adds up to "
         f"{matrix.norm / matrix.gain:.2g} times what gaussian's would; the node's journal holds the last "
-        f"{counted(mechanism.bands - 1, 'draw')}, which are secret"
+        f"{counted(matrix.bands - 1, 'draw')}, which are secret"
     )

@@ -3,7 +3,7 @@ from pathlib import Path
 from docs.regions.metrics import table
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
 
 def test_the_reference_has_the_table_of_the_catalogue():

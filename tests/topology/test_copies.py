@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from topology.graphs import complete, ring
-from topology.replicas import Copies
-from topology.schedules import CycleSchedule, SwitchingSchedule
+from topology.schedules import Copies, CycleSchedule, SwitchingSchedule
 
 NAMES = ("a", "b", "c", "d")
 SCHEDULES = {

@@ -17,7 +17,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacyOverrides
 from streams.tools.tuning.pilot import Pilot
-from topology.replicas import Copies
+from topology.schedules import Copies
 
 LOOKED_AT = 16
 """About how many records score the decisions of a run's round: some of each node."""

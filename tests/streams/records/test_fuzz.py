@@ -8,9 +8,9 @@ import pytest
 
 from nodes.sparse import SparseRows
 from streams.mesh.settings.sparse import CsrSettings
-from streams.records.csr import csr_lines
 from streams.records.slot_feed import observed, truth
 from streams.records.sources import decoder
+from streams.records.sparse import csr_lines
 from tests.support.sources import DIMENSION, KINDS, SPARSE, mesh_of, record
 
 SLOTS = 50_000

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from nodes.sparse import SparseRows
 from streams.mesh.settings.sparse import LibsvmSettings
-from streams.records.libsvm import LibsvmDecoder
 from streams.records.slot_feed import observed
+from streams.records.sparse import LibsvmDecoder
 
 
 def decoder(dimension=5, **settings):

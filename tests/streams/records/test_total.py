@@ -11,10 +11,10 @@ from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import SchemaDecoder, json_fields
-from streams.records.libsvm import LibsvmDecoder
 from streams.records.record import SparseRow
 from streams.records.slot_feed import observed, truth
 from streams.records.sources import decoder, held_out, open_source
+from streams.records.sparse import LibsvmDecoder
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines
 from streams.tools.model.predicting import ModelFile, predictions
