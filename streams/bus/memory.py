@@ -84,7 +84,8 @@ class MemoryBroker:
     def append(self, log: _Log, value: bytes, key: bytes) -> None:
         """Append a record and schedule its deliveries."""
         log.records.append(Stored(log.first + len(log.records), value, self.now, key))
-        self._pending.extend((reader, log) for reader in log.readers)
+        for reader in log.readers:
+            self._pending.append((reader, log))
 
     def trim(self, topic: str, first: int) -> None:
         """Drop the records below `first`, as a broker's retention does."""
@@ -132,12 +133,13 @@ class MemoryBroker:
         return False
 
     def _hand_over(self, reader: "MemoryReader", log: _Log) -> None:
-        offset, (first, end) = reader.positions[log.topic], log.span
-        if first <= offset < end:
-            reader.take(log.topic, log.records[offset - first])
+        offset, records = reader.positions[log.topic], log.records
+        place = offset - log.first
+        if 0 <= place < len(records):
+            reader.take(log.topic, records[place])
             if self._chance is not None and self._chance.random() < self._duplicate and reader.active:
-                reader.take(log.topic, log.records[int(self._chance.integers(offset + 1 - first))])
-        elif offset not in {NOWHERE, end}:  # at the end: a handler has let it be delivered before
+                reader.take(log.topic, records[int(self._chance.integers(place + 1))])
+        elif offset != NOWHERE and place != len(records):  # at the end: a handler has let it be delivered
             reader.fail(log.topic)
 
 

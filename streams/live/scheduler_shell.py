@@ -113,11 +113,11 @@ class SchedulerShell:
             self._watcher.heard(*self._machine.standing)
 
     def _decoded(self, topic: str, value: bytes) -> Plan | Heartbeat | None:
-        run, digest = self._topics.run, self._digest
+        run, node = self._topics.run, self._progress.get(topic)
         try:
-            if topic == self._topics.topology:
-                return decode_plan(value, run, digest)
-            return decode_heartbeat(value, run, self._progress[topic], digest)
+            if node is None:
+                return decode_plan(value, run, self._digest)
+            return decode_heartbeat(value, run, node, self._digest)
         except Refused as refused:
             self._watcher.refused(refused.reason)
             return None

@@ -64,6 +64,7 @@ class MemoryNode:
         self._new_id, self._report = new_id, report
         self._data = DataLog(iter(parts.records))
         self._sources = {surroundings.topics.edge(source, name): source for source in surroundings.expected}
+        self._topology = surroundings.topics.topology
         self._effects = 0
         self._bus = MemoryBus(broker)
         self._reader: Reader | None = None
@@ -116,13 +117,13 @@ class MemoryNode:
             self._do(shell.beat)
 
     def _read(self, topic: str, offset: int, value: bytes) -> None:
-        shell, topics = self.shell, self._mesh.topics
+        shell = self.shell
         if shell is None:
             return
-        if topic == topics.topology:
-            shell.plan_read(offset, value)
-        elif topic != topics.progress(self.name):
+        if topic in self._sources:
             shell.release_read(self._sources[topic], offset, value)
+        elif topic == self._topology:
+            shell.plan_read(offset, value)
         elif not shell.own_beat_read(offset, value) and shell.replaced:
             self.replaced = True
             self.stop()
