@@ -54,10 +54,10 @@ class _Loaded(MutableMapping[str, Any]):
         return len(COMMANDS)
 
     def __setitem__(self, name: str, command: Any) -> None:
-        raise TypeError("commands stand in COMMANDS")
+        raise TypeError("commands are defined in COMMANDS")
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError("commands stand in COMMANDS")
+        raise TypeError("commands are defined in COMMANDS")
 
 
 class LazyGroup(TyperGroup):

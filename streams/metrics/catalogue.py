@@ -34,7 +34,7 @@ class SharedMetric(Enum):
     BUILD = Metric("build_info", "gauge", "", "Always 1; the version of mirrormesh.", ("version",))
     CONNECTED = Metric("broker_connected", "gauge", "", "Whether the mesh broker answers: 1 or 0.")
     REFUSED = Metric(
-        "messages_refused_total", "counter", "messages", "Peers' messages that were refused.", ("reason",)
+        "messages_refused_total", "counter", "messages", "Messages of peers that were refused.", ("reason",)
     )
     # a node's rounds
     ROUND = Metric("round", "gauge", "rounds", "Last round that was stepped; 0: none.")
@@ -43,13 +43,13 @@ class SharedMetric(Enum):
         "last_round_timestamp_seconds",
         "gauge",
         "seconds",
-        "When this process last stepped, rounded down to 0.1; 0: not yet.",
+        "Time of this process's last step, rounded down to 0.1 s; 0: not yet.",
     )
     INTERVAL = Metric(
         "round_interval_seconds",
         "histogram",
         "seconds",
-        "Time from one step to the next; its sum is of moments to 0.1.",
+        "Time from one step to the next; the sum is rounded to 0.1 s.",
     )
     EDGES_ON = Metric("edges_on", "gauge", "edges", "In-edges in the plan of the last decided round.")
     EDGE_ON = Metric("edge_on", "gauge", "", "Whether that plan has the in-edge: 1 or 0.", _SOURCE)
@@ -57,50 +57,64 @@ class SharedMetric(Enum):
         "neighbour_wait_seconds_total",
         "counter",
         "seconds",
-        "Time in rounds whose releases were not all there; of moments to 0.1.",
+        "Time spent waiting for neighbours' releases, from moments rounded to 0.1 s.",
     )
     PLAN_WAIT = Metric(
         "plan_wait_seconds_total",
         "counter",
         "seconds",
-        "Time in rounds that had their releases and lacked the next plan; of moments to 0.1.",
+        "Time spent waiting for the next plan, with all releases there, from moments rounded to 0.1 s.",
     )
     GAP = Metric(
         "consensus_gap", "gauge", "", "max_j ||q_j - q_i||_2 over the releases of the last decided round."
     )
     # a node's messages
-    SENT = Metric("releases_sent_total", "counter", "releases", "Releases sent, one for each edge.")
+    SENT = Metric("releases_sent_total", "counter", "releases", "Releases sent, counted per edge.")
     RECEIVED = Metric("releases_received_total", "counter", "releases", "Releases read, by source.", _SOURCE)
     GIVEN_UP = Metric(
-        "releases_given_up_total", "counter", "releases", "Releases not there at the deadline.", _SOURCE
+        "releases_given_up_total", "counter", "releases", "Releases missing at the deadline.", _SOURCE
     )
-    CORRECTED = Metric("late_corrections_total", "counter", "releases", "Late releases made good.", _SOURCE)
+    CORRECTED = Metric(
+        "late_corrections_total", "counter", "releases", "Late releases corrected for.", _SOURCE
+    )
     EVIDENCE = Metric(
-        "evidence_total", "counter", "releases", "Second values for a round: the source is silenced.", _SOURCE
+        "evidence_total",
+        "counter",
+        "releases",
+        "Second values for a round; the source then counts as silent.",
+        _SOURCE,
     )
     IGNORED = Metric(
         "releases_ignored_total", "counter", "releases", "Duplicate, stale and overfull releases.", _SOURCE
     )
-    PLANS_IGNORED = Metric("plans_ignored_total", "counter", "plans", "Plans that were out of their place.")
+    PLANS_IGNORED = Metric(
+        "plans_ignored_total", "counter", "plans", "Plans that do not follow the last valid one."
+    )
     JOINS = Metric("joins_asked_total", "counter", "joins", "Times the node has asked to join again.")
     # a node's account
     MECHANISM = Metric(
-        "mechanism_info", "gauge", "", "Always 1; what makes releases private.", ("mechanism",)
+        "mechanism_info", "gauge", "", "Always 1; the mechanism that makes releases private.", ("mechanism",)
     )
     OF_RELEASE = Metric(
-        "release_epsilon", "gauge", "epsilon", "Of one release, to be charged; +Inf: not private.", _ADJACENCY
+        "release_epsilon",
+        "gauge",
+        "epsilon",
+        "Epsilon charged for one release; +Inf: not private.",
+        _ADJACENCY,
     )
     SPENT = Metric(
         "epsilon_spent",
         "gauge",
         "epsilon",
-        "Spent in this run: by one record (event), by the whole stream (stream).",
+        "Epsilon spent in this run, of one record (event) or of the whole stream (stream).",
         _ADJACENCY,
     )
-    BUDGET = Metric("epsilon_budget", "gauge", "epsilon", "What may be spent; +Inf: no limit.", _ADJACENCY)
-    LEFT = Metric("epsilon_left", "gauge", "epsilon", "Budget less what is spent.", _ADJACENCY)
+    BUDGET = Metric(
+        "epsilon_budget", "gauge", "epsilon", "Epsilon that may be spent; +Inf: no limit.", _ADJACENCY
+    )
+    LEFT = Metric("epsilon_left", "gauge", "epsilon", "Rest of the budget.", _ADJACENCY)
     LAST_LEARNING = Metric(
-        "last_learning_round", "gauge", "rounds", "The budget lasts to this round; +Inf: for ever."
+        "last_learning_round", "gauge", "rounds", "Last round that the budget pays for; +Inf: no limit."
     )
     RELAYING = Metric("relaying", "gauge", "", "Whether the budget is spent, so that the node only relays.")
     SIMULATED = Metric(
@@ -110,9 +124,12 @@ class SharedMetric(Enum):
     PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan; 0: none.")
     PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")
     MEMBERS = Metric("plan_members", "gauge", "nodes", "Members of the last valid plan.")
-    LIVE = Metric("live_nodes", "gauge", "nodes", "Nodes that were heard within the silence limit.")
+    LIVE = Metric("live_nodes", "gauge", "nodes", "Nodes heard within the silence limit.")
     LEAD = Metric(
-        "plan_lead_rounds", "gauge", "rounds", "From the slowest live member's last step to the last plan."
+        "plan_lead_rounds",
+        "gauge",
+        "rounds",
+        "Rounds from the slowest live member's last step to the last plan.",
     )
 
 
@@ -123,23 +140,23 @@ class PrivateMetric(Enum):
         "regret",
         "gauge",
         "loss",
-        "First-order regret since the process started: for convex losses, the regret is at most that.",
+        "First-order regret since the process started, an upper bound of the regret for convex losses.",
     )
-    AVERAGE = Metric("regret_average", "gauge", "loss", "The regret, divided by the rounds that it is of.")
+    AVERAGE = Metric("regret_average", "gauge", "loss", "The regret per round.")
     LOSS = Metric(
         "loss_average",
         "gauge",
         "loss",
-        "Mean over rounds of the slot's mean loss, at the decision before it.",
+        "Mean over rounds of the slot's mean loss, at the decision made before it.",
     )
     DECISION = Metric(
-        "decision", "gauge", "", "The last decision, where it has few coordinates.", ("coordinate",)
+        "decision", "gauge", "", "The last decision, if it has few coordinates.", ("coordinate",)
     )
     TARGET = Metric(
         "target",
         "gauge",
         "",
-        "Where the last slot's records say that the decision should be; NaN: they do not say.",
+        "The right decision by the last slot's records; NaN: not known.",
         ("coordinate",),
     )
     ERROR = Metric(
@@ -147,19 +164,17 @@ class PrivateMetric(Enum):
     )
     RECORDS = Metric("records_total", "counter", "records", "Records in the slots of rounds stepped.")
     MALFORMED = Metric(
-        "malformed_records_total", "counter", "records", "Those of them that could not be decoded."
+        "malformed_records_total", "counter", "records", "Records in these slots that could not be decoded."
     )
     PREDICTIONS = Metric(
         "predictions_total",
         "counter",
         "records",
-        "Records whose class the decision before them said or not; for losses with classes.",
+        "Records whose class was predicted right or wrong before learning; for losses with classes.",
         ("outcome",),
     )
-    CLIPPED = Metric(
-        "clipped_gradients_total", "counter", "gradients", "Gradients that the clip made shorter."
-    )
-    BROKEN = Metric("broken_gradients_total", "counter", "gradients", "Gradients that were no numbers.")
+    CLIPPED = Metric("clipped_gradients_total", "counter", "gradients", "Gradients shortened by the clip.")
+    BROKEN = Metric("broken_gradients_total", "counter", "gradients", "Gradients that were not finite.")
     EMPTY = Metric("empty_slots_total", "counter", "slots", "Slots without a record.")
     DROPPED = Metric(
         "dropped_records_total", "counter", "records", "Records that entered no slot.", ("reason",)
@@ -168,11 +183,9 @@ class PrivateMetric(Enum):
         "data_wait_seconds_total",
         "counter",
         "seconds",
-        "Time in rounds that lacked the records of their slot.",
+        "Time spent waiting for the records of a slot.",
     )
-    STEP = Metric(
-        "step_seconds", "histogram", "seconds", "Time that a step took, its journal commit included."
-    )
+    STEP = Metric("step_seconds", "histogram", "seconds", "Time of a step, its journal commit included.")
     COMMIT = Metric("journal_commit_seconds", "histogram", "seconds", "Time until a record was durable.")
     JOURNAL = Metric("journal_bytes", "gauge", "bytes", "Size of the journal, its write-ahead log included.")
     LAG = Metric("data_lag_records", "gauge", "records", "Records not read yet; NaN: not known.")

@@ -32,7 +32,7 @@ def from_line(line: str) -> Spend:
     try:
         row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
     except ZeroDivisionError:
-        raise ValueError("epsilon is no number") from None
+        raise ValueError("epsilon is not a number") from None
     row["stream_epsilon"] = math.inf if row["stream_epsilon"] is None else row["stream_epsilon"]
     row["spans"] = tuple(
         Span(where, -math.inf if first is None else first, math.inf if end is None else end)
@@ -49,14 +49,14 @@ def _check(spend: Spend) -> None:
     texts = (spend.run, spend.mesh, spend.folder, spend.life, *(span.where for span in spend.spans))
     texts += tuple(text for setting in spend.settings for text in setting)
     if not all(type(text) is str for text in texts):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not text")
     if not all(type(count) is int and count >= 0 for count in (spend.charged, spend.before)):
-        raise ValueError("a count is none")
+        raise ValueError("a count is not a whole number of at least 0")
     if not all(type(said) is bool for said in (spend.open, spend.by_plans)) or spend.reuse not in _REUSES:
-        raise ValueError("what is said of it is none of what may be")
+        raise ValueError("open, by_plans or word has a value that is not allowed")
     costs = (spend.epsilon or 0, spend.delta, spend.stream_epsilon, spend.stream_delta)
     if not all(cost >= 0 for cost in costs) or math.isinf(spend.delta) or math.isinf(spend.stream_delta):
-        raise ValueError("a cost is none")
+        raise ValueError("a cost is not a number of at least 0, or a delta is infinite")
 
 
 def read_spends(path: Path) -> tuple[Spend, ...]:
