@@ -191,7 +191,7 @@ class Reuse:
         said = [_of_runs(known, self.own, self.by)] if known else []
         said += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
         if self.own.by_plans:
-            said.append("What this run had charged before its journal begins is the scheduler's count.")
+            said.append("The scheduler counted what this run had charged before its journal begins.")
         return " ".join(said)
 
     @property
@@ -224,7 +224,7 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
     idle = not (own.charged or own.open)
     if over_all.epsilon is None:
         return (
-            f"{runs} may have read the same records, and one of them protects nothing that is known here: "
+            f"{runs} may have read the same records, and one of them is not known to protect anything: "
             f"over all runs nothing is known to be protected."
         )
     delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
@@ -239,7 +239,7 @@ def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
 
 def _of_reuse(spend: Spend, own: Spend) -> str:
     when = "in earlier runs" if spend is own else f"before run {spend.run}"
-    before = f"By its operator's word {spend.before} rounds were charged {when}"
+    before = f"As its operator states, {spend.before} rounds were charged {when}"
     if not _adds(spend, own):
         return f"{before}, and none of their records is read again."
     again = "are" if spend is own else "may be"

@@ -54,7 +54,7 @@ def check_loss(
         for look in (_finite, wrong_slopes, _apart, _absent, _steady):
             found += look(loss, draw)
         found += _clipped(loss, draw, gradient_bound, norm)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code raises whatever it likes; its records are made up
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code may raise anything; the records are random
         found.append(f"raised {type(error).__name__}: {error}")
     return list(dict.fromkeys(found))
 
@@ -77,7 +77,7 @@ def _shape(
 ) -> Iterator[str]:
     try:
         answer = of(*asked)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code raises whatever it likes; its records are made up
+    except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code may raise anything; the records are random
         yield f"{name} raised {type(error).__name__} for {where}: {error}"
         return
     if not isinstance(answer, np.ndarray):

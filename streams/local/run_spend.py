@@ -82,7 +82,7 @@ def refuse_torn(mesh: MemoryMesh, state: Path) -> None:
     first, last = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
     if at[first] != at[last]:
         mesh.close()
-        where = f"{first} stands at round {at[first]:,}, {last} at {at[last]:,}"
+        where = f"{first} is at round {at[first]:,}, {last} at {at[last]:,}"
         raise UsageError(
             f"{state}: the run in it was not ended in order ({where}), and without a broker it cannot go on: "
             f"{NEW_RUN}"

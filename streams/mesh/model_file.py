@@ -58,7 +58,7 @@ class Model(Settings):
     def _whole(self) -> Self:
         for name, vector in (("newest", self.newest), ("average", self.average)):
             if len(vector) != self.dimension:
-                raise refusal(f"{name} has {len(vector)} numbers: must be as many as that", "dimension")
+                raise refusal(f"{name} has {len(vector)} numbers: must have that many", "dimension")
         return self
 
 

@@ -131,5 +131,5 @@ def _earlier(spend: Spend, run: str) -> str:
         return f"{name}: nothing is known to have been protected"
     charged = f"{least}{counted(spend.charged, 'round')} charged"
     known = math.isfinite(spend.stream_epsilon)
-    stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if known else "of the stream nobody knows"
+    stream = f"{least}{_up(spend.stream_epsilon)} of the stream" if known else "unknown for the stream"
     return f"{name}: {charged}; epsilon {_up(float(spend.epsilon))} of a record, {stream}"

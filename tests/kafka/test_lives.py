@@ -111,7 +111,10 @@ def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):
     assert "has started after this one, and takes its place" in older.log
     mesh.finish("scheduler", "newer", *nodes[1:])
     assert "has joined as a listener" in mesh.processes["newer"].log
-    assert "before its journal begins is the scheduler's count" in mesh.processes["newer"].log
+    assert (
+        "The scheduler counted what this run had charged before its journal begins"
+        in mesh.processes["newer"].log
+    )
     values = one_value_a_round(mesh)
     instances = {instance for (name, _), ((instance, _, _),) in values.items() if name == nodes[0]}
     assert len(instances) == 2
@@ -203,4 +206,4 @@ def test_a_node_without_its_folder_is_asked_what_other_runs_have_spent_again_and
         assert "say --spent N" in asked.log
     told = mesh.node(labels[1], "--spent", "0", "--from", "end", state="elsewhere", label="told")
     assert told.ends() == 0
-    assert "before its journal begins is the scheduler's count" in told.log
+    assert "The scheduler counted what this run had charged before its journal begins" in told.log

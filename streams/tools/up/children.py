@@ -16,7 +16,7 @@ FIRST, LONGEST = 1.0, 30.0
 """Seconds before a failed child starts again: at first, and at most."""
 PATIENCE = 5.0
 """Seconds for a child's orderly end."""
-# -P: no module of the folder at hand may stand in for one of ours
+# -P: no module in the working directory may shadow one of ours
 _COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
 
 

@@ -123,7 +123,7 @@ class Observers:
             )
 
     def look(self) -> None:
-        """Start what is to be started."""
+        """Start the processes that are due."""
         for child in self._children:
             child.look()
 

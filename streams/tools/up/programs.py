@@ -15,7 +15,7 @@ HIGHEST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Observing:
-    """The ports of Prometheus, and of Grafana where there is one."""
+    """The ports of Prometheus, and of Grafana if it is installed."""
 
     prometheus: int
     grafana: int

@@ -104,5 +104,5 @@ def test_a_word_that_was_given_to_an_earlier_run_is_not_forgotten():
 def test_the_schedulers_count_is_said_to_be_its_word():
     own = spend("r2", Span("0", 50), open=True, by_plans=True)
     assert Reuse((), own).sentence() == (
-        "What this run had charged before its journal begins is the scheduler's count."
+        "The scheduler counted what this run had charged before its journal begins."
     )
