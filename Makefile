@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
 
-.PHONY: help demo test test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
+.PHONY: help demo test test-slow test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -21,8 +21,11 @@ help:            ## show the targets
 demo: .venv/installed   ## six sensors track a moving target privately, live
 	@$(BIN)/mirrormesh demo --output out/demo
 
-test: .venv/installed   ## all tests
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+test: .venv/installed   ## all tests but the slow ones
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'not slow'
+
+test-slow: .venv/installed   ## the slow ones: whole meshes on a real Kafka, killed and cut off
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
 
 test-bare: .venv/installed   ## those that ask for a program, a terminal or a home, with none of them
 	@tests/bare.sh --numprocesses $(WORKERS) --dist worksteal

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.kafka
 
 WAITING = {
     "round_timeout": "none",
@@ -21,7 +21,7 @@ def equal(values, reference):
     assert {key: value for key, ((_, _, value),) in values.items()} == reference
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_six_processes_release_what_one_does(tmp_path, broker, seed):
     path = mesh_file(
         tmp_path,
