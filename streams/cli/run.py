@@ -21,7 +21,7 @@ from streams.mesh.errors import writable_folder
 from streams.mesh.file import MeshFile, load
 from streams.mesh.user_code import interrupt
 from streams.records.sources import held_out
-from streams.terminal.progress import progress_bar
+from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
 from streams.tools.model.writing import model_paths, run_model, write_model
 

@@ -14,7 +14,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.node import FileSettings
 from streams.records.sources import decoded
-from streams.terminal.progress import progress_bar
+from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, table
 from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up
 from streams.tools.tuning.trials import Setting, Trials

@@ -15,7 +15,7 @@ from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
 from streams.codec.topics import MeshTopics
 from streams.live.scheduler_shell import SchedulerShell
-from streams.local.node import MemoryNode, NodeParts
+from streams.local.memory_node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
+from streams.local.memory_node import NodeParts
 from streams.local.mesh import MemoryMesh, MeshParts
-from streams.local.node import NodeParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
 from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise

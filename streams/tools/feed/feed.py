@@ -9,7 +9,7 @@ from itertools import islice
 from streams.live.process import Stopped, reached
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
-from streams.terminal.progress import shown
+from streams.terminal.progress_bars import shown
 from streams.terminal.wording import counted
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Line, Lines, lacking
