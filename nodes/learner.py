@@ -21,8 +21,7 @@ class Lesson(NamedTuple):
     """The result of learning from one slot.
 
     `release` (d,) is public, `exact` if no noise was drawn. `charged` counts the charged rounds so far.
-    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret` is the noise state
-    that the next lesson needs.
+    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret`: the noise's state.
     """
 
     release: Release
@@ -85,8 +84,7 @@ class Learner:
     ) -> Lesson:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
-        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret` is that of the lesson before; a relay
-        needs none.
+        q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the last lesson's; a relay needs none.
         """
         point = self.algorithm.gradient_point(consensus, decision)
         gradients = observations.map(partial(slot_gradients, self.loss, point))

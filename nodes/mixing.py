@@ -28,8 +28,7 @@ def mixed(terms: Iterable[Term]) -> FloatArray:
 class Mixing:
     """z_t^i = sum_j a_ij q_t^j for every i, with the same bits as `nodes.mixing.mixed`.
 
-    Rows are nodes in bytes order. Time and memory are linear in the edges: the k-th terms of all rows are
-    added in one go.
+    Rows are nodes in bytes order. Time and memory are linear in the edges: k-th terms are added in one go.
     """
 
     __slots__ = ("_terms",)

@@ -122,8 +122,7 @@ def circulation(graph: Graph) -> FloatArray:
     """Return a positive circulation, shape (E,): a sum of directed cycles that covers every edge.
 
     Each edge is passed once. While more enters a node than leaves it, one more pass follows the shortest path
-    from there to a node that more leaves than enters. Raises ValueError, naming the edge, for an edge on no
-    directed cycle.
+    from there to a node that more leaves than enters. Raises ValueError, naming it, for an edge on no cycle.
     """
     size = len(graph.nodes)
     along, against = both_adjacencies(graph.sources, graph.targets, size)

@@ -90,8 +90,7 @@ def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, de
 
     `sensitivity`, in L2, and `scale` are in integer steps. All releases together are one with sqrt(T) times
     the sensitivity on T times the coordinates. The proof in `nodes.accounting.calibration` holds unchanged:
-    its sums run over rounds too, and the pair at mu sqrt(T) also bounds adaptive releases, which depend on
-    the rounds before.
+    its sums run over rounds too, and the pair at mu sqrt(T) bounds releases that depend on earlier rounds.
     """
     if not releases:
         return 0.0

@@ -136,11 +136,9 @@ class BandComposition:
 
     A node's whole stream may change. All h records of every slot move their sums by h D, so the draws move by
     C (h D, h D, ...): over T steps by h D sqrt(sum_{t<=T} (c_0 + ... + c_{t-1})^2), and by gain sqrt(d T) for
-    rounding (`nodes.privacy.bisr`). The sums grow with t, so a node that begins a new band spends less than
-    one that goes on.
+    rounding (`nodes.privacy.bisr`). As the sums grow with t, beginning a new band costs less than going on.
 
-    `sensitivity` (L2, of all h records of a slot, without C) and `scale` are in the draws' steps, over
-    `coordinates` coordinates.
+    `sensitivity` (L2, of a slot's h records, without C) and `scale` are in draws' steps, over `coordinates`.
     """
 
     matrix: BandNorms

@@ -40,8 +40,7 @@ class Spend(NamedTuple):
 
     `mesh`, `run`, `folder` and `life` identify it: `folder` is the random id of the state folder, `life` the
     journal's random instance. Different lives add up; `charged` counts only a life's own releases. Lines
-    from before lives had ids have `life` "", one for each run. `settings` make the price (`Price`); none:
-    not recorded.
+    from before lives had ids have `life` "", one per run. `settings` make the price (`Price`), if recorded.
     """
 
     run: str

@@ -47,8 +47,7 @@ def epsilon_lower_bound(
 ) -> float:
     """Return a lower bound on epsilon, at least 0, from a statistic's values (n,) on two neighbouring inputs.
 
-    If the mechanism has (epsilon, delta), the bound is above epsilon with probability at most
-    1 - `confidence`.
+    If the mechanism has (epsilon, delta), P(bound > epsilon) <= 1 - `confidence`.
     """
     return _lower_bound(
         first, second, confidence, lambda p, q: math.log((p - delta) / q) if p > delta else -math.inf

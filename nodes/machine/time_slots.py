@@ -91,8 +91,7 @@ class TimeSlots(Generic[T]):
     def _passed_over(self, number: int, now: float) -> bool:
         """Return whether no plan will have that round, as nodes far behind the clock continue at its round.
 
-        Plans lead by at most H, so two times H from the open slot on are safe; as many are left for clocks
-        that differ.
+        Plans lead by at most H, so 2H from the open slot on are safe; 2H more allow for differing clocks.
         """
         if not self._round or not math.isfinite(now):
             return False

@@ -9,8 +9,7 @@ epsilon = 2K/S, delta = 0. The release is c + step * (integers): post-processing
 alpha_t, t the round of the step that made x: with the next round's step size, as the papers print it, epsilon
 would be alpha_t/alpha_{t+1} times the stated one.
 
-The radius is chosen so that the clip leaves steps within the table's bound unchanged. The proof needs the
-clip, not the table.
+The radius is such that the clip leaves steps within the table's bound unchanged. No proof rests on the table.
 
 | mirror map, set, norm of the gradient's clip | radius in L1, half the sensitivity |
 |---|---|

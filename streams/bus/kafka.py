@@ -46,8 +46,7 @@ class KafkaBus(Bus):
     ) -> None:
         """Append `value`, repeated until the broker has it, without waiting. Then call `acknowledged`.
 
-        Order holds within a topic, except for records that the broker refuses at first. Raises UnknownTopic,
-        TooLarge.
+        Order holds within a topic, except for records refused at first. Raises UnknownTopic, TooLarge.
         """
         self._check(topic)
         largest = self._topics[topic]

@@ -1,4 +1,4 @@
-"""The command `mirrormesh`. Ctrl-C during loading just ends it."""
+"""The command line `mirrormesh`. Ctrl-C while it loads just ends it."""
 
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""The codec: the bytes of the mesh, on every bus. Integers and float64 are little-endian; no pickles.
+"""The codec: the bytes of all messages, the same on every bus.
 
-Each message begins with a version, a kind and the digest of the shared settings. Decoding any bytes returns a
-value or raises `Refused` with a `Reason`.
+Integers and float64 are little-endian; there are no pickles. Each message begins with a version, a kind and
+the digest of the shared settings. Decoding any bytes returns a value or raises `Refused` with a `Reason`.
 """
 
 from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter

@@ -21,8 +21,7 @@ ROUNDS, SUMMARY, MODEL = "rounds.csv", "summary.json", "model"
 def write_results(folder: Path, recorder: Recorder, summary: Summary) -> tuple[Path, Path]:
     """Write the rounds and `summary.json` into the folder; return their paths. Raises OSError.
 
-    The rounds of a run that continues an earlier process go into a file beside the earlier ones:
-    `rounds-from-501.csv`.
+    The rounds of a continued run go into a file beside the earlier ones: `rounds-from-501.csv`.
     """
     rounds = ROUNDS if summary.first_round == 1 else f"rounds-from-{summary.first_round}.csv"
     write_rounds(folder / rounds, recorder, len(summary.decision))

@@ -35,8 +35,7 @@ class Model(Settings):
     """A model, a function of releases and so public. `newest` and `average` have shape (d,).
 
     `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
-    `loss` and `source` (how to read records: kind, schema, columns) are as in a mesh file; an own loss is
-    stored as its name only.
+    `loss` (an own loss by name only) and `source` (kind, schema, columns) are as in a mesh file.
     """
 
     format: Literal[1]

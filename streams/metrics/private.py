@@ -55,8 +55,8 @@ class PrivateFigures:
     """The private figures of one node. `lag` and `counts` are called at each scrape.
 
     A report arrives between a round's journal commit and its release, and its loss and regret take time that
-    depends on records. So it is put aside, and computed later, many at once. `truth`: whether records hold
-    the right decision.
+    depends on records, so they are computed later, many at once. `truth`: whether records hold the right
+    decision.
     """
 
     def __init__(

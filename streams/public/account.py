@@ -11,9 +11,8 @@ from streams.mesh.file import MeshFile
 class Standing(NamedTuple):
     """The last round that a node has stepped, and the number of rounds it has charged.
 
-    `exactly`: the numbers come from the node's own journal. Otherwise they are upper bounds from the plans
-    that name it, which it may have missed. `priced`: as far as known, the rounds were charged by the settings
-    at hand.
+    `exactly`: the numbers come from the node's own journal; otherwise they are upper bounds from the plans
+    that name it, which it may have missed. `priced`: today's settings are those of the charges, if known.
     """
 
     stepped: int

@@ -11,8 +11,7 @@ from topology.keyed import generator
 START = (0.8, 0.95)
 """The target's position in round 1."""
 CIRCLE = 1.5
-"""The sensors' distance from 0. The paper prints all sensors at the target's start, from where no position
-can be found: a misprint."""
+"""The sensors' distance from 0. The paper has all at the target's start, which finds nothing: a misprint."""
 NOISE = 0.001
 """Largest error of a distance: a uniform draw from 0 to this is added."""
 _BLOCK = 256

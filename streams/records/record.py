@@ -61,9 +61,8 @@ class Decoder(Protocol):
 class TotalDecoder(ABC, Generic[R_co]):
     """The base of all decoders: checks a record's length, and catches what the decoding raises.
 
-    A record longer than `longest` bytes is bad and never parsed. So is a record on which the decoder raises;
-    nothing is shown of it. For the default of `longest` see `settings.files.RecordBytes`; `learnt` is the
-    mesh's dimension.
+    A record longer than `longest` bytes is bad and never parsed. A record on which the decoder raises is bad
+    too, and never shown. `settings.files.RecordBytes` has the default of `longest`; `learnt`: the mesh's d.
     """
 
     def __init__(self, dimension: int, longest: int | None = None, learnt: int = 0) -> None:

@@ -55,8 +55,7 @@ class DataLog:
 class SlotFeed:
     """Closes the slots of one node process, without a clock.
 
-    For slots by time the records are in order of time, those without one first; every slot closes, even an
-    empty one.
+    For slots by time the records are in order of time, those without one first; empty slots close too.
     """
 
     def __init__(self, log: DataLog, slots: Callable[[], Slots[bytes]], decoder: Decoder) -> None:
@@ -128,8 +127,7 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
     """Return the records' observations, in order; a bad record is absent in its place.
 
-    Total for any decoder: if the slot cannot be made as a whole, each record is tried alone, and those that
-    raise are absent.
+    Total for any decoder: if the whole slot fails, each record is tried alone; those that raise are absent.
     """
     try:
         return _together([decoder.decode(value) for value in values], decoder)

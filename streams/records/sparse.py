@@ -83,8 +83,7 @@ class NotCsr(ValueError):
 def csr_lines(path: str, settings: CsrSettings, dimension: int) -> Iterator[bytes]:
     """Return the lines of the selected rows, lazily. Raises NotCsr or OSError at once.
 
-    A row's indices may be in any order. A row with a repeated index, or a value that is not finite, gives a
-    line that no decoder takes.
+    Indices may be in any order. A row with a repeated index, or a value not finite, gives a malformed line.
     """
     arrays = _loaded(path, ("data", "indices", "indptr", "shape", "y"), settings.split)
     _check(arrays, dimension)

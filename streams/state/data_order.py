@@ -26,8 +26,7 @@ _AGAIN = "some records would be learnt from twice"
 def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     """Keep the choice and order of the records of the file's run, or compare it with what was kept.
 
-    Raises MeshFileError or UsageError if the run would continue with other records or in another order;
-    JournalError.
+    Raises MeshFileError or UsageError if the run would go on with other records or order; JournalError.
     """
     kept, run = _kept(state), file.mesh.run
     began = kept.get(run)

@@ -56,8 +56,7 @@ def check_same(
 ) -> None:
     """Raise UsageError if the operator's options differ from those at the beginning of the run.
 
-    `lives`: the recorded lives of the run. The same options again are allowed, as services repeat their
-    command line.
+    `lives`: the run's recorded lives. The same options are allowed, as services repeat their command line.
     """
     known = [(spend.before, spend.reuse) for spend in lives]
     before = max((count for count, _ in known), default=0)

@@ -111,8 +111,7 @@ def _public_point(value: object) -> object:
 class AlgorithmSettings(Settings):
     """One mirror step a round. `x_1` defaults to the point of the constraint where the mirror map is least.
 
-    `x_1` is a list of numbers, or `{model: PATH}` for those of a model file; all nodes must have the same
-    numbers.
+    `x_1` is a list of numbers, or `{model: PATH}` for a model file's; all nodes must have the same.
 
     `gradient_at` defaults to `decision` for dpdo-nc and `consensus` for dola. `lasso` is rho of sparse-dola,
     which has the Euclidean map, an L2 ball for its dual state, and starts at 0.

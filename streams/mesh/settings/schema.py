@@ -45,8 +45,7 @@ class ColumnSettings(Choice):
     """One column's features.
 
     `number`: the number itself. `bounds`: scaled from [lowest, highest] to [0, 1] and clipped. `categories`:
-    one feature each, 1 for the record's category, all 0 for an unknown one. `hashed`: the same over n
-    buckets.
+    one feature each, 1 for the record's own, all 0 for an unknown one. `hashed`: the same over n buckets.
     """
 
     words: ClassVar[tuple[str, ...]] = ("number",)

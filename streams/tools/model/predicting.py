@@ -70,8 +70,7 @@ class ModelFile:
     def loss(self, trusted: MeshSettings | None) -> Loss:
         """Return the model's loss. Raises MeshFileError.
 
-        A model may come from anybody, so it never makes code run: an own loss must also be in a `trusted`
-        mesh.
+        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss.
         """
         loss = self.model.loss
         if loss.own is not None and (trusted is None or trusted.loss != loss):

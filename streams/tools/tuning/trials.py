@@ -71,10 +71,9 @@ class Trials:
     def loss(self, setting: Setting) -> float:
         """Return the mean loss over runs, rounds and nodes; infinite if the records fill no slot.
 
-        It is also infinite if no mesh file may have the setting, such as a round that costs more than the
-        budget. Each round scores decisions before they learn from its records, as on a live mesh. With
-        `labelled` it is 1 - AUC of the nodes' mean last decision, averaged over runs. All settings use the
-        same seeds.
+        It is also infinite if no mesh file may have the setting, such as a round above the budget. Each round
+        scores decisions before they learn from its records, as on a live mesh. With `labelled` it is 1 - AUC
+        of the nodes' mean last decision, averaged over runs. All settings use the same seeds.
         """
         rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
         if not rounds:

@@ -31,8 +31,7 @@ def bring_spends(file: MeshFile, folder: Path, others: tuple[Path, ...]) -> list
     """Copy the spending of the nodes here from `others` to `folder`; return the folders that had any.
 
     Positions there may mean nothing here, as topics may differ, so a copied spend may be of any record. Call
-    it before a node runs in `folder`. Raises JournalError if something cannot be read, as the spending would
-    be forgotten.
+    it before a node runs in `folder`. Raises JournalError for anything unreadable, which would be forgotten.
     """
     brought: list[Path] = []
     for name in file.nodes:
