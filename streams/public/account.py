@@ -12,7 +12,7 @@ class Standing(NamedTuple):
     """The last round that a node has stepped, and the number of rounds it has charged.
 
     `exactly`: the numbers come from the node's own journal; otherwise they are upper bounds from the plans
-    that name it, which it may have missed. `priced`: today's settings are those of the charges, if known.
+    that name it, which it may have missed. `priced`: as far as known, they were charged at today's settings.
     """
 
     stepped: int
