@@ -17,7 +17,7 @@ from streams.mesh.settings.base import Address
 from streams.mesh.settings.base import address as parsed
 from streams.metrics.endpoint import NotServed
 from streams.state.folder import JournalError
-from streams.state.journal import JournalLocked
+from streams.state.journal_file import JournalLocked
 
 
 class LogFormat(StrEnum):

@@ -18,7 +18,8 @@ from streams.state.folder import StateFolder
 from streams.state.journal import Journal
 from streams.state.known_spends import Written, known_by, together, unwritten
 from streams.state.run_spends import begin_spend, end_spend
-from streams.state.spends import all_spends, put_aside, read_spends
+from streams.state.spend_file import read_spends
+from streams.state.spends import all_spends, put_aside
 from streams.state.spends_topic import SpendsTopic
 
 

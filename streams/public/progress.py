@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import JournalReader
+from streams.state.journal_reader import JournalReader
 
 WINDOW = 5.0
 """Seconds over which the speed is measured."""

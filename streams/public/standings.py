@@ -10,8 +10,9 @@ from streams.bus.mesh_log import MeshLog, messages
 from streams.mesh.file import MeshFile
 from streams.public.account import Account, Standing, account
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import JournalReader, told_price
+from streams.state.journal import price_in_spends
 from streams.state.journal_file import JournalEmpty
+from streams.state.journal_reader import JournalReader
 from topology.plans import Plan
 
 
@@ -37,7 +38,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
         raise JournalError(f"{path} is of other settings of the mesh: its account is not known")
     if charged:
         now = file.resolved.node(node).price
-        price = price or told_price(state, life)
+        price = price or price_in_spends(state, life)
         changed = price and price.changed(now)
         if changed:
             raise JournalError(

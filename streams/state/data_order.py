@@ -16,7 +16,7 @@ from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.privacy import TimeSlots
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
-from streams.state.journal import JournalReader
+from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends
 
 _SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")

@@ -19,7 +19,6 @@ from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import (
     OLDEST,
     SCHEMA,
-    JournalLocked,
     Life,
     keep_life,
     open_to_write,
@@ -30,8 +29,6 @@ from streams.state.rows import KEPT, SELECT, Row, to_row, to_text
 from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line, write_spends
 from streams.state.spends import next_life
-
-__all__ = ["Journal", "JournalLocked", "JournalReader", "open_journal"]
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
 _ONE = f"{SELECT} WHERE round = ?"
@@ -90,7 +87,7 @@ class Journal(JournalReader):
         if asked is None or kept == asked:
             return
         if self.charged and kept is None:
-            kept = told_price(self._path.parent, self._life)
+            kept = price_in_spends(self._path.parent, self._life)
             if kept is None:
                 return
         if self.charged and kept is not None and (changed := kept.changed(asked)):
@@ -184,7 +181,7 @@ class Journal(JournalReader):
             )
 
 
-def told_price(state: Path, life: Life) -> Price | None:
+def price_in_spends(state: Path, life: Life) -> Price | None:
     """Return the price of a journal of format 5, which has none, from `.spends`; None if it is not there.
 
     `.spends` has only epsilon and delta.

@@ -10,8 +10,8 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots
 from streams.state.folder import StateFolder
-from streams.state.journal import JournalReader
-from streams.state.spends import all_spends, keep_spend, keep_told
+from streams.state.journal_reader import JournalReader
+from streams.state.spends import all_spends, keep_journalled, keep_spend
 
 
 def begin_spend(
@@ -33,7 +33,7 @@ def begin_spend(
     recorded too. Raises JournalError.
     """
     if StateFolder(state).journal(node).exists():
-        keep_told(state, node)
+        keep_journalled(state, node)
     position = dict(start) if record is None else dict(record.data_position or start)
     spend = _spend(state, mesh, node, record)._replace(
         spans=_begun(mesh.settings, record, position),

@@ -20,16 +20,6 @@ from streams.state.journal_reader import JournalReader, adopted
 from streams.state.secret import wipe
 from streams.state.spend_file import read_spends, write_spends
 
-__all__ = [
-    "all_spends",
-    "earlier_spends",
-    "forget_places",
-    "keep_spend",
-    "keep_told",
-    "put_aside",
-    "read_spends",
-]
-
 _Lives = dict[tuple[str, str, str], Spend]
 
 
@@ -97,7 +87,7 @@ def forget_places(state: Path, node: str, runs: Collection[str]) -> None:
         write_spends(path, [spend if spend.run in runs else spend._replace(spans=()) for spend in found])
 
 
-def keep_told(state: Path, node: str) -> None:
+def keep_journalled(state: Path, node: str) -> None:
     """Record the lives in the current journal. Raises JournalError."""
     path = StateFolder(state).spends(node)
     with JournalReader(StateFolder(state).journal(node)) as journal:

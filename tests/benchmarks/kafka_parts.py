@@ -13,7 +13,8 @@ from streams.mesh.file import load
 from streams.mesh.mesh import Mesh
 from streams.records.slot_feed import observed
 from streams.records.sources import open_source
-from streams.state.journal import Journal, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_reader import JournalReader
 from tests.benchmarks.kafka_mesh import ROWS, SIZE, rows
 
 

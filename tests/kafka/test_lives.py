@@ -13,7 +13,7 @@ from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.state.folder import JournalError, place_of
-from streams.state.journal import JournalReader
+from streams.state.journal_reader import JournalReader
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.feeding import stored
 from tests.support.kafka import connection, until

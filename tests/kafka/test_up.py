@@ -15,7 +15,7 @@ from streams.bus.bus import BusError
 from streams.bus.logs import Logs, reach
 from streams.codec.topics import DataTopics
 from streams.public.progress import progress
-from streams.state.journal import JournalReader
+from streams.state.journal_reader import JournalReader
 from streams.tools.broker import broker as development
 from tests.support.brokers import free_port
 from tests.support.kafka import connection

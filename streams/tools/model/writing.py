@@ -16,7 +16,7 @@ from streams.mesh.file import MeshFile
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
 from streams.mesh.settings.node import FileSettings
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import JournalReader
+from streams.state.journal_reader import JournalReader
 
 _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "path": True,

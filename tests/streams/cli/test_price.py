@@ -9,7 +9,8 @@ from nodes.accounting.spends import total
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.state.folder import JournalError
-from streams.state.journal import Journal, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends
 from tests.streams.cli.test_run_state import going_on, tree_of
 from tests.support.meshes import changed, written

@@ -11,8 +11,8 @@ import pytest
 from nodes.accounting.spends import Span, Spend
 from streams.state.data_order import keep_order
 from streams.state.folder import StateFolder
-from streams.state.spend_file import to_line
-from streams.state.spends import keep_spend, read_spends
+from streams.state.spend_file import read_spends, to_line
+from streams.state.spends import keep_spend
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}

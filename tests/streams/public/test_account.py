@@ -8,7 +8,8 @@ from streams.public.account import Standing, account
 from streams.public.standings import journal_standing, standing_by
 from streams.state.folder import JournalError, StateFolder
 from streams.state.run_spends import begin_spend, end_spend, reuse_beside
-from streams.state.spends import earlier_spends, read_spends
+from streams.state.spend_file import read_spends
+from streams.state.spends import earlier_spends
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
 from tests.support.meshes import changed, loaded

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average
 from streams.state.folder import JournalError
-from streams.state.journal import Journal, JournalLocked, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_file import JournalLocked
+from streams.state.journal_reader import JournalReader
 from streams.state.memory_journal import MemoryJournal
 
 DIGEST = bytes(range(16))

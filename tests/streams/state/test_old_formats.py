@@ -12,9 +12,11 @@ from streams.mesh.file import load
 from streams.public.account import account
 from streams.public.standings import journal_standing
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_reader import JournalReader
 from streams.state.run_spends import begin_spend
-from streams.state.spends import all_spends, put_aside, read_spends
+from streams.state.spend_file import read_spends
+from streams.state.spends import all_spends, put_aside
 
 OLD = Path(__file__).with_name("format_5")
 DRAWS = "SELECT count(*) FROM secret_draws"

@@ -6,7 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from streams.state.journal import Journal, JournalLocked, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_file import JournalLocked
+from streams.state.journal_reader import JournalReader
 
 OPEN = """
 import sys

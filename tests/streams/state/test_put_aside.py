@@ -8,8 +8,11 @@ import pytest
 
 from streams.state import secret, spends
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal, JournalLocked, JournalReader
-from streams.state.spends import put_aside, read_spends
+from streams.state.journal import Journal
+from streams.state.journal_file import JournalLocked
+from streams.state.journal_reader import JournalReader
+from streams.state.spend_file import read_spends
+from streams.state.spends import put_aside
 from tests.streams.state.test_secret import band, found, record
 
 ROUNDS = 6

@@ -13,7 +13,8 @@ from nodes.privacy.private import Private
 from nodes.privacy.reveal import opened as look
 from streams.state import secret as module
 from streams.state.folder import JournalError
-from streams.state.journal import Journal, JournalReader
+from streams.state.journal import Journal
+from streams.state.journal_reader import JournalReader
 from streams.state.memory_journal import MemoryJournal
 
 HORIZON = 4

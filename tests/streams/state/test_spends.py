@@ -9,9 +9,10 @@ import pytest
 from nodes.accounting.spends import Span, Spend
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import Journal, JournalReader
-from streams.state.spend_file import from_line, to_line
-from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside, read_spends
+from streams.state.journal import Journal
+from streams.state.journal_reader import JournalReader
+from streams.state.spend_file import from_line, read_spends, to_line
+from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside
 
 SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
 
