@@ -39,6 +39,7 @@ def read(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_writes_figures_and_numbers_of_its_data(name, tmp_path, monkeypatch, call, read):
     monkeypatch.chdir(tmp_path)

@@ -7,10 +7,10 @@ from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
 from streams.mesh.file import load
 from streams.records.sources import held_out
-from tests.support.examples import MESHES, NAMES, ROUNDS, example
+from tests.support.examples import EACH, MESHES, ROUNDS, example
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_an_example_learns_round_by_round(name, tmp_path, monkeypatch):
     file = load(example(name, tmp_path, monkeypatch))
     local = LocalRun(mesh_parts(file, rounds=ROUNDS))

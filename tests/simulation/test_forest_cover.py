@@ -21,6 +21,7 @@ def run(file, **options):
     return summarise(file, local.recorder, held_out(file))
 
 
+@pytest.mark.slow
 def test_it_learns_without_privacy_and_with_it():
     file = load(example_mesh("forest-cover.yaml"))
     clear = run(without_privacy(file))

@@ -1,5 +1,7 @@
 """The income mesh as it ships: four nodes, one pass over Adult, scored on rows that nobody learnt from."""
 
+import pytest
+
 from streams.local.run import LocalRun, mesh_parts, without_privacy
 from streams.local.summary import summarise
 from streams.mesh.examples import example_mesh
@@ -14,6 +16,7 @@ def run(file):
     return summarise(file, local.recorder, held_out(file))
 
 
+@pytest.mark.slow
 def test_it_learns_without_privacy_and_with_it():
     file = load(example_mesh("income.yaml"))
     clear = run(without_privacy(file))

@@ -180,6 +180,7 @@ def test_no_array_of_all_coordinates_of_all_records_is_made():
 TEXTS = {"made-up": stand_in} | ({"real": lambda _: real()} if real() else {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("texts", TEXTS)
 def test_the_money_fx_mesh_learns_a_sparse_decision(tmp_path, texts):
     """Without noise; the real texts are no part of the project, and are read where they are."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support import reuters
 
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"
@@ -13,6 +15,8 @@ ROUNDS = 12
 STAND_INS: dict[str, Callable[[Path], dict[str, str]]] = {"money-fx": reuters.stand_in}
 """For an example whose data are not shipped: makes data of its kind in a folder, and returns the environment
 variables that lead there."""
+EACH = [pytest.param(name, marks=pytest.mark.slow) if name in STAND_INS else name for name in NAMES]
+"""The names as parameters; those with stand-ins are slow."""
 
 
 def example(name, folder, monkeypatch):

@@ -211,6 +211,7 @@ def test_the_audit_stays_under_the_claim_and_comes_near_it() -> None:
     assert found.lower_bound > 6.5
 
 
+@pytest.mark.slow
 def test_the_audit_refutes_too_little_noise_and_a_band_that_takes_back_too_much() -> None:
     assert audit(steep(TooLittle()), 4_000).refuted
     # noise that is never taken back is more than is needed; taken back too fast, it is too little

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from tests.support.examples import NAMES, ROUNDS, example
+from tests.support.examples import EACH, ROUNDS, example
 
 CLASSES = ["oak", "ash, or elm", "7"]
 OWN = """
@@ -144,7 +144,7 @@ def test_code_runs_for_a_mesh_file_that_names_it_and_never_for_a_model(call, mes
     assert (refused.code, "2 features at dimension 3" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_model_of_any_example(call, name, tmp_path, monkeypatch):
     path = example(name, tmp_path, monkeypatch)
     file = load(path)

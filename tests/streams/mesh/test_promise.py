@@ -60,7 +60,8 @@ def logged(file, state, caplog):
 @pytest.mark.parametrize("trusted", [True, False], ids=["one broker", "two brokers"])
 @pytest.mark.parametrize("slots", SLOTS)
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_all_say_the_same(tmp_path, capsys, caplog, name, slots, trusted):
+def test_all_say_the_same(tmp_path, capsys, caplog, monkeypatch, name, slots, trusted):
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.2)  # there is no broker
     call, path = Commands(capsys), mesh_file(tmp_path, MECHANISMS[name], SLOTS[slots], trusted=trusted)
     file, state = load(path), tmp_path / "state"
     state.mkdir()
