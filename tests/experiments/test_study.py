@@ -15,7 +15,7 @@ OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
     *("streams", "streams.tools"),
     "experiments",
-    *("streams.codec", "streams.codec.fields", "streams.codec.fields", "streams.codec.heartbeat"),
+    *("streams.codec", "streams.codec.dead_letter", "streams.codec.fields", "streams.codec.heartbeat"),
     *("streams.codec.plan", "streams.codec.release", "streams.codec.topics"),
 }
 """Names, errors, bytes, and what no experiment has: own losses."""
