@@ -1,5 +1,8 @@
 """The commands by name, each loaded when it is called, as loading may take a second."""
 
+import os
+import signal
+import sys
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -29,6 +32,7 @@ COMMANDS = {
 }
 """Each command's one-line help: the first line of its function's, or group's, docstring."""
 
+UNREAD = 128 + signal.SIGPIPE
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -71,3 +75,18 @@ class LazyGroup(TyperGroup):
         """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Where nobody reads what it prints, it ends without a word, as SIGPIPE would."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            pass
+        except SystemExit as ended:
+            if not isinstance(ended.__context__, BrokenPipeError):  # rich ends the process itself, with 1
+                raise
+        else:
+            return result
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+        return ctx.exit(UNREAD)

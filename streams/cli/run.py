@@ -57,8 +57,8 @@ def run(
     """Run a mesh in this process, without a broker.
 
     It runs all nodes and a scheduler. It ends after the mesh file's rounds, with the first source that ends,
-    or with Ctrl-C: the first Ctrl-C finishes the planned rounds, the second stops at once. In each case the
-    results so far are written.
+    or with Ctrl-C, SIGTERM or SIGHUP: the first finishes the planned rounds, the second stops at once. In
+    each case the results so far are written.
 
     With slots by time no clock is used: files are sorted by time first, and every slot closes, even an empty
     one, up to the number of rounds, which must be given.
@@ -144,8 +144,8 @@ def report(console: Console, local: LocalRun, summary: Summary, written: Iterabl
 
 
 class OrderlyEnd:
-    """The first Ctrl-C sets `asked`; the next raises KeyboardInterrupt, at once and again at the end of the
-    context, as Python drops exceptions inside a finalizer.
+    """The first Ctrl-C, SIGTERM or SIGHUP sets `asked`; the next raises KeyboardInterrupt, at once and again
+    at the end of the context, as Python drops exceptions inside a finalizer. SIGHUP stays ignored if it is.
     """
 
     def __init__(self) -> None:
@@ -153,14 +153,18 @@ class OrderlyEnd:
         self._stopped = False
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._ask)
+        heard = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
+            heard.remove(signal.SIGHUP)
+        self._before = {number: signal.signal(number, self._ask) for number in heard}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # after two of them the process only writes its results: a third must not interrupt that
-        signal.signal(signal.SIGINT, signal.SIG_IGN if self._stopped else self._before)
+        for number, before in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._stopped else before)
         if self._stopped and kind is None:
             raise KeyboardInterrupt
 

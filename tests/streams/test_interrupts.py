@@ -182,3 +182,19 @@ def test_so_does_one_where_a_command_ends_with_the_first(tmp_path):
     )
     assert done.returncode == INTERRUPTED, done.stderr
     assert "canary" not in done.stdout + done.stderr
+
+
+def test_an_ignored_sighup_stays_ignored_and_all_are_put_back():
+    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in heard]
+    usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with OrderlyEnd() as end:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not end.asked
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert end.asked
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+    assert [signal.getsignal(number) for number in heard] == before

@@ -13,7 +13,7 @@ from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 
 COMMAND = [sys.executable, "-c", "from streams.cli import main; main()"]
-LONG = 30.0
+LONG = 120.0
 
 
 @pytest.fixture
@@ -62,11 +62,12 @@ def stepped(state, round):
     return seen
 
 
-def test_the_first_interrupt_writes_what_there_is(started, mesh, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_writes_what_there_is(started, mesh, tmp_path, number):
     endless(mesh)
     process = started("run", mesh, "--output", "out", "--state", "state")
     wait_for(stepped(tmp_path / "state", 3))
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=LONG)
     assert (process.returncode, err) == (130, "")
     assert "\nInterrupted" in out
@@ -117,7 +118,7 @@ def test_a_reader_that_goes_away_is_no_error(mesh, tmp_path, command):
         check=False,
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_mistakes_and_answers_in_a_process(started):
