@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from nodes.checks import OutOfRange
 from nodes.decimals import as_text
 from streams.mesh.algorithm import constraint, mirror_map
-from streams.mesh.errors import ABSENT, Problem, problems
+from streams.mesh.errors import ABSENT, Problem, one_of, problems
 from streams.mesh.fits import label_problems, own_source_problems, sparse_problems, width_problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Settings
@@ -57,9 +57,8 @@ def own_problems(
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
     """Return the mistakes where own parts do not fit the shared part; `named`: all nodes in the file."""
-    known = ", ".join(mesh.nodes)
     found = [
-        Problem(file, ("nodes", name), f"not a node of the mesh: must be one of {known}")
+        Problem(file, ("nodes", name), f"not a node of the mesh: {one_of(mesh.nodes, name)}")
         for name in named
         if name not in mesh.nodes
     ]

@@ -1,9 +1,11 @@
 """The user's mistakes, one line each: what is wrong and what is allowed."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,18 @@ _ALLOWED = {
     "too_long": "must have at most {max_length}",
     "refused": "{text}",
 }
+
+
+def one_of(allowed: Iterable[str], given: object) -> str:
+    """Return that it must be one of these, and which one of them `given` looks like."""
+    words = list(allowed)
+    return f"must be one of {', '.join(words)}{meant(words, given)}"
+
+
+def meant(allowed: Iterable[str], given: object) -> str:
+    """Return a question after the word that `given` looks like; nothing if it looks like none."""
+    near = get_close_matches(given, allowed, 1) if isinstance(given, str) else ()
+    return "".join(f" (did you mean {word}?)" for word in near)
 
 
 class MeshFileError(Exception):
@@ -92,7 +106,8 @@ def _problem(file: str, path: tuple[str | int, ...], tree: object, details: Erro
     else:
         found, value = _walk(tree, where, keep_last=keep_last)
     if "expected" in context:
-        context = {**context, "expected": context["expected"].replace("'", "")}
+        words = re.findall("'(.*?)'", context["expected"])
+        context = {**context, "expected": context["expected"].replace("'", "") + meant(words, value)}
     template = _ALLOWED.get(details["type"])
     allowed = template.format(**context) if template else details["msg"].replace("Input should be", "must be")
     return Problem(file, (*path, *found), allowed, value)
@@ -131,7 +146,7 @@ def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
     if node is None:
         return names
     if node not in names:
-        raise UsageError(f"{node}: not a node of the mesh: must be one of {', '.join(names)}")
+        raise UsageError(f"{node}: not a node of the mesh: {one_of(names, node)}")
     return [node]
 
 

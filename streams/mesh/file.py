@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nodes.accounting.guarantee import Guarantee
 from streams.mesh.checks import own_problems, shared_problems
-from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, one_of
 from streams.mesh.mesh import Mesh
 from streams.mesh.reader import Reader
 from streams.mesh.settings.mesh import MeshSettings
@@ -66,7 +66,7 @@ class MeshFile:
     def own(self, node: str) -> NodeSettings:
         """Return the own part of a node. Raises MeshFileError if it is not here, or the node is unknown."""
         if node not in self.mesh.nodes:
-            allowed = f"is no node of the mesh: must be one of {', '.join(self.mesh.nodes)}"
+            allowed = f"is no node of the mesh: {one_of(self.mesh.nodes, node)}"
             raise self.refuse(("mesh", "nodes"), allowed, node)
         if node in self.elsewhere:
             raise self.refuse(

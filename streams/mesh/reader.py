@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from streams.mesh.errors import MeshFileError, Problem, problems
+from streams.mesh.errors import MeshFileError, Problem, one_of, problems
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings, HeldOutSettings, NodeSettings
 from streams.mesh.settings.schema import SchemaSettings
@@ -45,8 +45,8 @@ class Reader:
         tree = read_yaml(path)
         if not isinstance(tree, dict) or "mesh" not in tree:
             raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
-        unknown = f"unknown key: must be one of {', '.join(PARTS)}"
-        self.note([Problem(str(path), (key,), unknown) for key in tree if key not in PARTS])
+        unknown = [key for key in tree if key not in PARTS]
+        self.note([Problem(str(path), (key,), f"unknown key: {one_of(PARTS, key)}") for key in unknown])
         nodes = tree.get("nodes")
         if not isinstance(nodes, dict | None):
             self.note([Problem(str(path), ("nodes",), "must be a mapping from names to own parts", nodes)])

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from nodes.decimals import as_text, decimal
 from streams.codec.topics import ID_PATTERN
+from streams.mesh.errors import meant, one_of
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class Settings(BaseModel):
             raise refusal(f"must be a mapping with keys among {', '.join(allowed)}")
         unknown = next((key for key in value if key not in allowed), None)
         if unknown is not None:
-            raise refusal(f"unknown key: must be one of {', '.join(allowed)}", str(unknown))
+            raise refusal(f"unknown key: {one_of(allowed, unknown)}", str(unknown))
         return value
 
 
@@ -67,6 +68,7 @@ class Choice(Settings):
         allowed = f"must be one of {', '.join([*cls.words, *settable])}"
         if isinstance(value, str) and value in cls.words:
             return {value: True}
+        allowed += meant([*cls.words, *known], next(iter(value), None) if isinstance(value, dict) else value)
         if not isinstance(value, Mapping):
             raise refusal(allowed)
         word, setting = next(iter(value.items()), (None, None))
@@ -89,7 +91,8 @@ def tagged(key: str, *allowed: str) -> BeforeValidator:
         if not isinstance(value, Mapping | Settings):
             raise refusal(f"must be a mapping with {key}: {words}")
         if isinstance(value, Mapping) and value.get(key) not in allowed:
-            raise refusal(f"must be {words}" if key in value else f"missing: must be {words}", key)
+            missing = "" if key in value else "missing: "
+            raise refusal(f"{missing}must be {words}{meant(allowed, value.get(key))}", key)
         return value
 
     return BeforeValidator(check)

@@ -230,7 +230,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert mistakes(tmp_path, yaml.safe_dump(tree)) == [
         "mesh.yaml: mesh.horizon: 1: must be at least 4",
         'mesh.yaml: mesh.seed: "x": must be a whole number',
-        f'mesh.yaml: nodes.a.source.kind: "tsv": {KINDS}',
+        f'mesh.yaml: nodes.a.source.kind: "tsv": {KINDS} (did you mean csv?)',
     ]
 
 
@@ -305,3 +305,26 @@ def test_whatever_stands_in_a_file_is_taken_or_told(tmp_path_factory, path, valu
     file.write_text(yaml.safe_dump(with_value(BASE, path, value)), encoding="utf-8")
     with suppress(MeshFileError):
         load(file, {})
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "meant"),
+    [
+        ("mesh.dimention", 2, "dimension"),
+        ("held-out", {}, "held_out"),
+        ("mesh.privacy.mechanism", "laplac", "laplace"),
+        ("mesh.loss", "hindge", "hinge"),
+        ("mesh.loss", {"hubre": 1}, "huber"),
+        ("mesh.topology.graph", "rign", "ring"),
+        ("nodes.a.source.kind", "cvs", "csv"),
+        ("nodes.aa", {}, "a"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_what_was_meant(tmp_path, place, value, meant):
+    told = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, place, value)))
+    assert any(f"(did you mean {meant}?)" in line for line in told), told
+
+
+def test_what_looks_like_nothing_is_told_what_there_is(tmp_path):
+    told = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, "mesh.loss", "xyzzy")))
+    assert not any("did you mean" in line for line in told)
