@@ -17,7 +17,7 @@ from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
-from streams.mesh.errors import writable_folder
+from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load
 from streams.mesh.user_code import interrupt
 from streams.records.sources import held_out
@@ -76,6 +76,7 @@ def run(
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     spends = None if state is None else LocalSpends(file, state, seed)
     local = LocalRun(parts, spends=spends)
+    fresh = not any(node.journal.records() for node in local.mesh.nodes.values())
     console = Console(highlight=False, quiet=quiet)
     said = {name: reuse.sentence() for name, reuse in reuses(spends, file).items()}
     say_promises(console, file, file.mesh.nodes, said)
@@ -89,6 +90,12 @@ def run(
     if output and summary.rounds:
         written = write_results(output, local.recorder, summary)
         written += write_model(output / MODEL, run_model(file, summary))
+    if fresh and not (summary.rounds or interrupted) and starved(local):
+        raise MeshFileError(
+            line
+            for name in starved(local)
+            for line in file.refuse(("nodes", name, "source"), "has fewer records than one slot holds").lines
+        )
     report(console, local, summary, written)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -113,12 +120,17 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     return end.asked
 
 
+def starved(local: LocalRun) -> list[str]:
+    """Return the nodes whose records did not fill one more slot: they ended the run."""
+    return [name for name, node in local.mesh.nodes.items() if node.starved]
+
+
 def why_nothing(local: LocalRun) -> str:
     """Return why no round was run."""
     if local.mesh.done:
         return "No round was run: the run had ended before."
-    if any(node.starved for node in local.mesh.nodes.values()):
-        return "No round was run: a source has fewer records left than one slot holds."
+    if starved(local):
+        return f"No round was run: of {', '.join(starved(local))} fewer records are left than one slot holds."
     return "No round was run: the nodes could not go on from their journals."
 
 
@@ -136,6 +148,8 @@ def report(console: Console, local: LocalRun, summary: Summary, written: Iterabl
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
     if summary.rounds:
         say_summary(console, summary)
+        if starved(local) and not summary.interrupted:
+            say(console, f"The run ended as no full slot was left of {', '.join(starved(local))}.")
         say_dropped(console, local)
     else:
         say(console, why_nothing(local))

@@ -132,12 +132,18 @@ def test_standard_input_can_be_a_source(call, mesh, tmp_path, monkeypatch):
 
 def test_a_source_too_short_for_one_round(call, mesh, tmp_path):
     classifying(mesh, tmp_path, lengths=(30, 1, 25))
-    outcome = call("run", mesh, "--output", "out")
-    assert outcome.code == 0
-    assert outcome.out.splitlines()[-1] == (
-        "No round was run: a source has fewer records left than one slot holds."
-    )
+    outcome = call("run", mesh, "--output", "out", "--quiet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"{mesh}: nodes.b.source: has fewer records than one slot holds\n"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_ended_the_run_is_named(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 5, 25))
+    ended = "The run ended as no full slot was left of b."
+    assert ended in call("run", mesh).out.splitlines()
+    classifying(mesh, tmp_path)
+    assert ended not in call("run", mesh, "--rounds", 2).out
 
 
 def test_state_keeps_journals(call, mesh, tmp_path):
