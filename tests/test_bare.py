@@ -31,6 +31,9 @@ def test_new():
 """
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def inner(tmp_path):
     """`inner("--asked-for", "any")`: the names of the tests that such a session runs."""
