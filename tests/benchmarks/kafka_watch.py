@@ -135,8 +135,11 @@ def times(pid: int) -> Counter[str]:
     """Return a process's seconds so far: of processor time by kind of thread, and ready without a core."""
     found: Counter[str] = Counter()
     for task in Path(f"/proc/{pid}/task").iterdir():
-        name = (task / "comm").read_text()
-        running, ready = map(int, (task / "schedstat").read_text().split()[:2])
+        try:
+            name = (task / "comm").read_text()
+            running, ready = map(int, (task / "schedstat").read_text().split()[:2])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
         found[_kind(name, first=task.name == str(pid))] += running / 1e9
         found[WAITING] += ready / 1e9
     return found
