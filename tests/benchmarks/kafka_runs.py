@@ -12,7 +12,6 @@ from tests.benchmarks.kafka_floor import Lengths, bare_mesh
 from tests.benchmarks.kafka_mesh import SIZE, fill, first_edge, start, write_mesh
 from tests.benchmarks.kafka_ring import CLIENTS, bare_ring
 from tests.benchmarks.kafka_watch import Seen, Watch, seen
-from tests.support.forked import Forked
 from tests.support.process import Process
 from tests.support.processes import LiveMesh
 
@@ -36,7 +35,7 @@ class Sizes:
 
 
 FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, backlog=100_000, restarts=5)
-QUICK = Sizes(rounds=15, warm_up=5, turns=1, prefetch=25, backlog=8_000, restarts=1)
+QUICK = Sizes(rounds=15, warm_up=5, turns=2, prefetch=25, backlog=8_000, restarts=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ class Runs:
 
     def __init__(self, broker: Broker, folder: Path, sizes: Sizes) -> None:
         self.sizes = sizes
-        self._launched = Forked if sizes is QUICK else Process
         self._broker, self._folder = broker, folder
         self._filled: set[str] = set()
 
@@ -64,7 +62,7 @@ class Runs:
     def turn(self, dimension: int, number: int) -> Turn:
         """Let a mesh, its floor and the rings that send releases alone run one after the other."""
         path = self._mesh(f"d{dimension}-{number}", f"d{dimension}", dimension)
-        with LiveMesh(path, self._launched) as mesh, self._watch(mesh) as watch:
+        with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self._rounds)
             nodes, lengths = self._seen(mesh, watch), lengths_of(mesh)
         address, data = self._broker.address, [DataTopics(f"d{dimension}-{k}").records for k in range(SIZE)]
@@ -80,7 +78,7 @@ class Runs:
     def prefetched(self, number: int) -> Seen:
         """Run a short mesh whose records are all read before they are needed."""
         path = self._mesh(f"short-{number}", "short", 2)
-        with LiveMesh(path, self._launched) as mesh, self._watch(mesh) as watch:
+        with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self.sizes.prefetch)
             warm_up, rounds = self.sizes.prefetch // 5, self.sizes.prefetch * 7 // 10
             return seen(watch, self._with_broker(start(mesh)), warm_up, rounds)
@@ -91,7 +89,7 @@ class Runs:
         Returns what was seen, and the seconds from each start of the node to its first release.
         """
         path = self._mesh(f"deep{slot}-{number}", "deep", 2, slot)
-        with LiveMesh(path, self._launched) as mesh, self._watch(mesh) as watch:
+        with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
             self._fill(mesh, self.sizes.backlog)
             found = self._seen(mesh, watch)
             return found, [restarted(mesh, watch) for _ in range(restarts)]

@@ -22,6 +22,9 @@ def started(monkeypatch, tmp_path):
     processes = []
 
     def start(*arguments):
+        usual = signal.signal(
+            signal.SIGHUP, signal.SIG_DFL
+        )  # nohup: ignored, and inherited
         process = subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
             cwd=tmp_path,
@@ -29,6 +32,7 @@ def started(monkeypatch, tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )
+        signal.signal(signal.SIGHUP, usual)
         processes.append(process)
         return process
 

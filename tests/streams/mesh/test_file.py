@@ -120,7 +120,7 @@ def test_a_mistake_in_an_own_file_is_told_there(tmp_path):
     with pytest.raises(MeshFileError) as caught:
         load(write(tmp_path, mesh=BASE + "  b: b.yaml\n"), {})
     assert caught.value.lines == (
-        f'{tmp_path}/b.yaml: source.kind: "tsv": {KINDS}',
+        f'{tmp_path}/b.yaml: source.kind: "tsv": {KINDS} (did you mean csv?)',
         f"{tmp_path}/b.yaml: brokers.mesh.password: {UNSET.format('SECRET')}",
         f"{tmp_path}/b.yaml: brokers.data.servers: {UNSET.format('HERE')}",
     )
