@@ -109,7 +109,7 @@ def status(folder: Path) -> Broker | None:
 def _until_ready(place: Folder) -> Broker:
     """Wait until the broker reports that it is ready."""
     end = time.monotonic() + _READY_WITHIN
-    while place.pid() is None or _READY not in place.log.read_bytes():
+    while place.pid() is None or _READY not in place.said():
         failed = not is_held(place.lock)
         if failed or time.monotonic() > end:
             how = "did not start" if failed else f"was not ready within {_READY_WITHIN:g} s"

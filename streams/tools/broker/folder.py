@@ -96,6 +96,13 @@ class Folder:
         """Remove the previous start's process id: a broker is ready only once it has written its own."""
         self._pid.unlink(missing_ok=True)
 
+    def said(self) -> bytes:
+        """Return what the log holds; nothing while there is none."""
+        try:
+            return self.log.read_bytes()
+        except FileNotFoundError:  # a start put it away, and its broker has not begun a new one
+            return b""
+
     def put_log_away(self) -> None:
         """Rename the log, so that a new one begins."""
         if self.log.exists():

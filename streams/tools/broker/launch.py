@@ -19,8 +19,8 @@ from streams.tools.broker.java import BrokerError, Misused, kafka_command
 
 CONTROLLER = 1_000
 # the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as
-# the starter may be interrupted at that moment
-_SHELL = """/bin/sh -c 'echo $$ >broker.pid; exec "$@" >>broker.log 2>&1' sh "$@" &"""
+# the starter may be interrupted at that moment; the log is there first, as who finds the process id reads it
+_SHELL = """/bin/sh -c 'exec >>broker.log 2>&1; echo $$ >broker.pid; exec "$@"' sh "$@" &"""
 
 
 def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:

@@ -22,9 +22,7 @@ def started(monkeypatch, tmp_path):
     processes = []
 
     def start(*arguments):
-        usual = signal.signal(
-            signal.SIGHUP, signal.SIG_DFL
-        )  # nohup: ignored, and inherited
+        usual = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup: ignored, and inherited
         process = subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
             cwd=tmp_path,

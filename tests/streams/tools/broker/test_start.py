@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from streams.tools.broker.broker import start, status, stop
+from streams.tools.broker.folder import Folder
 from streams.tools.broker.java import BrokerError, Missing, Misused, find_jars, find_java
 from streams.tools.broker.launch import is_held
 
@@ -223,3 +224,9 @@ def test_a_folder_whose_broker_cannot_be_told(tmp_path, text):
         status(tmp_path)
     with pytest.raises(Misused, match=r"broker\.json: is not as it was written"):
         start(tmp_path)
+
+
+def test_a_log_that_is_being_put_away_holds_nothing_yet(tmp_path):
+    assert Folder(tmp_path).said() == b""
+    (tmp_path / "broker.log").write_bytes(b"ready")
+    assert Folder(tmp_path).said() == b"ready"
