@@ -12,6 +12,7 @@ from streams.local.tracking import Tracked
 
 MISSING = "For the plots too: pip install 'mirrormesh[experiments]'"
 PATHS, REGRET = "paths.png", "regret.png"
+_FIRST, _LAST = 20, 100  # rounds whose path one can follow
 # Okabe, Ito 2008: colour-blind people can tell them apart too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 
@@ -24,36 +25,42 @@ def installed() -> bool:
 def plot_paths(
     path: Path, run: Tracked, names: Sequence[str], sensors: FloatArray, target: FloatArray
 ) -> None:
-    """Draw the nodes' decisions against the target: in the plane, and over the rounds.
+    """Draw the nodes' decisions against the target: the first rounds, the last, and the distance of all.
 
     `sensors` (N, 2) and `target` (T, 2) are positions. Raises OSError.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 # an extra, and slow to import
 
-    figure = Figure(figsize=(11.5, 5.4), layout="constrained", dpi=150)
-    panels = figure.subplot_mosaic([["plane", "x"], ["plane", "y"]])
-    plane = panels["plane"]
+    figure = Figure(figsize=(13.5, 4.9), layout="constrained", dpi=150)
+    first, last, apart = figure.subplots(1, 3)
     colours = [_COLOURS[k % len(_COLOURS)] for k in range(len(names))]
     for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        x, y = run.decisions[:, i, 0], run.decisions[:, i, 1]
-        plane.plot(x, y, color=colour, linewidth=0.7, alpha=0.6)
-        plane.scatter(
-            sensors[i : i + 1, 0], sensors[i : i + 1, 1], marker="^", s=70, color=colour, label=name
-        )
-        panels["x"].plot(x, color=colour, linewidth=0.7, alpha=0.6)
-        panels["y"].plot(y, color=colour, linewidth=0.7, alpha=0.6)
-    plane.plot(target[:, 0], target[:, 1], color="black", linewidth=2.5, label="target")
-    plane.set(
-        title="In the plane, from (0, 0) on (triangles: sensors)", xlabel="x", ylabel="y", aspect="equal"
-    )
-    plane.legend(loc="lower left", fontsize="small")
-    for k, name in enumerate(("x", "y")):
-        panels[name].plot(target[:, k], color="black", linewidth=2, label="target")
-        panels[name].set(title=f"{name} over the rounds", xlabel="round", ylabel=name)
-        panels[name].legend(loc="lower right", fontsize="small")
-    for axes in panels.values():
+        first.plot(*run.decisions[:_FIRST, i].T, color=colour, linewidth=1)
+        first.scatter(*sensors[i], marker="^", s=70, color=colour)
+        first.annotate(name, sensors[i], (0, -14), textcoords="offset points", ha="center", fontsize="small")
+    first.plot(*target[:_FIRST].T, color="black", linewidth=4)
+    first.set(title=f"The first {_FIRST} rounds of each sensor (triangle)")
+    first.margins(0.15)
+    mean = run.decisions[-_LAST:].mean(axis=1)  # (at most _LAST, 2)
+    rounds = np.arange(len(run.decisions) - len(mean), len(run.decisions)) + 1
+    last.plot(*mean.T, color="0.7", linewidth=0.8)
+    dots = last.scatter(*mean.T, c=rounds, cmap="viridis", s=12, zorder=2)
+    last.scatter(*target[-1], marker="X", s=110, color="black", zorder=3)
+    reach = 1.1 * np.abs(mean - target[-1]).max()
+    last.set(xlim=target[-1, 0] + (-reach, reach), ylim=target[-1, 1] + (-reach, reach))
+    last.set(title=f"Mean decision of the last {len(mean)} rounds")
+    figure.colorbar(dots, ax=last, label="round", shrink=0.75)
+    for plane, at in ((first, target[0]), (last, target[-1])):
+        plane.set(xlabel="x", ylabel="y", aspect="equal")
+        plane.annotate("target", at, (8, -14), textcoords="offset points", weight="bold")
+    rounds, errors = np.arange(len(run.errors)) + 1, run.errors
+    apart.fill_between(rounds, errors.min(axis=1), errors.max(axis=1), alpha=0.35, label="least to largest")
+    apart.plot(rounds, np.median(errors, axis=1), linewidth=0.8, label="median of the sensors")
+    apart.set(title="Distance to the target", xlabel="round", xscale="log", ylabel="distance", ylim=(0, None))
+    apart.legend(fontsize="small")
+    for axes in (first, last, apart):
         axes.grid(alpha=0.3)
-    figure.suptitle("Where six sensors think the target is: private decisions, one line a sensor")
+    figure.suptitle("Where six sensors think the target is: private decisions")
     save_whole(path, figure.savefig)
 
 
