@@ -1,17 +1,25 @@
-"""Decodes records: CSV and JSON lines by their schema, others with a user's own source."""
+"""Decodes CSV and JSON lines by their schema."""
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.plugins import own_source, say_once
 from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.user_code import UserCode
 from streams.records.columns import bounded, cell, labelled, number
+from streams.records.faults import (
+    EMPTY,
+    MISSING,
+    Fault,
+    csv_fault,
+    feature_fault,
+    json_fault,
+    label_fault,
+    time_fault,
+)
 from streams.records.record import TotalDecoder
 
 Fields = Callable[[bytes], Mapping[str, object] | None]
@@ -55,7 +63,7 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         self, schema: SchemaSettings, fields: Fields, longest: int | None = None, learnt: int = 0
     ) -> None:
         super().__init__(schema.width, longest, learnt)
-        self._fields = fields
+        self._schema, self._fields = schema, fields
         self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._tail = [1.0] if schema.intercept else []
@@ -73,6 +81,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     def timestamp(self, value: bytes) -> float | None:
         """Return the record's time in seconds since 1970; None if it has none, or an unreadable one."""
         return self._total(self._timestamp, value)
+
+    def time_fault(self, value: bytes) -> Fault:
+        """Return why a record has no time: a second look at one for which `timestamp` gives None."""
+        return self._total(self._why_timeless, value) or self.fault(value)
 
     def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
         features, label = self._parts(value)
@@ -92,6 +104,28 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
             row += features
         return bounded(np.array(row + self._tail), self._norm), label
 
+    def _fault(self, value: bytes) -> Fault | None:
+        fields = self._fields(value)
+        if fields is None:
+            return self._unsplit(value)
+        for name, column in self._schema.features.items():
+            kind = feature_fault(column, fields[name]) if name in fields else MISSING
+            if kind is not None:
+                return Fault(name, kind)
+        label = self._schema.label
+        kind = label_fault(label, fields[label.column]) if label.column in fields else MISSING
+        return None if kind is None else Fault(label.column, kind)
+
+    def _why_timeless(self, value: bytes) -> Fault | None:
+        fields = self._fields(value)
+        if fields is None or self._time is None:
+            return self._unsplit(value) if value else Fault(None, EMPTY)
+        kind = time_fault(fields[self._time]) if self._time in fields else MISSING
+        return None if kind is None else Fault(self._time, kind)
+
+    def _unsplit(self, value: bytes) -> Fault:
+        return Fault(None, json_fault(value) if self._fields is json_fields else csv_fault(value))
+
     def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None
         found = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
@@ -109,47 +143,4 @@ def _moment(text: str) -> float | None:
         moment = datetime.fromisoformat(text)
         return None if moment.tzinfo is None else moment.timestamp()
     except (ValueError, OverflowError):
-        return None
-
-
-_END = object()
-
-
-class OwnDecoder(TotalDecoder[FloatArray]):
-    """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
-
-    Each kind of failure is logged once, by the exception's type alone.
-    """
-
-    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
-        self._source, dimension = own_source(name, node)
-        super().__init__(dimension, longest, learnt)
-        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
-
-    def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
-        """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
-        raised: list[str] = []
-        with UserCode(raised.append):
-            found = iter(self._source.records())
-        while not raised:
-            record: object = None
-            with UserCode(raised.append):
-                record = next(found, _END)
-            if record is _END:
-                return
-            if isinstance(record, bytes):
-                yield record
-            elif not raised:
-                raised = ["TypeError"]
-        raise refusal(f"reading its records raised {raised[0]}")
-
-    def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
-        with UserCode(self._tell):
-            decoded = self._source.decode(value)
-            if decoded is None:
-                return None
-            features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
-            if features.shape == (self.dimension,):
-                return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
-            self._tell("features of another shape")
         return None

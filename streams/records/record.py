@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.values import FloatArray, IntArray
 from streams.mesh.settings.files import LONGEST_LINE
+from streams.records.faults import EMPTY, UNKNOWN, Fault
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -57,6 +58,9 @@ class Decoder(Protocol):
         Only `streams.records.sparse.LibsvmDecoder` gives sparse features; all others give arrays.
         """
 
+    def fault(self, value: bytes) -> Fault:
+        """Return why a record does not decode: a second look at one for which `decode` gives None."""
+
 
 class TotalDecoder(ABC, Generic[R_co]):
     """The base of all decoders: checks a record's length, and catches what the decoding raises.
@@ -73,9 +77,21 @@ class TotalDecoder(ABC, Generic[R_co]):
         """Return (features (d,), label), both finite; None for a record without them."""
         return self._total(self._decoded, value)
 
+    def fault(self, value: bytes) -> Fault:
+        """Return why a record does not decode: a second look at one for which `decode` gives None."""
+        if len(value) > self.longest:
+            return Fault(None, f"longer than {self.longest:,} bytes")
+        if not value:
+            return Fault(None, EMPTY)
+        return self._total(self._fault, value) or Fault(None, UNKNOWN)
+
     @abstractmethod
     def _decoded(self, value: bytes) -> tuple[R_co, float] | None:
         """Decode a record that is not too long."""
+
+    def _fault(self, value: bytes) -> Fault | None:  # noqa: ARG002 # for those that can tell
+        """Return why a record of an allowed length does not decode; None: no reason can be told."""
+        return None
 
     def _total(self, read: Callable[[bytes], T | None], value: bytes) -> T | None:
         """Return the result of `read` for a record; None for a bad one."""

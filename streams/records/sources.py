@@ -19,9 +19,10 @@ from streams.mesh.settings.node import (
 from streams.mesh.settings.privacy import TimeSlots
 from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, SparseSettings
-from streams.records.decoder import OwnDecoder, SchemaDecoder, json_fields
+from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
+from streams.records.own import OwnDecoder
 from streams.records.record import Decoder, RawRecord, in_order_of_time
 from streams.records.schema_files import file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of

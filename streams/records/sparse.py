@@ -14,6 +14,7 @@ from nodes.sparse import Rows, SparseRows
 from nodes.values import FloatArray, Observations
 from streams.mesh.settings.sparse import CsrSettings, SparseLabelSettings, SparseSettings
 from streams.records.columns import bounded
+from streams.records.faults import Fault, sparse_fault
 from streams.records.record import SparseRow, TotalDecoder
 
 _ABSENT = SparseRow(np.zeros(0, np.int64), np.zeros(0)), 0.0
@@ -47,6 +48,11 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
         if np.count_nonzero(np.diff(indices) <= 0) or not np.isfinite(values).all():
             return None
         return SparseRow(indices, bounded(values, self._norm)), label
+
+    def _fault(self, value: bytes) -> Fault:
+        positive, negative = self._label.positive, self._label.negative
+        allowed = None if positive is None or negative is None else (*negative, *positive)
+        return sparse_fault(value, allowed, self._base, self.dimension)
 
 
 def _label(settings: SparseLabelSettings, number: float) -> float | None:

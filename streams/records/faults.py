@@ -1,0 +1,161 @@
+"""Says why a record does not decode: the column and the kind of its fault, never a value."""
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
+from streams.records.columns import number
+
+
+class Fault(NamedTuple):
+    """A record's fault. `column` None: of the whole record."""
+
+    column: str | None
+    kind: str
+
+    def __str__(self) -> str:
+        """Return `amount: not a number`."""
+        return self.kind if self.column is None else f"{self.column}: {self.kind}"
+
+
+EMPTY, MISSING, UNKNOWN = "empty", "missing", "cannot be decoded"
+_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
+_FEW, _DIGITS = 6, 40  # int() reads no more than some thousand digits
+
+
+class FaultCounts:
+    """Counts records and their faults. A private figure: for the owner of the records alone."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.faults = Counter[Fault]()
+
+    def add(self, fault: Fault | None) -> None:
+        """Count a record, and its fault if it has one."""
+        self.records += 1
+        if fault is not None:
+            self.faults[fault] += 1
+
+    @property
+    def malformed(self) -> int:
+        """The number of records with a fault."""
+        return self.faults.total()
+
+    def __str__(self) -> str:
+        """Return the commonest faults, `amount: not a number (87), label: not one of no, yes (13)`."""
+        most = self.faults.most_common(_FEW)
+        rest = self.malformed - sum(count for _, count in most)
+        said = [f"{fault} ({count:,})" for fault, count in most]
+        return ", ".join([*said, f"others ({rest:,})"] if rest else said)
+
+
+def number_fault(value: object) -> str | None:
+    """Return why `columns.number` reads no number; None if it does."""
+    if value is None or value == "":
+        return EMPTY
+    if number(value) is not None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return "not a number"
+    try:
+        float(value)
+    except OverflowError:
+        return "not finite"
+    except ValueError:
+        return "a decimal comma" if _COMMA.fullmatch(str(value)) else "not a number"
+    return "not finite"
+
+
+def feature_fault(settings: ColumnSettings, value: object) -> str | None:
+    """Return why a value gives no features; None if it does. Categories take any value."""
+    return None if settings.categories or settings.hashed else number_fault(value)
+
+
+def label_fault(settings: LabelSettings, value: object) -> str | None:
+    """Return why a value gives no label; None if it does."""
+    if settings.positive is None and settings.classes is None:
+        return number_fault(value)
+    allowed = settings.classes
+    if settings.positive is not None and settings.negative is not None:
+        allowed = (*settings.negative, *settings.positive)
+    text = spelt(value)
+    if text is not None and (allowed is None or text in allowed):
+        return None
+    if value is None or value == "":
+        return EMPTY
+    return "neither text nor a number" if allowed is None else f"not one of {_some(allowed)}"
+
+
+def time_fault(value: object) -> str | None:
+    """Return why a value gives no time; None if it does."""
+    if value is None or value == "":
+        return EMPTY
+    if number(value) is not None:
+        return None
+    if number_fault(value) == "not finite":
+        return "not finite"
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        if moment is not None and moment.tzinfo is not None:
+            moment.timestamp()
+            return None
+    except (ValueError, OverflowError):
+        moment = None
+    return "not a time" if moment is None else "a time without a zone"
+
+
+def csv_fault(value: bytes) -> str:
+    """Return why a line of CSV has not the fields that it should."""
+    try:
+        rows = list(csv.reader([value.decode("utf-8-sig")], strict=True))
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    except (ValueError, csv.Error):
+        return "not a line of CSV"
+    return "wrong number of fields" if len(rows) == 1 else "not a line of CSV"
+
+
+def json_fault(value: bytes) -> str:
+    """Return why a line is no JSON object."""
+    try:
+        json.loads(value)
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    except (ValueError, RecursionError):
+        return "not JSON"
+    return "not a JSON object"
+
+
+def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimension: int) -> Fault:
+    """Return why a libsvm line does not decode. `allowed`: the labels, if only some are."""
+    first, *pairs = value.split() or [b""]
+    label = number_fault(_text(first))
+    if label is None and allowed is not None and float(first) not in allowed:
+        label = f"not one of {_some([f'{one:g}' for one in allowed])}"
+    if label is not None:
+        return Fault("label", label)
+    split = [_text(pair).split(":") for pair in pairs]
+    if any(len(parts) != 2 or not re.fullmatch(r"[-+]?\d+", parts[0]) for parts in split):
+        return Fault(None, "not index:value")
+    indices = [int(index[:_DIGITS]) - base for index, _ in split]
+    if any(not 0 <= index < dimension for index in indices):
+        return Fault("index", f"not from {base} to {dimension - 1 + base}")
+    if any(index <= before for before, index in pairwise(indices)):
+        return Fault("index", "not above the one before it")
+    found = next((kind for _, value in split if (kind := number_fault(value)) is not None), None)
+    return Fault(None, UNKNOWN) if found is None else Fault("value", found)
+
+
+def _text(part: bytes) -> str:
+    return part.decode("ascii", "replace").replace("_", "?")  # Python would read 1_0 as ten
+
+
+def _some(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:_FEW])
+    return shown if len(words) <= _FEW else f"{shown} and {len(words) - _FEW:,} more"
