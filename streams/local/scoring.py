@@ -10,6 +10,7 @@ from nodes.losses.predictions import predicted, right, unweighted
 from nodes.losses.softmax import Softmax
 from nodes.sparse import Rows
 from nodes.values import FloatArray, Observations
+from streams.local.ranking import ranking
 
 _NUMBERS = (Absolute, Huber, Squared)
 
@@ -18,15 +19,20 @@ _NUMBERS = (Absolute, Huber, Squared)
 class Score:
     """The scores that fit the task; others are None.
 
-    `accuracy`: for classes. `auc`: for two classes, None if all records have the same one. `rmse`: for
-    numbers. `loss`: the mean loss, without weights of labels; None if it is not finite.
+    `accuracy`: for classes, beside `majority`, the share of the most frequent class: the accuracy of
+    always predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %): for two
+    classes, None if all records have the same one. `rmse`: for numbers. `loss`: the mean loss, without weights
+    of labels; None if it is not finite.
     """
 
     task: Literal["two classes", "classes", "numbers", "other"]
     records: int
     loss: float | None
     accuracy: float | None = None
+    majority: float | None = None
     auc: float | None = None
+    auprc: float | None = None
+    recall_at_top: float | None = None
     rmse: float | None = None
 
 
@@ -38,33 +44,22 @@ def score(loss: Loss, decision: FloatArray, features: Rows, labels: FloatArray) 
     mean = _finite(loss.value(decision, records).mean())
     classes = right(loss, decision, features, labels)
     if classes is not None:
-        accuracy = float(classes.mean())
+        found = float(classes.mean()), majority(labels)
         if isinstance(loss, Softmax):
-            return Score("classes", labels.size, mean, accuracy)
-        return Score(
-            "two classes", labels.size, mean, accuracy, auc(predicted(loss, decision, features), labels)
-        )
+            return Score("classes", labels.size, mean, *found)
+        ranked = ranking(predicted(loss, decision, features), labels)
+        measures = (None, None, None) if ranked is None else (ranked.auc, ranked.auprc, ranked.top)
+        return Score("two classes", labels.size, mean, *found, *measures)
     if isinstance(loss, _NUMBERS):
         errors = predicted(loss, decision, features) - labels
         return Score("numbers", labels.size, mean, rmse=_finite(np.sqrt((errors * errors).mean())))
     return Score("other", labels.size, mean)
 
 
+def majority(labels: FloatArray) -> float:
+    """Return the share of the most frequent label."""
+    return float(np.unique(labels, return_counts=True)[1].max() / labels.size)
+
+
 def _finite(number: np.floating[Any]) -> float | None:
     return float(number) if np.isfinite(number) else None
-
-
-def auc(margins: FloatArray, labels: FloatArray) -> float | None:
-    """Return the chance that a positive record scores above a negative one, ties counting half.
-
-    The rank statistic (Mann, Whitney 1947), with mean ranks for ties. None if one class is missing.
-    """
-    positive = labels > 0.0
-    positives = int(positive.sum())
-    negatives = labels.size - positives
-    if positives == 0 or negatives == 0:
-        return None
-    _, place, counts = np.unique(margins, return_inverse=True, return_counts=True)
-    ranks = np.add.accumulate(counts) - (counts - 1) / 2
-    above = float(ranks[place][positive].sum()) - positives * (positives + 1) / 2
-    return above / (positives * negatives)

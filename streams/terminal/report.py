@@ -96,7 +96,10 @@ def scored(score: Score) -> str:
     if score.accuracy is None:
         rmse = "" if score.rmse is None else f", RMSE {score.rmse:.4f}"
         return f"mean loss {mean}{rmse}"
+    accuracy = f"accuracy {score.accuracy:.4f} (the most frequent class alone: {score.majority:.4f})"
     if score.task == "classes":
-        return f"accuracy {score.accuracy:.4f}, mean cross-entropy {mean}"
-    auc = "undefined (one class only)" if score.auc is None else f"{score.auc:.4f}"
-    return f"accuracy {score.accuracy:.4f}, AUC {auc}"
+        return f"{accuracy}, mean cross-entropy {mean}"
+    if score.auc is None:
+        return f"{accuracy}, AUC undefined (one class only)"
+    top = f"recall in the top 1 % {score.recall_at_top:.4f}"
+    return f"{accuracy}, AUC {score.auc:.4f}, AUPRC {score.auprc:.4f}, {top}"

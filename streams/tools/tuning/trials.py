@@ -12,7 +12,7 @@ from nodes.losses.losses import Loss, scores
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.local.scoring import auc
+from streams.local.ranking import auc
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacyOverrides

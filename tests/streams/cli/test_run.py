@@ -109,7 +109,10 @@ def test_held_out_records_are_scored(call, mesh, tmp_path):
     found = json.loads((tmp_path / "out" / "summary.json").read_text())["score"]
     assert found["records"] == 50
     assert found["auc"] == 1.0
-    assert f"accuracy {found['accuracy']:.4f}, AUC 1.0000" in outcome.out
+    share = f"{found['accuracy']:.4f} (the most frequent class alone: {found['majority']:.4f})"
+    measures = f"AUC 1.0000, AUPRC 1.0000, recall in the top 1 % {found['recall_at_top']:.4f}"
+    assert f"accuracy {share}, {measures}." in outcome.out
+    assert 0.5 <= found["majority"] < 1
 
 
 def test_malformed_records_are_counted_to_the_common_round(call, mesh, tmp_path):
