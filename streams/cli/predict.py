@@ -1,14 +1,18 @@
 """`mirrormesh predict`: predicts the labels of records with a model."""
 
 import csv
+import json
+import math
 import sys
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from streams.local.results import write_csv
+from streams.local.results import write_whole
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load
 from streams.mesh.model_file import VectorName
@@ -26,7 +30,7 @@ def predict(
     *,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="CSV", help="Write the predictions there. [default: print]"),
+        typer.Option("--output", metavar="FILE", help="Write the predictions there. [default: print]"),
     ] = None,
     vector: Annotated[
         VectorName, typer.Option("--vector", help="The newest decision, or the average over the rounds.")
@@ -37,51 +41,102 @@ def predict(
             "--mesh", metavar="MESH NODE", help="Read records like that node, not as the model says."
         ),
     ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="T",
+            help="Add the class: positive at a probability (logistic) or score (hinge) of at least T.",
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="Copy that column of each record, under the name id."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a line, not CSV.")] = False,
 ) -> None:
-    """Predict the labels of a file's records, as CSV.
+    """Predict the labels of a file's records, as CSV or JSON lines.
 
     The records must look like those of the mesh. Each output line has a record's line number and its
     prediction: a score (its sign is the class) for losses of two classes and of numbers, a distance for
-    range, the class's index and name for softmax, or an own loss's prediction. If the file has labels, the
-    model's accuracy is shown. A record that cannot be read has no prediction; only its line number is listed.
+    range, the class's index and name for softmax, or an own loss's prediction. The logistic loss adds the
+    probability of a positive label; with class_weights it is that of records so weighted. If the file has
+    labels, the model's accuracy is shown, and with --threshold its precision and recall. A record that cannot
+    be read has no prediction; only its line number, and the --id column if that can be read, is listed.
 
     \b
     Examples:
       mirrormesh predict results/model.json new.csv
       mirrormesh predict fraud.npz new.jsonl --vector newest --output predictions.csv
+      mirrormesh predict fraud.json new.csv --threshold 0.2 --id payment --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if output is not None:
         writable_folder(output.parent, [output.name])
     trusted = None if mesh is None else (load(mesh[0]), mesh[1])
-    made = predictions_of(model, records, vector, trusted)
-    header, rows = _table(made)
+    made = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
+    text = _json_lines(_columns(made)) if as_json else _csv(_columns(made))
     if output is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+        sys.stdout.write(text)
     else:
-        write_csv(output, header, rows)
+        write_whole(output, text.encode())
     _say(Console(highlight=False, stderr=output is None), records, made)
 
 
-def _table(predictions: Predictions) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Return headings and rows; a class has its index and its name."""
-    if not predictions.classes:
-        return ("line", "prediction"), [
-            (k, "" if found is None else found) for k, found in predictions.records
-        ]
-    rows: list[tuple[object, ...]] = [
-        (k, "", "") if found is None else (k, int(found), predictions.classes[int(found)])
-        for k, found in predictions.records
-    ]
-    return ("line", "prediction", "class"), rows
+def _columns(made: Predictions) -> dict[str, list[Any]]:
+    """Return what to write, by heading; None where a record has nothing."""
+    found = [prediction for _, prediction in made.records]
+    read = [prediction is not None for prediction in found]
+    columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
+    if made.ids is not None:
+        columns["id"] = made.ids
+    if made.classes:
+        places = [None if place is None else int(place) for place in found]
+        names = [None if place is None else made.classes[place] for place in places]
+        return columns | {"prediction": places, "class": names}
+    columns["prediction"] = found
+    if made.probabilities is not None:
+        columns["probability"] = _among(read, made.probabilities)
+    if made.decided is not None:
+        signs = ["positive" if sign else "negative" for sign in made.decided.positive]
+        columns["class"] = _among(read, signs)
+    return columns
+
+
+def _among(read: list[bool], values: Iterable[object]) -> list[object]:
+    """Return a value for each record that could be read, None for the others."""
+    following = iter(values)
+    return [next(following) if one else None for one in read]
+
+
+def _csv(columns: dict[str, list[Any]]) -> str:
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns, *zip(*columns.values(), strict=True)])  # None is written as nothing
+    return text.getvalue()
+
+
+def _json_lines(columns: dict[str, list[Any]]) -> str:
+    """Return an object a line; JSON has no infinite numbers, so they are null."""
+    rows = (map(_finite, row) for row in zip(*columns.values(), strict=True))
+    return "".join(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _say(console: Console, records: str, predictions: Predictions) -> None:
     unread = [f"{number:,}" for number, found in predictions.records if found is None]
     if unread:
         say(console, f"{records}: {counted(len(unread), 'record')} cannot be read: line {listed(unread)}.")
-    if predictions.score is not None:
-        say(
-            console,
-            f"{counted(predictions.score.records, 'labelled record')}: {scored(predictions.score)}.",
-            "bold",
+    if predictions.score is None:
+        return
+    labelled = counted(predictions.score.records, "labelled record")
+    say(console, f"{labelled}: {scored(predictions.score)}.", "bold")
+    found = predictions.decided
+    if found is not None:
+        precision, recall = (
+            "undefined" if share is None else f"{share:.4f}" for share in (found.precision, found.recall)
         )
+        taken = f"At {found.threshold:g} and above: {found.taken:,} of the {labelled}"
+        say(console, f"{taken}, precision {precision}, recall {recall}.", "bold")

@@ -35,7 +35,8 @@ def ranking(scores: FloatArray, labels: FloatArray) -> Ranking | None:
     if positive.all() or not positive.any():
         return None
     _, place, sizes = np.unique(-scores, return_inverse=True, return_counts=True)
-    hits = np.bincount(place, positive, sizes.size)  # positives of each group of equal scores, best first
+    # of each group of equal scores, best first: its positives and its records
+    hits = np.bincount(place[positive], minlength=sizes.size).astype(np.float64)
     counts = sizes.astype(np.float64)
     return Ranking(_auc(counts, hits), _average_precision(counts, hits), _top(counts, hits))
 

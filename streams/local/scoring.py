@@ -19,10 +19,10 @@ _NUMBERS = (Absolute, Huber, Squared)
 class Score:
     """The scores that fit the task; others are None.
 
-    `accuracy`: for classes, beside `majority`, the share of the most frequent class: the accuracy of
-    always predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %): for two
-    classes, None if all records have the same one. `rmse`: for numbers. `loss`: the mean loss, without weights
-    of labels; None if it is not finite.
+    `accuracy`: for classes, beside `majority`, the share of the most frequent class: the accuracy of always
+    predicting that class. `auc`, `auprc` (average precision) and `recall_at_top` (in the top 1 %): for two
+    classes, None if all records have the same one. `rmse`: for numbers. `loss`: the mean loss, without
+    weights of labels; None if it is not finite.
     """
 
     task: Literal["two classes", "classes", "numbers", "other"]

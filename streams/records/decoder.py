@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings, spelt
 from streams.records.columns import bounded, cell, labelled, number
 from streams.records.faults import (
     EMPTY,
@@ -57,13 +57,21 @@ def json_fields(value: bytes) -> Mapping[str, object] | None:
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
-    """Decodes records by one schema. Total: it returns an observation or None for any bytes."""
+    """Decodes records by one schema. Total: it returns an observation or None for any bytes.
+
+    `columns`: the columns of CSV lines; None for JSON lines, each of which names its own.
+    """
 
     def __init__(
-        self, schema: SchemaSettings, fields: Fields, longest: int | None = None, learnt: int = 0
+        self,
+        schema: SchemaSettings,
+        fields: Fields,
+        longest: int | None = None,
+        learnt: int = 0,
+        columns: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__(schema.width, longest, learnt)
-        self._schema, self._fields = schema, fields
+        self._schema, self._fields, self.columns = schema, fields, columns
         self._cells = [(name, cell(name, column)) for name, column in schema.features.items()]
         self._label_column, self._label = schema.label.column, labelled(schema.label)
         self._tail = [1.0] if schema.intercept else []
@@ -73,6 +81,11 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
     def parts(self, value: bytes) -> tuple[FloatArray | None, float | None]:
         """Return (features (d,), label); None for a part that the record lacks."""
         return self._total(self._parts, value) or (None, None)
+
+    def text(self, value: bytes, column: str) -> str | None:
+        """Return what the record holds in a column, as text; None if it holds no single value there."""
+        fields = self._total(self._fields, value)
+        return None if fields is None else spelt(fields.get(column))
 
     def truth(self, value: bytes) -> FloatArray | None:
         """Return the right decision, (d,) and finite; None if the record does not hold it."""

@@ -85,11 +85,13 @@ def _of_columns(
             what = "twice" if name in columns else "not"
             allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
             raise file.refuse((*path, "schema"), allowed, name)
-    return _decoder(file, settings, csv_fields(columns))
+    return _decoder(file, settings, csv_fields(columns), columns)
 
 
-def _decoder(file: Refuser, settings: FileSettings, fields: Fields) -> SchemaDecoder:
-    return SchemaDecoder(settings.record, fields, settings.max_record_bytes, file.dimension)
+def _decoder(
+    file: Refuser, settings: FileSettings, fields: Fields, columns: tuple[str, ...] | None = None
+) -> SchemaDecoder:
+    return SchemaDecoder(settings.record, fields, settings.max_record_bytes, file.dimension, columns)
 
 
 def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iterator[bytes]:

@@ -1,99 +1,81 @@
 """Predicts records with a model, and scores the predictions if labels are known."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import ValidationError
 
 from nodes.losses.losses import Loss
 from nodes.losses.predictions import predicted
 from nodes.values import FloatArray
 from streams.local.scoring import Score, score
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
-from streams.mesh.fits import label_problems
-from streams.mesh.mesh import Mesh
-from streams.mesh.model_file import Model, VectorName, read_model
+from streams.mesh.model_file import VectorName, read_model
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings
+from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, records_to_predict
+from streams.tools.model.opened_model import ModelFile, check_fits
+from streams.tools.model.threshold import Deciding, check_threshold, decided, probabilities
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
     """(line, prediction) of each record, None for an unreadable one; `score` if labels are known.
 
-    `classes`: the names of the classes whose numbers are predicted.
+    `classes`: the names of the classes whose numbers are predicted. In the records' order: `ids`, what each
+    holds in the column asked for; and of those that can be read `probabilities` of a positive label, for the
+    logistic loss, and what a threshold has `decided`. None if there is no such thing.
     """
 
     records: list[tuple[int, float | None]]
     classes: tuple[str, ...]
     score: Score | None
+    ids: list[str | None] | None = None
+    probabilities: list[float] | None = None
+    decided: Deciding | None = None
+
+
+class Wanted(NamedTuple):
+    """What to say of a record beside its prediction: a column of it, and the class by a `threshold`."""
+
+    id_column: str | None = None
+    threshold: float | None = None
 
 
 def predict(
-    model: Path, records: str, vector: VectorName = "average", mesh: tuple[MeshFile, str] | None = None
+    model: Path,
+    records: str,
+    vector: VectorName = "average",
+    mesh: tuple[MeshFile, str] | None = None,
+    *,
+    id_column: str | None = None,
+    threshold: float | None = None,
 ) -> Predictions:
-    """Predict a file of records with a vector of a model file. Raises MeshFileError.
+    """Predict a file of records with a vector of a model file. Raises MeshFileError, UsageError.
 
     Records are read as the model says, or like the source of a node of a trusted mesh: (mesh file, node).
+    `id_column`: a column to copy. `threshold`: the least probability (logistic) or score of a positive.
     """
-    file = ModelFile(model, read_model(model))
+    file, wanted = ModelFile(model, read_model(model)), Wanted(id_column, threshold)
     if mesh is None:
-        return predictions(file, vector, file.source(records), file, ("source",))
+        return predictions(file, vector, file.source(records), file, ("source",), wanted=wanted)
     trusted, node = mesh
     path = ("nodes", node, "source")
     own = trusted.own(node).source
     if not isinstance(own, FileSettings):
         raise trusted.refuse(path, "must be of records in a file to read others as it does")
     settings = own.model_copy(update={"path": records})
-    return predictions(file, vector, settings, trusted, path, trusted.mesh)
+    return predictions(file, vector, settings, trusted, path, trusted.mesh, wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
-    """A model and its file."""
-
-    path: Path
-    model: Model
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of the model's vectors."""
-        return self.model.dimension
-
-    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
-        """Return the error for the value at `path` of the model; `allowed` says what it must be."""
-        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
-
-    def loss(self, trusted: MeshSettings | None) -> Loss:
-        """Return the model's loss. Raises MeshFileError.
-
-        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss.
-        """
-        loss = self.model.loss
-        if loss.own is not None and (trusted is None or trusted.loss != loss):
-            allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
-            raise self.refuse(("loss",), allowed, {"own": loss.own})
-        # only the settings of the loss are known here
-        return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
-
-    def source(self, records: str) -> FileSettings:
-        """Return the settings to read the records at the path. Raises MeshFileError."""
-        given = self.model.source
-        if given is None:
-            raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
-        tree = {"source": given | {"path": records}}
-        try:
-            found = NodeSettings.model_validate(tree).source
-        except ValidationError as error:
-            raise MeshFileError(p.line for p in problems(str(self.path), (), tree, error)) from None
-        if not isinstance(found, FileSettings):
-            raise self.refuse(("source", "kind"), "must be of records in a file", given.get("kind"))
-        return found
+_NOTHING = Wanted()
 
 
+@np.errstate(over="ignore")  # a score beyond all numbers is infinite
 def predictions(
     file: ModelFile,
     which: VectorName,
@@ -101,44 +83,57 @@ def predictions(
     refuser: Refuser,
     path: tuple[str, ...],
     trusted: MeshSettings | None = None,
+    wanted: Wanted = _NOTHING,
 ) -> Predictions:
-    """Predict the records at the settings' path with the vector. Raises MeshFileError.
+    """Predict the records at the settings' path with the vector. Raises MeshFileError, UsageError.
 
     `refuser` is the file that holds the settings, at `path`.
     """
     loss = file.loss(trusted)
-    _fits(file, settings, refuser, path)
+    check_fits(file, settings, refuser, path)
+    if wanted.threshold is not None:
+        check_threshold(wanted.threshold, file.model.loss)
     vector = np.array(getattr(file.model, which))
     first, lines, decoder = records_to_predict(refuser, settings, path)
-    parts = [decoder.parts(line) for line in lines]
+    parts, ids = [], []
+    if wanted.id_column is not None:
+        _check_column(decoder, wanted.id_column, settings.path)
+    for line in lines:
+        parts.append(decoder.parts(line))
+        ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
     readable = [(features, label) for features, label in parts if features is not None]
     if not readable:
         raise refuser.refuse((*path, "path"), "holds no record that can be read", settings.path)
     features = np.array([row for row, _ in readable])
-    made = iter(_said(file, loss, vector, features))
+    said = _said(file, loss, vector, features)
+    made = iter(said.tolist())
     records = [(k, None if row is None else next(made)) for k, (row, _) in enumerate(parts, first)]
     classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
     known = np.array([label is not None for _, label in readable])
-    if not known.any():
-        return Predictions(records, classes, None)
     labels = np.array([label for _, label in readable if label is not None])
-    return Predictions(records, classes, score(loss, vector, features[known], labels))
+    scored = score(loss, vector, features[known], labels) if known.any() else None
+    likely = probabilities(loss, said)
+    values = said if likely is None else likely
+    found = None if wanted.threshold is None else decided(wanted.threshold, values, known, labels)
+    return Predictions(
+        records,
+        classes,
+        scored,
+        None if wanted.id_column is None else ids,
+        None if likely is None else likely.tolist(),
+        found,
+    )
 
 
-def _fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
-    """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
-    loss, dimension, width = file.model.loss, file.model.dimension, settings.record.width
-    if loss.own is None and loss.decisions_per_feature * width != dimension:
-        classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
-        text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"
-        raise refuser.refuse((*path, "schema"), text)
-    for problem in label_problems("", (*path, "schema", "label"), loss, settings.record.label):
-        raise refuser.refuse(problem.path, problem.allowed)
+def _check_column(decoder: SchemaDecoder, column: str, where: str | None) -> None:
+    """Raise UsageError if the records lack the column; of JSON lines each may have it or not."""
+    if decoder.columns is not None and decoder.columns.count(column) != 1:
+        columns = json.dumps(decoder.columns)[1:-1]
+        raise UsageError(f"--id {column}: must be a column of {where}, once: {columns}")
 
 
-def _said(file: ModelFile, loss: Loss, vector: FloatArray, features: FloatArray) -> list[float]:
+def _said(file: ModelFile, loss: Loss, vector: FloatArray, features: FloatArray) -> FloatArray:
     try:
-        made: list[float] = predicted(loss, vector, features).tolist()
+        return predicted(loss, vector, features)
     except ValueError as error:  # an own loss whose decision is not as long as its features
         raise file.refuse(("loss",), str(error), {"own": file.model.loss.own}) from None
-    return made

@@ -13,7 +13,7 @@ from tests.streams.cli.test_run import classifying
 
 
 def score_lines(text):
-    return [found[1] for found in re.finditer(r"nodes' .*?: (accuracy .*)\.$", text, re.M)]
+    return [found[1] for found in re.finditer(r"nodes' .*?: (accuracy .*)\.$", text, re.MULTILINE)]
 
 
 def table(text):

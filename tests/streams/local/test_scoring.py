@@ -8,6 +8,7 @@ from nodes.losses.weighted import Weighted
 from nodes.sparse import SparseRows
 from streams.local.scoring import Score, score
 
+
 def test_a_decision_is_scored_by_the_sign_of_its_margin():
     features = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.0], [0.0, 0.0]])
     labels = np.array([1.0, -1.0, -1.0, -1.0])

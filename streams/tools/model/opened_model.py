@@ -1,0 +1,69 @@
+"""A model file that is to be used: its loss, and how it says that records are read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from nodes.losses.losses import Loss
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.fits import label_problems
+from streams.mesh.mesh import Mesh
+from streams.mesh.model_file import Model
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.records.schema_files import Refuser
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model and its file."""
+
+    path: Path
+    model: Model
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of the model's vectors."""
+        return self.model.dimension
+
+    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
+        """Return the error for the value at `path` of the model; `allowed` says what it must be."""
+        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
+
+    def loss(self, trusted: MeshSettings | None) -> Loss:
+        """Return the model's loss. Raises MeshFileError.
+
+        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss.
+        """
+        loss = self.model.loss
+        if loss.own is not None and (trusted is None or trusted.loss != loss):
+            allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
+            raise self.refuse(("loss",), allowed, {"own": loss.own})
+        # only the settings of the loss are known here
+        return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
+
+    def source(self, records: str) -> FileSettings:
+        """Return the settings to read the records at the path. Raises MeshFileError."""
+        given = self.model.source
+        if given is None:
+            raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
+        tree = {"source": given | {"path": records}}
+        try:
+            found = NodeSettings.model_validate(tree).source
+        except ValidationError as error:
+            raise MeshFileError(p.line for p in problems(str(self.path), (), tree, error)) from None
+        if not isinstance(found, FileSettings):
+            raise self.refuse(("source", "kind"), "must be of records in a file", given.get("kind"))
+        return found
+
+
+def check_fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
+    """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
+    loss, dimension, width = file.model.loss, file.model.dimension, settings.record.width
+    if loss.own is None and loss.decisions_per_feature * width != dimension:
+        classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
+        text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"
+        raise refuser.refuse((*path, "schema"), text)
+    for problem in label_problems("", (*path, "schema", "label"), loss, settings.record.label):
+        raise refuser.refuse(problem.path, problem.allowed)

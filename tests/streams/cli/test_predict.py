@@ -1,0 +1,125 @@
+"""`predict`: probabilities, classes by a threshold, a column copied, JSON lines."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+FEATURES = {"x": "number", "y": "number"}
+
+
+def model(folder, loss="logistic", dimension=2, label=None):
+    vector = [1.0, -0.5, 0.25, 0.0][:dimension]
+    label = label or {"column": "fraud", "positive": ["yes"], "negative": ["no"]}
+    tree = {
+        "format": 1,
+        "mesh": "m",
+        "run": "r",
+        "round": 1,
+        "nodes": 1,
+        "rounds": 1,
+        "averaged": "all",
+        "algorithm": "dpdo-nc",
+        "loss": loss,
+        "dimension": dimension,
+        "source": {"kind": "csv", "schema": {"features": FEATURES, "label": label}},
+        "guarantee": {"adjacency": "event", "epsilon": 1.0, "delta": 0.0, "nodes": {"a": "some"}},
+        "newest": vector,
+        "average": vector,
+    }
+    (folder / "model.json").write_text(json.dumps(tree))
+    return folder / "model.json"
+
+
+@pytest.fixture
+def records(tmp_path):
+    rows = ["x,payment,y,fraud", "2,p-1,0,yes", "0,p-2,2,no", "1,p-3,2,yes", "?,p-4,0,no", "-3,p-5,0,no"]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path / "new.csv"
+
+
+SCORES = [2.0, -1.0, 0.0, None, -3.0]
+
+
+def test_logistic_predictions_have_probabilities(call, tmp_path, records):
+    done = call("predict", model(tmp_path), records)
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert list(rows[0]) == ["line", "prediction", "probability"]
+    for row, score in zip(rows, SCORES, strict=True):
+        if score is None:
+            assert (row["prediction"], row["probability"]) == ("", "")
+        else:
+            assert float(row["prediction"]) == score
+            assert float(row["probability"]) == pytest.approx(1 / (1 + math.exp(-score)), rel=1e-15)
+    hinge = call("predict", model(tmp_path, "hinge"), records)
+    assert hinge.out.startswith("line,prediction\n2,2.0\n")
+
+
+@pytest.mark.parametrize(
+    ("loss", "threshold", "taken"), [("logistic", 0.5, [0, 2]), ("hinge", -1, [0, 1, 2]), ("hinge", 3, [])]
+)
+def test_a_threshold_decides_and_is_scored(call, tmp_path, records, loss, threshold, taken):
+    arguments = ("--threshold", threshold, "--id", "payment", "--json", "--output", tmp_path / "p.jsonl")
+    done = call("predict", model(tmp_path, loss), records, *arguments)
+    assert (done.code, done.err) == (0, "")
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["p-1", "p-2", "p-3", "p-4", "p-5"]
+    assert [row["prediction"] for row in rows] == SCORES
+    assert [row["class"] for row in rows] == [
+        None if k == 3 else "positive" if k in taken else "negative" for k in range(5)
+    ]
+    assert ("probability" in rows[0]) == (loss == "logistic")
+    right = len({0, 2} & set(taken))
+    precision = f"{right / len(taken):.4f}" if taken else "undefined"
+    said = f"At {threshold:g} and above: {len(taken)} of the 4 labelled records"
+    assert f"{said}, precision {precision}, recall {right / 2:.4f}.\n" in done.out
+
+
+def test_json_has_no_infinite_numbers(call, tmp_path):
+    (tmp_path / "new.csv").write_text("x,y\n1,0\n1.7e308,-1.7e308\n")
+    done = call("predict", model(tmp_path, "hinge"), tmp_path / "new.csv", "--json")
+    assert done.out.splitlines() == ['{"line": 2, "prediction": 1.0}', '{"line": 3, "prediction": null}']
+
+
+def test_the_column_of_json_lines_may_be_missing(call, tmp_path):
+    path = model(tmp_path)
+    tree = json.loads(path.read_text())
+    tree["source"]["kind"] = "json-lines"
+    path.write_text(json.dumps(tree))
+    lines = ['{"x": 1, "y": 2, "n": 7}', '{"x": 1, "y": 2}', '{"y": 2, "n": "a"}', "no json"]
+    (tmp_path / "new.jsonl").write_text("\n".join(lines) + "\n")
+    done = call("predict", path, tmp_path / "new.jsonl", "--id", "n")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [(row["line"], row["id"], bool(row["prediction"])) for row in rows] == [
+        ("1", "7", True),
+        ("2", "", True),
+        ("3", "a", False),
+        ("4", "", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "said"),
+    [
+        (
+            "logistic",
+            ["--threshold", "1.5"],
+            "--threshold is 1.5: must be a probability from 0 to 1, for loss",
+        ),
+        ("hinge", ["--threshold", "nan"], "--threshold is nan: must be a finite score"),
+        (
+            "squared",
+            ["--threshold", "1"],
+            "--threshold: is for losses of two classes, hinge and logistic, not",
+        ),
+        ("hinge", ["--id", "account"], 'new.csv, once: "x", "payment", "y", "fraud"'),
+    ],
+    ids=["above 1", "no number", "numbers", "no column"],
+)
+def test_what_no_record_can_be_held_against_is_refused(call, tmp_path, records, loss, arguments, said):
+    label = {"column": "fraud"} if loss == "squared" else None
+    done = call("predict", model(tmp_path, loss, label=label), records, *arguments)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert said in done.err
