@@ -78,9 +78,9 @@ class NodeState:
         self.effects.append(Noticed(notice, source, round))
 
     def halt(self, reason: str) -> None:
-        """End the node's work for good."""
+        """End the node's work for good; the last heartbeat tells the last round."""
         self.halted = True
-        self.effects.append(Halt(reason))
+        self.effects += (SendHeartbeat(self.heartbeat), Halt(reason))
 
     def open_round(self, plan: Plan) -> OpenRound:
         """Enter the round of the plan; drop earlier plans."""

@@ -38,8 +38,8 @@ def budget(
     """Show the privacy that nodes have spent, and what is left.
 
     Also shows for how many rounds that lasts. For nodes with a journal in --state the numbers are exact, even
-    beside a running node. For others they come from the mesh broker: upper bounds at the time of the last
-    heartbeat. Writes nothing.
+    beside a running node. For others they come from the mesh broker: upper bounds, which
+    count every plan so far. Writes nothing.
 
     \b
     Examples:

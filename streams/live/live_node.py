@@ -24,6 +24,8 @@ from topology.scheduler import heartbeat_period
 
 CATCH_UP = 1.0
 """Longest wait of work put off, in seconds."""
+LAST_BEAT = 1.0
+"""Longest wait for the last heartbeat's acknowledgement, in seconds."""
 
 
 class Watcher(Protocol):
@@ -123,6 +125,8 @@ class LiveNode:
             self._shell.start()
             self._watcher.planned(self._shell.machine.planned)
             self._loop.run()
+            self._beat()  # the last one tells where the node has stopped
+            self._bus.flush(LAST_BEAT)
         finally:
             self._loop.stop()  # the reader may wait for it to begin
             reader.close()

@@ -11,14 +11,21 @@ from streams.mesh.file import MeshFile
 class Standing(NamedTuple):
     """The last round that a node has stepped, and the number of rounds it has charged.
 
-    `exactly`: the numbers come from the node's own journal; otherwise they are upper bounds from the plans
-    that name it, which it may have missed. `priced`: as far as known, they were charged at today's settings.
+    `exactly`: the numbers come from the node's own journal. Otherwise `charged` counts all plans that name
+    the node, up to round `planned`: it may have missed some, or not have reached them yet. `priced`: as far
+    as known, they were charged at today's settings.
     """
 
     stepped: int
     charged: int
     exactly: bool
     priced: bool = True
+    planned: int = 0
+
+    @property
+    def reached(self) -> int:
+        """The last round that may have been charged."""
+        return max(self.stepped, self.planned)
 
 
 class Account(NamedTuple):
@@ -57,8 +64,8 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
     """Return the account of a node of the mesh."""
     ledger, promised = file.resolved.node(node).ledger, file.resolved.node(node).guarantee
     charged = charged_by(ledger, standing)
-    spent = ledger.spent(charged, standing.stepped)
-    left = ledger.left(charged, standing.stepped)
+    spent = ledger.spent(charged, standing.reached)
+    left = ledger.left(charged, standing.reached)
     return Account(
         node=node,
         source="journal" if standing.exactly else "plans",
@@ -78,7 +85,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         left=None if math.isinf(left) else left,
         last_learning_round=ledger.last_learning_round,
         rounds_left=_rounds_left(ledger, standing.stepped, charged),
-        relaying=not ledger.may_learn(standing.stepped + 1, charged),
+        relaying=relays(ledger, standing),
         adjacency=ADJACENCY,
         guarantee=promised.sentence(node),
     )
@@ -88,6 +95,12 @@ def charged_by(ledger: Ledger, standing: Standing) -> int:
     """Return the number of charged rounds at most: a node charges no round after its last learning round."""
     last = ledger.last_learning_round
     return standing.charged if standing.exactly or last is None else min(standing.charged, last)
+
+
+def relays(ledger: Ledger, standing: Standing) -> bool:
+    """Return whether the node learns no more. Plans ahead of it end no learning."""
+    charged = standing.charged if standing.exactly else min(standing.charged, standing.stepped)
+    return not ledger.may_learn(standing.stepped + 1, charged)
 
 
 def _rounds_left(ledger: Ledger, stepped: int, charged: int) -> int | None:

@@ -51,10 +51,10 @@ class Course:
             self._recent.popleft()
 
     @property
-    def rate(self) -> float:
-        """Rounds per second, over the last seconds."""
-        if not self._recent:
-            return 0.0
+    def rate(self) -> float | None:
+        """Rounds per second, over the last seconds; None before there were any."""
+        if len(self._recent) < 2:
+            return None
         (began, first), (ended, last) = self._recent[0], self._recent[-1]
         return max(0.0, (last - first) / max(ended - began, 1e-9))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nodes.accounting.ledger import Ledger
 from streams.mesh.mesh import Mesh
-from streams.public.account import charged_by
+from streams.public.account import charged_by, relays
 from streams.public.progress import Course
 from streams.public.standings import standing_by
 from topology.plans import Heartbeat, Plan
@@ -42,15 +42,16 @@ class Row(NamedTuple):
 class Sight(NamedTuple):
     """The mesh at a moment. `round`: the last one stepped by all members that are not silent.
 
-    `planned`: the last planned round (0: none). `lead`: the number of planned rounds ahead of `round`.
-    `rate`: rounds per second. `live`: the number of nodes that are not silent.
+    After the run's end it is the last one stepped by any. `planned`: the last planned round (0: none).
+    `lead`: the number of planned rounds ahead of `round`. `rate`: rounds per second; None: not known, or
+    nobody is live, or the run is over. `live`: the number of nodes that are not silent.
     """
 
     round: int
     rounds: int | None
     planned: int
     lead: int
-    rate: float
+    rate: float | None
     live: int
     over: bool
     rows: tuple[Row, ...]
@@ -101,17 +102,19 @@ class Watched:
         if stepped:
             self._course.take(stepped, now)
         round, middle = self._course.round, median(stepped or [0])
+        if over:  # a node that died before the end holds up nobody
+            round = max(stepped, default=0)
         planned = [plan.round for plan in self._plans if not plan.ended]
         rows = tuple(self._row(name, now, middle) for name in self._mesh.nodes)
         ahead = sum(number > round for number in planned)
-        rate, rounds = self._course.rate, self._mesh.rounds
+        rate, rounds = None if over or not live else self._course.rate, self._mesh.rounds
         return Sight(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
 
     def _row(self, name: str, now: float, middle: float) -> Row:
         beat, ledger = self._beats.get(name), self._ledgers[name]
-        standing = standing_by(list(self._plans), name, beat.stepped if beat else 0)
+        standing = standing_by(self._plans, name, beat.stepped if beat else 0)
         charged = charged_by(ledger, standing)
-        relaying = beat is not None and not ledger.may_learn(standing.stepped + 1, charged)
+        relaying = beat is not None and relays(ledger, standing)
         at = self._plan_of(name)
         seen = now - self._seen[name] if beat else None
         flags = (*self._flags(name, now, middle), *(("relaying",) if relaying else ()), *self._noise(name))
@@ -120,7 +123,7 @@ class Watched:
             beat.stepped if beat else None,
             frozenset(source for source, _ in at.incoming(name)) if at else frozenset(),
             self._sources[name],
-            ledger.spent(charged, standing.stepped),
+            ledger.spent(charged, standing.reached),
             None if ledger.budget is None else float(ledger.budget),
             seen,
             flags,
@@ -139,7 +142,7 @@ class Watched:
         elif last is not None:
             yield from self._membership(name, last)
         apart = beat.stepped - middle
-        if abs(apart) > max(self._mesh.horizon, self._course.rate * BETWEEN):
+        if abs(apart) > max(self._mesh.horizon, (self._course.rate or 0.0) * BETWEEN):
             yield f"{abs(apart):,.0f} {'ahead' if apart > 0 else 'behind'}"
 
     def _membership(self, name: str, last: Plan) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Where nodes stand and what they have spent: by a journal in a state folder, or by the public broker."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -61,19 +61,16 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
     return {node: standing_by(plans, node, last) for node, last in stepped.items()}
 
 
-def standing_by(plans: list[Plan], node: str, stepped: int | None) -> Standing:
-    """Return the upper bound of a node's standing by the stored plans; `stepped` None: by all of them.
+def standing_by(plans: Sequence[Plan], node: str, stepped: int | None) -> Standing:
+    """Return the upper bound of a node's standing by all stored plans; `stepped` None: it is not known.
 
-    A plan holds the number of earlier plans that name the node: the first after the last step counts all.
+    A plan holds the number of earlier plans that name the node. A heartbeat may be older than the last
+    charge, so plans after it count too.
     """
-    following = next((plan for plan in plans if stepped is not None and plan.round > stepped), None)
-    if following is not None:
-        return Standing(stepped or 0, dict(following.named).get(node, 0), exactly=False)
-    if not plans:
-        return Standing(stepped or 0, stepped or 0, exactly=False)
-    last = plans[-1]
-    named = dict(last.named).get(node, 0) + any(member.name == node for member in last.members)
-    return Standing(last.round if stepped is None else stepped, named, exactly=False)
+    named = [dict(plan.named).get(node, 0) + (plan.member(node) is not None) for plan in plans]
+    planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=stepped or 0)
+    last = planned if stepped is None else stepped
+    return Standing(last, max(named, default=last), exactly=False, planned=planned)
 
 
 def _stepped(log: MeshLog, node: str) -> int | None:

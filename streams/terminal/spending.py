@@ -99,8 +99,8 @@ def facts(
 
 
 _BY_PLANS = (
-    " in this run at most (by the plans that name it, at its last heartbeat, and by this file's settings; if "
-    "it was started with --spent, that many more)"
+    " in this run at most (by the plans that name it, also those ahead of it, and by this file's settings; "
+    "if it was started with --spent, that many more)"
 )
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.terminal.report import say
-from streams.terminal.wording import counted
+from streams.terminal.wording import counted, speed
 
 PERIOD = 10.0
 """Seconds between two lines."""
@@ -39,7 +39,7 @@ class Sight(NamedTuple):
     """
 
     round: int
-    rate: float
+    rate: float | None
     scheduler: str
     planning: str
     rows: tuple[Row, ...]
@@ -89,7 +89,8 @@ def line(rounds: int | None, sight: Sight) -> str:
     feeds = [row.feed for row in sight.rows if row.feed]
     if feeds:
         found.append(f"feeders: {_states(feeds)}")
-    return f"round {_progress(rounds, sight)}, {sight.rate:,.0f} rounds/s; {'; '.join(found)}"
+    head = ", ".join(filter(None, (f"round {_progress(rounds, sight)}", speed(sight.rate))))
+    return f"{head}; {'; '.join(found)}"
 
 
 def picture(title: str, rounds: int | None, sight: Sight) -> RenderableType:
@@ -99,7 +100,7 @@ def picture(title: str, rounds: int | None, sight: Sight) -> RenderableType:
     head.add_row(
         Text(f"round {_progress(rounds, sight)}", "bold"),
         *bar,
-        Text(f"{sight.rate:,.0f} rounds/s"),
+        Text(speed(sight.rate)),
         Text.assemble("scheduler ", (sight.scheduler, _style(sight.scheduler))),
     )
     parts: list[RenderableType] = [Text(title, "bold"), head, _nodes(sight.rows)]

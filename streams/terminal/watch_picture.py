@@ -8,7 +8,7 @@ from rich.text import Text
 
 from streams.public.sight import Row, Sight
 from streams.terminal.spending import spent
-from streams.terminal.wording import counted, listed
+from streams.terminal.wording import counted, listed, speed
 
 ROOM = 24
 """Columns for names and the picture of edges together; further nodes are only counted."""
@@ -17,7 +17,7 @@ NAME = 16
 HELP = (
     ("round", "the last that the node says it has stepped"),
     ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
-    ("epsilon", "spent on the whole stream, by the plans: at most that, of its budget"),
+    ("epsilon", "spent on the whole stream: at most that, by all plans so far, of its budget"),
     ("seen", "seconds since its last heartbeat"),
     ("silent", "no heartbeat for so long that it is planned without"),
     ("joining", "asks to be planned; listener: it hears in its first round, and is not heard"),
@@ -115,7 +115,8 @@ def _facts(sight: Sight) -> list[str]:
     end = "" if sight.rounds is None else f" of {sight.rounds:,}"
     planned = "the run is over" if sight.over else f"{sight.lead:,} planned ahead"
     live = f"{sight.live:,} of {counted(len(sight.rows), 'node')} live"
-    return [f"round {sight.round:,}{end}", f"{sight.rate:,.0f} rounds/s", planned, live]
+    facts = [f"round {sight.round:,}{end}", speed(sight.rate), planned, live]
+    return [fact for fact in facts if fact]
 
 
 def _edges(row: Row, names: list[str]) -> str:

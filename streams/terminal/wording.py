@@ -30,6 +30,13 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def speed(rate: float | None) -> str:
+    """Return 12 rounds/s, 0.25 rounds/s; nothing if it is not known."""
+    if rate is None:
+        return ""
+    return f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
+
+
 def headline(mesh: MeshSettings) -> str:
     """Return a description of the mesh in one line."""
     rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")

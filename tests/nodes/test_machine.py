@@ -293,7 +293,8 @@ def test_the_run_ends_with_a_plan_without_members_after_the_rounds_before_it():
     node = machine()
     started(node, *plans(1, 1), end(2))
     effects = feed(node, *neighbours(1), slot(1))
-    assert [type(effect) for effect in effects][-1] is Halt
+    assert [type(effect) for effect in effects][-2:] == [SendHeartbeat, Halt]
+    assert of(effects, SendHeartbeat)[-1].heartbeat.stepped == 1  # so that all know its last round
     assert of(effects, Journal)[0].record.round == 2
     assert not of(effects, SendRelease)
     with pytest.raises(Misused, match="halted"):

@@ -58,18 +58,31 @@ def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account
 
 def test_by_plans_a_node_has_charged_at_most_the_rounds_that_named_it():
     plans = [plan(t, named=(("a", t - 1), ("b", t - 3))) for t in range(5, 10)]
-    assert standing_by(plans, "a", 6) == Standing(6, 6, exactly=False)
-    assert standing_by(plans, "b", 6) == Standing(6, 4, exactly=False)
-    assert standing_by(plans, "a", None) == Standing(9, 9, exactly=False)  # as far as plans lead
-    assert standing_by(plans, "z", 6) == Standing(6, 0, exactly=False)
+    assert standing_by(plans, "a", 6) == Standing(6, 9, exactly=False, planned=9)
+    assert standing_by(plans, "b", 6) == Standing(6, 7, exactly=False, planned=9)
+    assert standing_by(plans, "a", None) == Standing(9, 9, exactly=False, planned=9)  # as far as plans lead
+    assert standing_by(plans, "z", 6) == Standing(6, 0, exactly=False, planned=9)
     ended = plan(10, {}, names="", named=(("a", 9),))
-    assert standing_by([*plans, ended], "a", 9) == Standing(9, 9, exactly=False)
-    assert standing_by([], "a", 3) == Standing(3, 3, exactly=False)  # nothing is known but that
+    assert standing_by([*plans, ended], "a", 9) == Standing(9, 9, exactly=False, planned=9)
+    # its last heartbeat is of round 5, and it has charged all nine
+    assert standing_by([*plans, ended], "a", 5) == Standing(5, 9, exactly=False, planned=9)
+    assert standing_by([], "a", 3) == Standing(3, 3, exactly=False, planned=3)  # only that is known
 
 
 def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
-    found = account(mesh_file(tmp_path, privacy={"budget": 10}), "a", Standing(40, 40, exactly=False))
+    file = mesh_file(tmp_path, privacy={"budget": 10})
+    found = account(file, "a", Standing(40, 40, exactly=False))
     assert (found.source, found.charged, found.spent) == ("plans", 10, 10.0)
+    ahead = account(file, "a", Standing(8, 40, exactly=False, planned=40))
+    assert (ahead.charged, ahead.spent, ahead.relaying) == (10, 10.0, False)  # plans ahead end no learning
+
+
+def test_by_plans_each_planned_round_is_counted_at_its_own_epsilon(tmp_path):
+    epsilon = {"total": 10, "rounds": 12, "schedule": "growing"}
+    file = mesh_file(tmp_path, privacy={"epsilon": epsilon, "noise": "exact"})
+    done = account(file, "a", Standing(12, 12, exactly=True))
+    public = account(file, "a", Standing(8, 12, exactly=False, planned=12))
+    assert public.spent == done.spent > account(file, "a", Standing(8, 8, exactly=True)).spent
 
 
 def test_a_run_is_written_down_as_it_starts_and_as_it_ends(tmp_path):

@@ -51,7 +51,7 @@ def test_the_course_counts_from_the_last_look_before_the_first_step():
 
 def test_the_rate_is_that_of_the_last_seconds():
     course = Course()
-    assert (course.rate, course.whole) == (0.0, (0, 0.0))
+    assert (course.rate, course.whole) == (None, (0, 0.0))
     for second in range(20):
         course.take([second if second < 10 else 10 + 100 * (second - 10)], float(second))
     assert course.rate == pytest.approx(100.0)

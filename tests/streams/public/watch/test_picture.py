@@ -54,6 +54,8 @@ def test_a_line_tells_the_whole_and_who_is_out_of_the_ordinary():
         "never seen: north; 7 behind: west; relaying: east"
     )
     assert line(SIGHT._replace(rounds=None)).startswith("round 40; ")
+    assert line(SIGHT._replace(rate=None)).startswith("round 40 of 2,000; 32 planned ahead; ")
+    assert "; 0.25 rounds/s; " in line(SIGHT._replace(rate=0.25))
 
 
 def test_help_tells_of_every_flag_and_fits_a_screen():

@@ -136,8 +136,20 @@ def test_the_run_is_over_and_nobody_is_missed(watched):
     watched.take([*planned(1, 4), (end(5).plan, 100.0), *beats(4, 4, 4)])
     sight = watched.sight(500.0)
     assert sight.over
-    assert (sight.round, sight.planned, sight.lead) == (4, 4, 0)
+    assert (sight.round, sight.planned, sight.lead, sight.rate) == (4, 4, 0, None)
     assert plain(watched, 500.0) == {name: [] for name in "abc"}
+
+
+def test_after_the_end_the_last_round_is_that_of_whoever_went_furthest(watched):
+    watched.take([*planned(1, 4), (end(5).plan, 100.0), *beats(4, 4, 2)])
+    assert watched.sight(500.0).round == 4
+
+
+def test_one_look_tells_no_speed(watched):
+    watched.take([*planned(1, 8), *beats(5, 5, 5)])
+    assert watched.sight(100.0).rate is None
+    assert watched.sight(101.0).rate == 0.0
+    assert watched.sight(500.0).rate is None  # nobody is live
 
 
 def test_what_a_losing_scheduler_wrote_first_holds_nothing_up(watched):
@@ -156,7 +168,7 @@ def test_what_is_spent_is_what_budget_says(tmp_path):
     watched.take(beats(2, 3, 6))
     rows = {row.name: row for row in watched.sight(100.0).rows}
     for name, stepped in zip("abc", (2, 3, 6), strict=True):
-        known = account(file, name, Standing(stepped, stepped, exactly=False))
+        known = account(file, name, Standing(stepped, 8, exactly=False, planned=8))
         assert (rows[name].spent, rows[name].budget) == (known.spent, known.budget)
         assert ("relaying" in rows[name].flags) == known.relaying == (stepped >= 3)
         assert "simulated" not in rows[name].flags
@@ -201,7 +213,7 @@ def test_whatever_is_read_gives_a_row_for_every_node(tmp_path_factory, read):
         sight = watched.sight(now)
         assert [row.name for row in sight.rows] == list("abc")
         assert 0 <= sight.lead <= KEPT * H
-        assert sight.rate >= 0
+        assert sight.rate is None or sight.rate >= 0
         for row in sight.rows:
             assert row.hears <= set(row.sources)
             assert (row.seen is None) == (row.stepped is None) == ("never seen" in row.flags)
