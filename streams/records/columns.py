@@ -2,13 +2,18 @@
 
 import math
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
+from operator import attrgetter
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
+from streams.mesh.settings.columns import ColumnSettings, spelt
+from streams.mesh.settings.schema import LabelSettings
 
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""
@@ -18,6 +23,14 @@ def cell(name: str, settings: ColumnSettings) -> Cell:
     """Return the function that turns a value of that column into features."""
     if settings.bounds is not None:
         return partial(_scaled, *settings.bounds)
+    if settings.log is not None:
+        return partial(_log, *settings.log)
+    if settings.buckets is not None:
+        return partial(_bucket, settings.buckets)
+    if settings.hour is not None:
+        return partial(_at, 24, ZoneInfo(settings.hour), attrgetter("hour"))
+    if settings.weekday is not None:
+        return partial(_at, 7, ZoneInfo(settings.weekday), datetime.weekday)
     if settings.categories is not None:
         return partial(_one_hot, {word: k for k, word in enumerate(settings.categories)})
     if settings.hashed is not None:
@@ -46,6 +59,18 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def moment(value: object) -> float | None:
+    """Return the time in seconds since 1970 that `value` is, or spells in ISO 8601 with a zone; else None."""
+    seconds = number(value)
+    if seconds is not None or not isinstance(value, str):
+        return seconds
+    try:
+        found = datetime.fromisoformat(value)
+        return None if found.tzinfo is None else found.timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def bounded(row: FloatArray, norm: float | None) -> FloatArray:
     """Return the features, scaled down to `norm` in L2 if longer; None: unchanged."""
     largest = float(np.abs(row).max(initial=0.0))
@@ -69,6 +94,32 @@ def _scaled(lowest: float, highest: float, value: object) -> list[float] | None:
     if found is None:
         return None
     return [(min(max(found, lowest), highest) - lowest) / (highest - lowest)]
+
+
+def _log(lowest: float, highest: float, value: object) -> list[float] | None:
+    found = number(value)
+    if found is None:
+        return None
+    return _scaled(math.log(lowest), math.log(highest), math.log(max(found, lowest)))
+
+
+def _bucket(edges: tuple[float, ...], value: object) -> list[float] | None:
+    found = number(value)
+    return None if found is None else _only(bisect_right(edges, found), len(edges) + 1)
+
+
+def _at(width: int, zone: ZoneInfo, place: Callable[[datetime], int], value: object) -> list[float] | None:
+    found = moment(value)
+    try:
+        return None if found is None else _only(place(datetime.fromtimestamp(found, zone)), width)
+    except (ValueError, OverflowError, OSError):  # beyond the years 1 to 9999
+        return None
+
+
+def _only(place: int, width: int) -> list[float]:
+    features = [0.0] * width
+    features[place] = 1.0
+    return features
 
 
 def _one_hot(places: dict[str, int], value: object) -> list[float]:

@@ -3,13 +3,13 @@
 import csv
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.schema import SchemaSettings, spelt
-from streams.records.columns import bounded, cell, labelled, number
+from streams.mesh.settings.columns import spelt
+from streams.mesh.settings.schema import SchemaSettings
+from streams.records.columns import bounded, cell, labelled, moment, number
 from streams.records.faults import (
     EMPTY,
     MISSING,
@@ -146,14 +146,4 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _timestamp(self, value: bytes) -> float | None:
         fields = self._fields(value) if self._time is not None else None
-        found = None if fields is None else fields.get(self._time or "")
-        seconds = number(found)
-        return seconds if seconds is not None or not isinstance(found, str) else _moment(found)
-
-
-def _moment(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text)
-        return None if moment.tzinfo is None else moment.timestamp()
-    except (ValueError, OverflowError):
-        return None
+        return None if fields is None else moment(fields.get(self._time or ""))

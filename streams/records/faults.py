@@ -9,8 +9,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
-from streams.records.columns import number
+from streams.mesh.settings.columns import ColumnSettings, spelt
+from streams.mesh.settings.schema import LabelSettings
+from streams.records.columns import cell, moment, number
 
 
 class Fault(NamedTuple):
@@ -74,7 +75,10 @@ def number_fault(value: object) -> str | None:
 
 def feature_fault(settings: ColumnSettings, value: object) -> str | None:
     """Return why a value gives no features; None if it does. Categories take any value."""
-    return None if settings.categories or settings.hashed else number_fault(value)
+    if settings.hour is None and settings.weekday is None:
+        return None if settings.categories or settings.hashed else number_fault(value)
+    kind = time_fault(value)
+    return "not in the years 1 to 9999" if kind is None and cell("", settings)(value) is None else kind
 
 
 def label_fault(settings: LabelSettings, value: object) -> str | None:
@@ -96,18 +100,15 @@ def time_fault(value: object) -> str | None:
     """Return why a value gives no time; None if it does."""
     if value is None or value == "":
         return EMPTY
-    if number(value) is not None:
+    if moment(value) is not None:
         return None
     if number_fault(value) == "not finite":
         return "not finite"
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-        if moment is not None and moment.tzinfo is not None:
-            moment.timestamp()
-            return None
-    except (ValueError, OverflowError):
-        moment = None
-    return "not a time" if moment is None else "a time without a zone"
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        found = None
+    return "a time without a zone" if found is not None and found.tzinfo is None else "not a time"
 
 
 def csv_fault(value: bytes) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -17,7 +18,7 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
 )
 from streams.mesh.settings.privacy import TimeSlots
-from streams.mesh.settings.schema import ColumnSettings, LabelSettings, SchemaSettings
+from streams.mesh.settings.schema import LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.lines import ordered

@@ -5,7 +5,7 @@ import pytest
 from streams.records.record import RawRecord
 from tests.simulation.test_swap import CHANGED, shared
 from tests.support.meshes import loaded
-from tests.support.sources import KINDS, SPARSE, mesh_of, own_module, timed_mesh
+from tests.support.sources import KINDS, SCHEMA, SPARSE, mesh_of, own_module, timed_mesh
 
 MIB = 1 << 20
 UNUSED = b", ".join(b'"key %d": [1, 2, {"more": null}]' % k for k in range(MIB // 32))
@@ -25,6 +25,12 @@ SPOILT = {
 }
 OTHER = {"libsvm": b"-2 1:7 2:1", "csr": b"-2 1:7 2:1", "csv": b"7,1,-2", "own": b"7,1,-2"}
 OTHER_JSON = b'{"x": 7, "y": 1, "label": -2, "distance": 0.1}'
+COLUMNS = {
+    "log": ({"log": [0.5, 10]}, 1, ("nan", "much", "1e999")),
+    "buckets": ({"buckets": [1, 2]}, 3, ("nan", "inf", "[]")),
+    "hour": ({"hour": "Europe/Berlin"}, 24, ("noon", "2026-01-01T00:00:00", "1e300", "0001-01-01T00:00:00Z")),
+    "weekday": ({"weekday": "UTC"}, 7, ("monday", "-1e15", "9999-12-31T23:59:59-20:00")),
+}
 ROWS = [str(k % 5) for k in range(100)]
 
 
@@ -70,6 +76,22 @@ def test_nor_under_any_mechanism_of_sparse_records(tmp_path, monkeypatch, kind, 
     mesh = {"rounds": 8, "slots": {"by": "count", "size": size}, "privacy": settings}
     file = mesh_of(tmp_path, monkeypatch, kind, rows=ROWS, mesh=mesh)
     swap(file, {name: SPOILT[name] for name in SPOILT if "wrapped" in name or "MiB" in name}, OTHER[kind])
+
+
+@pytest.mark.parametrize("kind", ["csv", "json-lines"])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_nor_on_a_column_of_any_kind(tmp_path, monkeypatch, kind, column):
+    """x becomes several features; y is all that another value differs in for CSV, x too for JSON."""
+    settings, width, spoilt = COLUMNS[column]
+    schema = SCHEMA | {"features": {"x": settings, "y": "number"}}
+    mesh = {"rounds": 9, "dimension": width + 1}
+    file = mesh_of(tmp_path, monkeypatch, kind, rows=ROWS, mesh=mesh, schema=schema)
+    contents = {name: SPOILT[name] for name in ("malformed", "empty", "not a number", "infinite")}
+    for text in spoilt:
+        contents[text] = (
+            f"{text},1,1".encode() if kind == "csv" else f'{{"x": "{text}", "y": 1, "label": 1}}'.encode()
+        )
+    swap(file, contents, OTHER.get(kind, OTHER_JSON))
 
 
 @pytest.mark.parametrize("kind", ["localisation", "json-lines"])

@@ -83,11 +83,12 @@ def source_of(folder, monkeypatch, kind, rows):
     return {"kind": kind, "path": f"rows.{kind}"} | ({} if kind == "libsvm" else {"schema": SCHEMA})
 
 
-def mesh_of(folder, monkeypatch, kind, held_out=False, rows=("1", "2", "3"), mesh=None, **own):
+def mesh_of(folder, monkeypatch, kind, held_out=False, rows=("1", "2", "3"), mesh=None, schema=None, **own):
     """The mesh file whose node b has a source of that kind, with its own settings."""
     loss = "range" if kind == "localisation" else "squared"
     tree = changed(**({"nodes": list("abc"), "loss": loss} | (mesh or {})))
     source = source_of(folder, monkeypatch, kind, rows)
+    source |= {"schema": schema} if schema else {}
     tree["nodes"] = {name: {"source": source} for name in "ac"} | {"b": {"source": source | own}}
     if held_out is not False:
         tree["held_out"] = source | ({} if held_out is None else {"max_record_bytes": held_out})

@@ -1,71 +1,11 @@
 """Settings of a record's features and label. Nothing is fitted: bounds and categories are given."""
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from streams.mesh.settings.base import Choice, Count, Positive, Settings, listed, refusal
-
-
-def spelt(value: object) -> str | None:
-    """Return the same text for a value from YAML, JSON or CSV; None if it is not a single value."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return repr(value)
-        case _:
-            return None
-
-
-def _text(value: object) -> str:
-    text = spelt(value)
-    if text is None:
-        raise refusal("must be text or a number")
-    return text
-
-
-Words = Annotated[tuple[str, ...], Field(strict=False, min_length=1), listed(_text)]
-
-
-def _first_repeated(words: tuple[str, ...]) -> str | None:
-    return next((word for k, word in enumerate(words) if word in words[:k]), None)
-
-
-def _bounds(value: Any) -> Any:
-    numbers = isinstance(value, list) and len(value) == 2 and all(isinstance(v, int | float) for v in value)
-    if not numbers or not value[0] < value[1]:
-        raise refusal("must be [lowest, highest], the first below the second")
-    return value
-
-
-class ColumnSettings(Choice):
-    """One column's features.
-
-    `number`: the number itself. `bounds`: scaled from [lowest, highest] to [0, 1] and clipped. `categories`:
-    one feature each, 1 for the record's own, all 0 for an unknown one. `hashed`: the same over n buckets.
-    """
-
-    words: ClassVar[tuple[str, ...]] = ("number",)
-
-    number: bool = False
-    bounds: Annotated[tuple[float, float] | None, Field(strict=False), BeforeValidator(_bounds)] = None
-    categories: Words | None = None
-    hashed: Count | None = None
-
-    @model_validator(mode="after")
-    def _distinct(self) -> Self:
-        repeated = _first_repeated(self.categories or ())
-        if repeated is not None:
-            raise refusal(f"{repeated} is named twice: every category once", "categories")
-        return self
-
-    @property
-    def width(self) -> int:
-        """The number of the column's features."""
-        return len(self.categories) if self.categories else self.hashed or 1
+from streams.mesh.settings.base import Positive, Settings, refusal
+from streams.mesh.settings.columns import ColumnSettings, Words, first_repeated
 
 
 def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | float, ...] | None) -> None:
@@ -102,7 +42,7 @@ class LabelSettings(Settings):
     def _classes_are_distinct(self) -> Self:
         if self.classes is not None and self.positive is not None:
             raise refusal("must not be given with positive", "classes")
-        repeated = _first_repeated(self.classes or ())
+        repeated = first_repeated(self.classes or ())
         if repeated is not None:
             raise refusal(f"{repeated} is named twice: every class once", "classes")
         return self
@@ -137,7 +77,7 @@ class SchemaSettings(Settings):
     @model_validator(mode="after")
     def _truth_apart(self) -> Self:
         truth = self.truth or ()
-        repeated = _first_repeated(truth)
+        repeated = first_repeated(truth)
         if repeated is not None:
             raise refusal(f"{repeated} is named twice: a column for each coordinate", "truth")
         used = {**dict.fromkeys(self.features, "a feature"), self.label.column: "the label"}

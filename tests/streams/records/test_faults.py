@@ -105,6 +105,26 @@ def test_a_label_of_other_kinds():
         assert found.fault(line) == ("fraud", said)
 
 
+@pytest.mark.parametrize("kind", ["hour", "weekday"])
+@pytest.mark.parametrize(("value", "said"), [(line, said) for line, said in TIMES.items() if b",ok," in line])
+def test_the_hour_or_weekday_of_what_is_no_time(kind, value, said):
+    found = of_schema(csv_fields(("amount", "shop", "fraud", "at")), features={"at": {kind: "UTC"}})
+    assert found.decode(value) is None
+    assert str(found.fault(value)) == said
+
+
+def test_other_kinds_of_columns():
+    features = {"a": {"log": [1, 9]}, "b": {"buckets": [1]}, "at": {"hour": "UTC"}}
+    found = of_schema(csv_fields(("a", "b", "fraud", "at")), features=features)
+    for line, said in (
+        (b"x,1,ok,1", "a: not a number"),
+        (b"-1,nan,ok,1", "b: not finite"),
+        (b"1,1,ok,1e300", "at: not in the years 1 to 9999"),
+    ):
+        assert found.decode(line) is None
+        assert str(found.fault(line)) == said
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [

@@ -1,5 +1,6 @@
 """Slots of records that somebody has spoilt: each is closed, whatever is in it."""
 
+import json
 import math
 import random
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 
 from nodes.sparse import SparseRows
+from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings
+from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
 from streams.records.slot_feed import observed, truth
 from streams.records.sources import decoder
 from streams.records.sparse import csr_lines
@@ -107,6 +110,44 @@ def test_no_decoder_leans_on_what_stands_behind_it(tmp_path, monkeypatch, kind):
         read._decoded(value)
         if kind not in SPARSE:
             read._parts(value)
+
+
+WIDE = {
+    "features": {
+        "amount": {"log": [0.01, 1e6]},
+        "age": {"buckets": [30, 60]},
+        "at": {"hour": "America/New_York"},
+        "day": {"weekday": "UTC"},
+    },
+    "label": {"column": "label"},
+    "timestamp": "at",
+}
+ROW = {"amount": 12.5, "age": 30, "at": "2026-03-08T07:30:00Z", "day": 1772953200.5, "label": 1.5}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_nor_does_one_of_any_kind_of_column(kind):
+    csv_line = ",".join(map(str, ROW.values())).encode()
+    usual, fields = {
+        "csv": (csv_line, csv_fields(tuple(ROW))),
+        "json": (json.dumps(ROW).encode(), json_fields),
+    }[kind]
+    read = SchemaDecoder(SchemaSettings.model_validate(WIDE), fields)
+    assert read.dimension == 1 + 3 + 24 + 7
+    rng, present = random.Random(18), 0  # noqa: S311 # as above
+    for _ in range(10_000):
+        value = spoilt(rng, usual)
+        found = read._decoded(value)  # by itself: what stands behind it catches what it raises
+        read._timestamp(value)
+        assert (read._fault(value) is None) == (found is not None), value
+        if found is not None:
+            features, label = found
+            present += 1
+            assert features.shape == (35,)
+            assert 0 <= features.min() <= features.max() <= 1
+            assert [sum(part) for part in (features[1:4], features[4:28], features[28:])] == [1, 1, 1]
+            assert math.isfinite(label)
+    assert present > 300
 
 
 @pytest.mark.parametrize("dtype", ["<i8", "<u8", "<i4"])
