@@ -26,6 +26,8 @@ class Series:
 class Prometheus:
     """Asks for one mesh. `nodes` is a regular expression; `interval` stands for $__rate_interval.
 
+    `shown` stands for $__range: the time that is shown.
+
     Raises OSError where it does not answer, ValueError where it refuses the query.
     """
 
@@ -33,6 +35,7 @@ class Prometheus:
     mesh: str
     nodes: str = ".*"
     interval: str = "10s"
+    shown: str = "15m"
 
     def now(self, query: Query) -> list[Series]:
         """Return the last value of every series."""
@@ -58,7 +61,7 @@ class Prometheus:
             raise ValueError(f"{path}: {error.read().decode(errors='replace')}") from None
 
     def _series(self, query: Query, path: str, words: dict[str, object]) -> Iterator[Series]:
-        expr = query.expr.replace("$__rate_interval", self.interval)
+        expr = query.expr.replace("$__rate_interval", self.interval).replace("$__range", self.shown)
         expr = expr.replace("$mesh", self.mesh).replace("$node", self.nodes)
         for found in self.get(path, query=expr, **words)["result"]:
             labels, points = found["metric"], found.get("values") or [found["value"]]

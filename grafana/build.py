@@ -1,4 +1,4 @@
-"""Panels into Grafana's dashboards: one look for all three."""
+"""Panels into Grafana's dashboards: one look for all."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +15,7 @@ from grafana_foundation_sdk.builders import (
 from grafana_foundation_sdk.models import common as models
 from grafana_foundation_sdk.models.dashboard import (
     DashboardCursorSync,
+    DashboardLinkType,
     DataSourceRef,
     DataTransformerConfig,
     DynamicConfigValue,
@@ -29,11 +30,14 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from grafana.panels import TARGET, Panel, Row
+from grafana.panels import BLUE, MESH, NODES, ORANGE, TARGET, Panel, Row, metric
 from streams.metrics.catalogue import PREFIX
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 WIDTH = 24
+RESTARTED = f"changes({metric('node_starts_total', NODES)}[$__rate_interval]) > 0"
+REPLANNED = f"changes({metric('plan_members', MESH)}[$__rate_interval]) > 0"
+"""What is marked on every panel over time."""
 
 
 def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashboard.Dashboard:
@@ -47,7 +51,10 @@ def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashbo
         .refresh("10s")
         .time("now-15m", "now")
         .tooltip(DashboardCursorSync.CROSSHAIR)
-        .with_variable(dashboard.DatasourceVariable("datasource").label("data source").type("prometheus"))
+        .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
+        .link(_others())
+        .annotation(_event("Starts", ORANGE, RESTARTED, "{{node}} has started"))
+        .annotation(_event("Plans", BLUE, REPLANNED, "the plan's members change"))
         .with_variable(_choice("mesh", f"label_values({PREFIX}_build_info, mesh)"))
         .with_variable(_choice("node", f'label_values({PREFIX}_round{{mesh="$mesh"}}, node)', several=True))
     )
@@ -66,10 +73,27 @@ def _choice(name: str, query: str, *, several: bool = False) -> dashboard.QueryV
         dashboard.QueryVariable(name)
         .datasource(SOURCE)
         .query(query)
+        .label(name.capitalize())
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(VariableSort.ALPHABETICAL_ASC)
     )
-    return made.multi(True).include_all(True).all_value(".*") if several else made
+    return made.multi(True).include_all(True).all_value(".+") if several else made
+
+
+def _others() -> dashboard.DashboardLink:
+    """Return links to all our dashboards, for the same mesh, nodes and time."""
+    return (
+        dashboard.DashboardLink("mirrormesh")
+        .type(DashboardLinkType.DASHBOARDS)
+        .tags(["mirrormesh"])
+        .include_vars(True)
+        .keep_time(True)
+    )
+
+
+def _event(name: str, colour: str, expr: str, title: str) -> dashboard.AnnotationQuery:
+    made = dashboard.AnnotationQuery().name(name).datasource(SOURCE).enable(True).icon_color(colour)
+    return made.expr(expr).title_format(title)
 
 
 def placed(panels: Sequence[Panel], top: int) -> Iterator[tuple[Panel, int, int, int]]:
@@ -92,13 +116,18 @@ def _panel(panel: Panel, number: int, place: GridPos) -> Any:
     if panel.words:
         results = {value: ValueMappingResult(text=text, color=colour) for value, text, colour in panel.words}
         made = made.mappings([ValueMap(options=results)])
+    made = made.no_value(panel.nothing)
     if panel.least is not None:
         made = made.min(panel.least)
     for letter, query in zip("ABCDEFG", panel.queries, strict=False):
         target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(letter)
         if panel.kind == "map":
             target = target.format(PromQueryFormat.TABLE)
-        made = made.with_target(target.instant() if panel.kind == "stat" else target.range())
+        instant = panel.kind == "stat" and not panel.trend
+        made = made.with_target(target.instant() if instant else target.range())
+        if query.colour:
+            fixed = {"mode": FieldColorModeId.FIXED, "fixedColor": query.colour}
+            made = made.override_by_query(letter, [DynamicConfigValue("color", fixed)])
     return made
 
 
@@ -108,9 +137,12 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
         .line_width(1)
         .fill_opacity(5)
         .show_points(models.VisibilityMode.NEVER)
-        .legend(_legend())
+        .legend(_legend(last=True))
         .tooltip(common.VizTooltipOptions().mode(models.TooltipDisplayMode.MULTI))
     )
+    if len(panel.steps) > 1:
+        drawn = common.GraphThresholdsStyleConfig().mode(models.GraphThresholdsStyleMode.DASHED)
+        made = made.thresholds_style(drawn)
     if panel.log:
         made = made.scale_distribution(
             common.ScaleDistributionConfig().type(models.ScaleDistribution.LOG).log(10)
@@ -118,9 +150,12 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
     return made
 
 
-def _stat(_: Panel) -> stat.Panel:
+def _stat(panel: Panel) -> stat.Panel:
     reduced = common.ReduceDataOptions().calcs(["lastNotNull"])
-    return stat.Panel().reduce_options(reduced).color_scheme(_by_threshold())
+    graph = models.BigValueGraphMode.AREA if panel.trend else models.BigValueGraphMode.NONE
+    text = models.BigValueTextMode.NAME if panel.names else models.BigValueTextMode.VALUE_AND_NAME
+    made = stat.Panel().reduce_options(reduced).color_scheme(_by_threshold())
+    return made.graph_mode(graph).text_mode(text)
 
 
 def _states(_: Panel) -> statetimeline.Panel:
@@ -143,9 +178,12 @@ def _map(_: Panel) -> xychart.Panel:
     )
 
 
-def _legend() -> common.VizLegendOptions:
+def _legend(*, last: bool = False) -> common.VizLegendOptions:
+    """Return a legend under the panel, with each series' last value where it has numbers over time."""
     shown = common.VizLegendOptions().show_legend(True).placement(models.LegendPlacement.BOTTOM)
-    return shown.display_mode(models.LegendDisplayMode.LIST)
+    if not last:
+        return shown.display_mode(models.LegendDisplayMode.LIST)
+    return shown.display_mode(models.LegendDisplayMode.TABLE).calcs(["lastNotNull"])
 
 
 def _by_threshold() -> dashboard.FieldColor:

@@ -52,7 +52,7 @@ def draw(module: ModuleType, prometheus: Prometheus, span: Span) -> Figure:
 
 
 def main() -> None:
-    """Draw all three."""
+    """Draw them all."""
     asked = argparse.ArgumentParser(description="Draw the dashboards from a running Prometheus.")
     asked.add_argument("prometheus", help="its address, http://127.0.0.1:9090 say")
     asked.add_argument("--mesh", required=True, help="the name of the mesh")
@@ -64,7 +64,8 @@ def main() -> None:
     end = time.time() - 60 * given.ago
     step = max(SCRAPE, 60 * given.minutes / POINTS)
     interval = f"{max(4 * SCRAPE, step + SCRAPE):.0f}s"  # as Grafana works out $__rate_interval
-    prometheus = Prometheus(given.prometheus, given.mesh, given.nodes, interval)
+    shown = f"{60 * given.minutes:.0f}s"
+    prometheus = Prometheus(given.prometheus, given.mesh, given.nodes, interval, shown)
     mpl.rcParams |= {"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}
     given.output.mkdir(parents=True, exist_ok=True)
     for name, module in DASHBOARDS.items():

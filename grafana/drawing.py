@@ -12,8 +12,13 @@ from grafana.panels import TARGET, Panel
 
 GREY = "#5f6672"
 COLOURS = {"green": "#4f9d58", "orange": "#e08e2b", "red": "#c8453b", "blue": "#4a7fbf", "text": GREY}
-MANY = 8
+STYLES = ("-", "--", ":", "-.")
+"""Of a panel's queries, in their order."""
+UNITS = {"cps": "/s", "h": " h", "s": " s"}
+MANY = 24
 """Names of more series do not fit under a panel."""
+LINE, LETTER = 0.105, 0.052
+"""Inches of a line of names under a panel, and of a letter of it."""
 
 
 class Span(NamedTuple):
@@ -27,12 +32,12 @@ class Span(NamedTuple):
 def draw_panel(axes: Axes, panel: Panel, prometheus: Prometheus, span: Span) -> None:
     """Ask for a panel's data, and draw it; without any it says so."""
     axes.set_title(panel.title, size=9, loc="left")
-    if panel.kind == "stat":
-        found = [[one] for query in panel.queries for one in prometheus.at(query, span.end)]
+    if panel.kind == "stat" and not panel.trend:
+        found = [prometheus.at(query, span.end) for query in panel.queries]
     else:
         found = [prometheus.over(query, *span) for query in panel.queries]
     if not any(found):
-        axes.text(0.5, 0.5, "No data", ha="center", va="center", color=GREY, transform=axes.transAxes)
+        axes.text(0.5, 0.5, panel.nothing, ha="center", va="center", color=GREY, transform=axes.transAxes)
         axes.set_axis_off()
         return
     {"stat": _stat, "states": _states, "map": _map, "timeseries": _lines}[panel.kind](axes, panel, found)
@@ -58,10 +63,14 @@ def _origin(found: list[list[Series]]) -> float:
 
 def _lines(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
     series = [one for series in found for one in series]
-    for one in series:
-        values = np.asarray(one.values)
-        shown = np.where(values > 0, values, np.nan) if panel.log else values
-        axes.plot(_minutes(one.times, _origin(found)), shown, linewidth=0.9, label=one.name)
+    names = list(dict.fromkeys(one.labels.get("node", one.name) for one in series))
+    for query, of_query in enumerate(found):
+        for one in of_query:
+            values = np.asarray(one.values)
+            shown = np.where(values > 0, values, np.nan) if panel.log else values
+            colour = f"C{names.index(one.labels.get('node', one.name)) % 10}"
+            minutes = _minutes(one.times, _origin(found))
+            axes.plot(minutes, shown, STYLES[query], linewidth=0.9, color=colour, label=one.name)
     if panel.log:
         axes.set_yscale("log")
     elif not any(any(one.values) for one in series):
@@ -72,21 +81,67 @@ def _lines(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     elif panel.unit in {"s", "bytes"} and not panel.log:
         axes.yaxis.set_major_formatter(EngFormatter("s" if panel.unit == "s" else "B", places=0))
+    low, high = axes.get_ylim()
+    for above, colour in panel.steps[1:]:
+        if above is not None and low < above < high:
+            axes.axhline(above, color=COLOURS[colour], linestyle="--", linewidth=0.6)
     axes.grid(visible=True, alpha=0.25, linewidth=0.5)
-    if len(series) <= MANY:
-        axes.legend(fontsize=6, frameon=False, ncols=2, loc="best", handlelength=1)
     axes.tick_params(labelsize=6.5)
+    _names_below(axes)
+
+
+def _names_below(axes: Axes) -> None:
+    """Write what the lines are called under the panel, where nothing is covered: it gets as much lower."""
+    names = axes.get_legend_handles_labels()[1]
+    if len(names) > MANY:
+        return
+    place, figure = axes.get_position(), axes.get_figure(root=True)
+    width, height = figure.get_size_inches() if figure else (1, 1)
+    columns = max(1, int(place.width * width / (0.3 + LETTER * max(map(len, names)))))
+    room = (1 + (len(names) - 1) // columns) * LINE / height
+    axes.set_position((place.x0, place.y0 + room, place.width, place.height - room))
+    axes.legend(
+        fontsize=6,
+        frameon=False,
+        ncols=columns,
+        loc="upper left",
+        bbox_to_anchor=(place.x0 - 0.005, place.y0 + room - 0.16 / height),
+        bbox_transform=figure.transFigure if figure else None,
+        handlelength=1.6,
+        labelspacing=0.2,
+        columnspacing=1,
+        borderpad=0,
+        borderaxespad=0,
+    )
 
 
 def _stat(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
     axes.set_axis_off()
     words = {value: text for value, text, _ in panel.words}
-    for k, (one,) in enumerate(found):
-        middle, value = (k + 0.5) / len(found), one.values[-1]
-        text = words.get(f"{value:g}", f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}")
+    shown = [
+        (query.colour, one) for query, series in zip(panel.queries, found, strict=True) for one in series
+    ]
+    for k, (colour, one) in enumerate(shown):
+        middle, value = (k + 0.5) / len(shown), one.values[-1]
+        text = one.name if panel.names else words.get(f"{value:g}", _written(value, panel.unit))
         place: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
-        axes.text(middle, 0.6, text, size=14, weight="bold", color=_colour(panel, value), **place)
-        axes.text(middle, 0.2, one.name.replace(": ", "\n"), size=6.5, color=GREY, **place)
+        size = 11 if panel.names else 14
+        drawn = COLOURS[colour] if colour else _colour(panel, value)
+        axes.text(middle, 0.6, text, size=size, weight="bold", color=drawn, **place)
+        if not panel.names:
+            axes.text(middle, 0.2, one.name, size=6.5, color=GREY, **place)
+        if panel.trend:
+            trend = axes.inset_axes((0.55, 0.1, 0.4, 0.8))
+            trend.plot(one.times, one.values, color=drawn, linewidth=0.9)
+            trend.set_axis_off()
+
+
+def _written(value: float, unit: str) -> str:
+    """Return a number as Grafana writes it in such a unit."""
+    if unit == "percentunit":
+        return f"{100 * value:.3g} %"
+    text = f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
+    return f"{text}{UNITS.get(unit, '')}"
 
 
 def _states(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
@@ -126,6 +181,6 @@ def _map(axes: Axes, _: Panel, found: list[list[Series]]) -> None:
             (line,) = axes.plot(*zip(*both, strict=True), linewidth=0.5, alpha=0.6, color=colour)
             mark, size = ("x", 7) if is_target else ("o", 4)
             axes.plot(*both[-1], mark, markersize=size, color=line.get_color(), label=node, zorder=3)
-    axes.legend(fontsize=6, frameon=False, ncols=2, handlelength=1)
     axes.grid(visible=True, alpha=0.25, linewidth=0.5)
     axes.tick_params(labelsize=6.5)
+    _names_below(axes)

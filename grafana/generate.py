@@ -5,11 +5,11 @@ from types import ModuleType
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from grafana import learning, mesh, privacy
+from grafana import learning, mesh, overview, privacy
 from grafana.build import built
 
 FOLDER = Path(__file__).with_name("dashboards")
-DASHBOARDS = {"mesh": mesh, "privacy": privacy, "learning": learning}
+DASHBOARDS = {"overview": overview, "mesh": mesh, "privacy": privacy, "learning": learning}
 
 
 def generated() -> dict[Path, str]:

@@ -1,6 +1,25 @@
 """Dashboard `learning`: does it learn? Of private metrics, so for owners, on their own Prometheus."""
 
-from grafana.panels import BLUE, GREEN, GREY, ORANGE, RED, TARGET, Panel, Query, Row, metric, quantile, rate
+from grafana.panels import (
+    BLUE,
+    BYTES,
+    COUNT,
+    GREEN,
+    GREY,
+    NUMBER,
+    ORANGE,
+    PER_SECOND,
+    RED,
+    SECONDS,
+    SHARE,
+    TARGET,
+    Panel,
+    Query,
+    Row,
+    metric,
+    quantile,
+    rate,
+)
 
 TITLE = "mirrormesh: learning"
 DESCRIPTION = (
@@ -26,7 +45,7 @@ REGRET = Row(
             "Average regret",
             "First-order regret a round since the process started, beside 1/sqrt(round) for its slope. "
             "For convex losses the regret is at most that.",
-            "none",
+            NUMBER,
             (
                 Query(metric("regret_average")),
                 Query(f"max(1 / sqrt({metric('round')} > 0))", "1/sqrt(round)"),
@@ -37,14 +56,14 @@ REGRET = Row(
         Panel(
             "Regret",
             "First-order regret since the process started, and the sum over the chosen nodes.",
-            "none",
+            NUMBER,
             (Query(metric("regret")), Query(f"sum({metric('regret')})", "sum")),
             width=12,
         ),
         Panel(
             "Loss",
             "Mean loss of the records, each at the decision that was made before it was seen.",
-            "none",
+            NUMBER,
             (Query(metric("loss_average")),),
             width=8,
             least=0,
@@ -52,7 +71,7 @@ REGRET = Row(
         Panel(
             "Accuracy",
             "Share of records whose class the decision before them said. Empty for losses without classes.",
-            "percentunit",
+            SHARE,
             (
                 Query(
                     f"{rate('predictions_total', RIGHT)} / ignoring(outcome) "
@@ -65,7 +84,7 @@ REGRET = Row(
         Panel(
             "Decision",
             "The coordinates of each node's last decision, where there are eight or fewer.",
-            "none",
+            NUMBER,
             (Query(metric("decision"), "{{node}} x{{coordinate}}"),),
             width=8,
         ),
@@ -73,7 +92,7 @@ REGRET = Row(
             "Map",
             "Where the nodes' decisions are in the plane of the first two coordinates, and where the target "
             "is, if the records say it.",
-            "none",
+            NUMBER,
             (_places(0), _places(1)),
             "map",
             width=12,
@@ -83,7 +102,7 @@ REGRET = Row(
             "Tracking error",
             "Distance from each node's decision to the target. Empty where the records do not say where "
             "that is.",
-            "none",
+            NUMBER,
             (Query(metric("tracking_error")),),
             width=12,
             height=10,
@@ -98,7 +117,7 @@ RECORDS = Row(
             "Records waiting",
             "Records on the data topic that are not read yet. A line that rises: data comes faster "
             "than rounds.",
-            "none",
+            COUNT,
             (Query(metric("data_lag_records")),),
             steps=((None, GREEN), (1000, ORANGE), (100_000, RED)),
             least=0,
@@ -106,7 +125,7 @@ RECORDS = Row(
         Panel(
             "Records a second",
             "Records that entered a slot, and those of them that could not be decoded.",
-            "none",
+            PER_SECOND,
             (
                 Query(rate("records_total")),
                 Query(rate("malformed_records_total"), "{{node}} malformed"),
@@ -117,7 +136,7 @@ RECORDS = Row(
             "Clipped gradients",
             "Share of the records whose gradient the clip made shorter. Near 1: the bound is small for "
             "this data.",
-            "percentunit",
+            SHARE,
             (Query(f"{rate('clipped_gradients_total')} / ({rate('records_total')} > 0)"),),
             steps=((None, GREEN), (0.9, ORANGE)),
             least=0,
@@ -125,7 +144,7 @@ RECORDS = Row(
         Panel(
             "Empty and dropped",
             "Slots without a record; records that came late, beyond a full slot, or were lost on the broker.",
-            "none",
+            PER_SECOND,
             (
                 Query(rate("empty_slots_total"), "{{node}} empty slots"),
                 Query(rate("dropped_records_total"), "{{node}} {{reason}}"),
@@ -137,14 +156,14 @@ RECORDS = Row(
         Panel(
             "Waiting for records",
             "Share of the time in which a round lacks nothing but its slot.",
-            "percentunit",
+            SHARE,
             (Query(rate("data_wait_seconds_total")),),
             least=0,
         ),
         Panel(
             "Step and commit",
             "99th percentile of a step, and of the journal commit that is part of it.",
-            "s",
+            SECONDS,
             (
                 Query(quantile(0.99, "step_seconds"), "{{node}} step"),
                 Query(quantile(0.99, "journal_commit_seconds"), "{{node}} commit"),
@@ -155,7 +174,7 @@ RECORDS = Row(
         Panel(
             "Memory",
             "Resident memory of each node's process.",
-            "bytes",
+            BYTES,
             (Query(metric("process_resident_memory_bytes")),),
             steps=((None, GREY),),
             width=12,
@@ -164,7 +183,7 @@ RECORDS = Row(
         Panel(
             "Journal",
             "Size of each node's journal on disk. It keeps a fixed number of rounds, so it is flat.",
-            "bytes",
+            BYTES,
             (Query(metric("journal_bytes")),),
             steps=((None, GREY),),
             width=12,

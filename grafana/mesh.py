@@ -1,83 +1,71 @@
 """Dashboard `mesh`: is it alive, and in step?"""
 
-from grafana.panels import BLUE, GREEN, GREY, MESH, ORANGE, RED, Panel, Query, Row, metric, quantile, rate
+from grafana.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    GREY,
+    MESH,
+    NUMBER,
+    ORANGE,
+    PER_SECOND,
+    RED,
+    SECONDS,
+    SHARE,
+    Panel,
+    Query,
+    Row,
+    by_node,
+    last,
+    metric,
+    quantile,
+    rate,
+)
+from grafana.standing import LIVE, ROUND_OF, SLOWEST, SPEED, SPEED_OF, UNPROTECTED, of_all
 
 TITLE = "mirrormesh: mesh"
 DESCRIPTION = "Is the mesh alive and in step? Everything here may be seen by anyone who runs it."
 
+
+def _age(name: str) -> str:
+    """Return how old each node's moment was when it was scraped; 0 is no moment."""
+    moment = metric(name)
+    return f"min by (mesh, node) (timestamp({moment}) - ({moment} > 0))"
+
+
+def _silence(name: str) -> str:
+    """Return how long ago each node's last moment is, whether or not it is still there."""
+    return f"min by (mesh, node) (time() - ({last(name)} > 0))"
+
+
 NOW = Row(
     "Now",
     (
-        Panel(
-            "Live nodes",
-            "Nodes that a scheduler has heard within the silence limit, of those that the last plan names.",
-            "none",
-            (
-                Query(f"max({metric('live_nodes', MESH)})", "live"),
-                Query(f"max({metric('plan_members', MESH)})", "planned"),
-            ),
-            "stat",
-            ((None, RED), (1, GREEN)),
-            width=4,
-            height=5,
-        ),
-        Panel(
-            "Slowest node's round",
-            "Last round that every chosen node has stepped.",
-            "none",
-            (Query(f"min({metric('round')})", "round"),),
-            "stat",
-            ((None, GREY),),
-            width=4,
-            height=5,
-        ),
-        Panel(
-            "Rounds a second",
-            "Of the slowest and the fastest chosen node; they differ for long only where one is away.",
-            "none",
-            (
-                Query(f"min({rate('rounds_total')})", "slowest"),
-                Query(f"max({rate('rounds_total')})", "fastest"),
-            ),
-            "stat",
-            ((None, RED), (0.001, GREEN)),
-            width=4,
-            height=5,
-        ),
+        LIVE,
+        SLOWEST,
+        SPEED,
         Panel(
             "Plan lead",
             "Rounds from the slowest live member's last step to the last plan. At 0 the mesh waits for "
             "plans.",
-            "none",
+            COUNT,
             (Query(f"max({metric('plan_lead_rounds', MESH)})", "rounds"),),
             "stat",
             ((None, RED), (1, ORANGE), (2, GREEN)),
             width=4,
             height=5,
+            nothing="no scheduler",
         ),
         Panel(
             "Broker",
-            "Processes whose connection to the mesh broker is there.",
-            "none",
-            (
-                Query(f"sum({metric('broker_connected', MESH)})", "connected"),
-                Query(f"count({metric('broker_connected', MESH)})", "of"),
-            ),
+            "Nodes whose connection to the mesh broker is there, of those of the mesh file.",
+            COUNT,
+            of_all(f"sum({by_node(metric('broker_connected'))})", "connected"),
             "stat",
-            ((None, RED), (1, GREEN)),
             width=4,
             height=5,
         ),
-        Panel(
-            "Simulated noise",
-            "Nodes whose noise is seeded. Nothing of theirs is protected.",
-            "none",
-            (Query(f"sum({metric('simulated_noise')})", "nodes"),),
-            "stat",
-            ((None, GREEN), (1, RED)),
-            width=4,
-            height=5,
-        ),
+        UNPROTECTED,
     ),
 )
 ROUNDS = Row(
@@ -85,24 +73,25 @@ ROUNDS = Row(
     (
         Panel(
             "Round",
-            "Last round each node has stepped, and the last plan. Lines that part are nodes left behind.",
-            "none",
+            "Last round each node has stepped, and the last plan. Lines that part are nodes left behind; a "
+            "flat one is gone.",
+            COUNT,
             (
-                Query(metric("round")),
+                Query(ROUND_OF),
                 Query(f"max({metric('plan_round', MESH)})", "last plan"),
             ),
         ),
         Panel(
             "Speed",
-            "Rounds that each node steps in a second.",
-            "none",
-            (Query(rate("rounds_total")),),
+            "Rounds that each node steps in a second; 0 for one that is gone.",
+            PER_SECOND,
+            (Query(SPEED_OF),),
             least=0,
         ),
         Panel(
             "Time from step to step",
             "Median and 99th percentile. A tail is a neighbour, a plan or records that came late.",
-            "s",
+            SECONDS,
             (
                 Query(quantile(0.5, "round_interval_seconds"), "{{node}} p50"),
                 Query(quantile(0.99, "round_interval_seconds"), "{{node}} p99"),
@@ -113,7 +102,7 @@ ROUNDS = Row(
             "Waiting",
             "Share of the time in which a node waits for neighbours' releases, or for nothing but the "
             "next plan.",
-            "percentunit",
+            SHARE,
             (
                 Query(rate("neighbour_wait_seconds_total"), "{{node}} neighbours"),
                 Query(rate("plan_wait_seconds_total"), "{{node}} plan"),
@@ -122,17 +111,20 @@ ROUNDS = Row(
         ),
         Panel(
             "Since the last step",
-            "Seconds since each node last stepped a round; nodes that have not yet are left out.",
-            "s",
-            (Query(f"time() - ({metric('last_round_timestamp_seconds')} > 0)"),),
+            "Seconds from each node's last step to the last look at it, or to now where it is gone; nodes "
+            "that have not stepped yet are left out.",
+            SECONDS,
+            (Query(f"{_age('last_round_timestamp_seconds')} or {_silence('last_round_timestamp_seconds')}"),),
             steps=((None, GREEN), (30, RED)),
             least=0,
         ),
         Panel(
-            "Plans",
-            "Plans that schedulers publish in a second; together they publish one a round.",
-            "none",
-            (Query(f"sum by (mesh) ({rate('plans_published_total', MESH)})", "published"),),
+            "Since it was heard",
+            "Seconds from each node's last heartbeat to the last look at the scheduler. One that is gone "
+            "rises; one that was never there is left out.",
+            SECONDS,
+            (Query(_age("node_last_seen_timestamp_seconds")),),
+            steps=((None, GREEN), (10, RED)),
             least=0,
         ),
     ),
@@ -144,7 +136,7 @@ EDGES = Row(
             "Edges on and off",
             "Each in-edge of the chosen nodes in the plan of their last decided round, as it was at "
             "each scrape.",
-            "none",
+            NUMBER,
             (Query(metric("edge_on"), "{{edge_source}} to {{node}}"),),
             "states",
             ((None, GREY), (1, BLUE)),
@@ -155,7 +147,7 @@ EDGES = Row(
         Panel(
             "Consensus gap",
             "The farthest of the releases that a node heard from its own, in L2: disagreement, and noise.",
-            "none",
+            NUMBER,
             (Query(metric("consensus_gap")),),
             height=10,
             log=True,
@@ -168,7 +160,7 @@ TROUBLE = Row(
         Panel(
             "Releases given up",
             "Not there at the deadline: the neighbour's weight went to the own release.",
-            "none",
+            PER_SECOND,
             (Query(rate("releases_given_up_total"), "{{edge_source}} to {{node}}"),),
             steps=((None, ORANGE),),
             least=0,
@@ -176,19 +168,36 @@ TROUBLE = Row(
         Panel(
             "Late corrections",
             "Releases that came within the horizon after they were given up, and were made good.",
-            "none",
+            PER_SECOND,
             (Query(rate("late_corrections_total"), "{{edge_source}} to {{node}}"),),
             least=0,
         ),
         Panel(
             "Messages refused",
             "Peers' messages that were not as they must be, by reason; their bytes are in the dead letters.",
-            "none",
+            PER_SECOND,
             (
                 Query(f"sum by (mesh, reason) ({rate('messages_refused_total', MESH)})", "{{reason}}"),
                 Query(f"sum by (mesh) ({rate('evidence_total')})", "second values for a round"),
             ),
             steps=((None, RED),),
+            least=0,
+        ),
+        Panel(
+            "Plans",
+            "Plans that schedulers publish in a second; together they publish one a round.",
+            PER_SECOND,
+            (Query(f"sum by (mesh) ({rate('plans_published_total', MESH)})", "published"),),
+            width=12,
+            least=0,
+        ),
+        Panel(
+            "Starts",
+            "Starts of each node's process that schedulers have heard, in the time between two points. More "
+            "than one or two in an hour: it falls over.",
+            COUNT,
+            (Query(by_node(f"increase({metric('node_starts_total')}[$__rate_interval])")),),
+            width=12,
             least=0,
         ),
     ),

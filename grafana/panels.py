@@ -6,11 +6,24 @@ from typing import Literal
 
 from streams.metrics.catalogue import PREFIX
 
-MESH = '{mesh="$mesh"}'
-"""Of a whole mesh: what a scheduler shows."""
+MESH = '{mesh="$mesh",node=~"$node|"}'
+"""Of a whole mesh: what a scheduler shows, whichever nodes are chosen."""
 NODES = '{mesh="$mesh",node=~"$node"}'
 """Of the chosen nodes."""
+STREAM = '{mesh="$mesh",node=~"$node",adjacency="stream"}'
+"""Of the account of the chosen nodes' whole streams."""
+NO_MECHANISM = '{mesh="$mesh",node=~"$node",mechanism="none"}'
 GREEN, ORANGE, RED, BLUE, GREY = "green", "orange", "red", "blue", "text"
+COUNT, SHARE, PER_SECOND, SECONDS, HOURS, BYTES, NUMBER = (
+    "locale",
+    "percentunit",
+    "cps",
+    "s",
+    "h",
+    "bytes",
+    "none",
+)
+"""Units of Grafana."""
 
 Steps = tuple[tuple[float | None, str], ...]
 """(from, colour): the first from is None."""
@@ -21,15 +34,23 @@ TARGET = "the target"
 
 @dataclass(frozen=True)
 class Query:
-    """An expression, and what its series are called."""
+    """An expression, and what its series are called.
+
+    `colour`: theirs, whatever their value; the queries of a panel that have one are alternatives.
+    """
 
     expr: str
     legend: str = "{{node}}"
+    colour: str = ""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel answers. `words`: (value, name, colour). `log`: a logarithmic axis; `least`: its end."""
+    """What one panel answers. `words`: (value, name, colour). `log`: a logarithmic axis; `least`: its end.
+
+    A stat shows values of now, and with `trend` how they became what they are; with `names` it shows the
+    names of its series alone; `nothing` is what it says without any.
+    """
 
     title: str
     description: str
@@ -42,6 +63,9 @@ class Panel:
     height: int = 8
     log: bool = False
     least: float | None = None
+    trend: bool = False
+    names: bool = False
+    nothing: str = "No data"
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,11 @@ def metric(name: str, selector: str = NODES) -> str:
     return f"{PREFIX}_{name}{selector}"
 
 
+def last(name: str, selector: str = NODES) -> str:
+    """Return a metric's last values in the time that is shown: they stay when a process is gone."""
+    return f"last_over_time({metric(name, selector)}[$__range])"
+
+
 def rate(name: str, selector: str = NODES) -> str:
     """Return a counter's rate, a second."""
     return f"rate({metric(name, selector)}[$__rate_interval])"
@@ -65,3 +94,8 @@ def rate(name: str, selector: str = NODES) -> str:
 def quantile(share: float, name: str) -> str:
     """Return a histogram's quantile, by node."""
     return f"histogram_quantile({share}, sum by (mesh, node, le) ({rate(name + '_bucket')}))"
+
+
+def by_node(expr: str) -> str:
+    """Return one series for each node, whoever shows it."""
+    return f"max by (mesh, node) ({expr})"

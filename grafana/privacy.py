@@ -1,43 +1,72 @@
 """Dashboard `privacy`: what is protected, what is spent, what is left?"""
 
-from grafana.panels import BLUE, GREEN, GREY, ORANGE, RED, Panel, Query, Row, metric, rate
+from grafana.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    GREY,
+    NO_MECHANISM,
+    NUMBER,
+    ORANGE,
+    PER_SECOND,
+    RED,
+    SHARE,
+    STREAM,
+    Panel,
+    Query,
+    Row,
+    by_node,
+    last,
+    metric,
+    rate,
+)
 
 TITLE = "mirrormesh: privacy"
 DESCRIPTION = "What is protected, what is spent, how much is left? No record moves any of it."
 EVENT = '{mesh="$mesh",node=~"$node",adjacency="event"}'
-STREAM = '{mesh="$mesh",node=~"$node",adjacency="stream"}'
+SOME = '{mesh="$mesh",node=~"$node",mechanism!="none"}'
+PROTECTING = f"({last('simulated_noise')} unless on (mesh, node) {last('mechanism_info', NO_MECHANISM)})"
+
+
+def by_mechanism(selector: str) -> str:
+    """Return a series for each node that has such a mechanism."""
+    return f"max by (mesh, node, mechanism) ({last('mechanism_info', selector)})"
+
 
 PROMISE = Row(
     "Promise",
     (
         Panel(
             "Mechanism",
-            "What makes each node's releases private. `none` protects nothing.",
-            "none",
-            (Query(metric("mechanism_info"), "{{node}}: {{mechanism}}"),),
+            "What makes releases private, and of how many nodes. `none` protects nothing.",
+            COUNT,
+            (
+                Query(f"count by (mechanism) ({by_mechanism(SOME)})", "{{mechanism}}", BLUE),
+                Query(f"count by (mechanism) ({by_mechanism(NO_MECHANISM)})", "{{mechanism}}", RED),
+            ),
             "stat",
-            ((None, BLUE),),
-            (("1", "on", BLUE),),
             width=12,
             height=6,
         ),
         Panel(
             "Simulated noise",
-            "Whether a node's noise is seeded: then whoever has the seed can subtract it, and nothing "
-            "is protected.",
-            "none",
-            (Query(metric("simulated_noise")),),
+            "How many nodes draw exact noise, and how many seeded noise: then whoever has the seed can "
+            "subtract it, and nothing is protected.",
+            COUNT,
+            (
+                Query(f"count({PROTECTING} == 0)", "exact", GREEN),
+                Query(f"count({PROTECTING} == 1)", "simulated", RED),
+                Query(f"count({by_mechanism(NO_MECHANISM)})", "no noise", RED),
+            ),
             "stat",
-            ((None, GREEN), (1, RED)),
-            (("0", "exact", GREEN), ("1", "simulated", RED)),
             width=12,
             height=6,
         ),
         Panel(
             "Epsilon of a record",
             "Event level: what all of a node's releases together tell of one record, however long the run.",
-            "none",
-            (Query(metric("release_epsilon", EVENT)),),
+            NUMBER,
+            (Query(by_node(last("release_epsilon", EVENT))),),
             "stat",
             ((None, GREEN), (3, ORANGE), (10, RED)),
             width=12,
@@ -47,8 +76,8 @@ PROMISE = Row(
             "Epsilon of a round",
             "Stream level: what the first charged round costs, where a node's whole stream is to be "
             "protected.",
-            "none",
-            (Query(metric("release_epsilon", STREAM)),),
+            NUMBER,
+            (Query(by_node(last("release_epsilon", STREAM))),),
             "stat",
             ((None, GREY),),
             width=12,
@@ -62,7 +91,7 @@ ACCOUNT = Row(
         Panel(
             "Spent, stream level",
             "Epsilon of the whole stream so far in this run; it grows with each round that learns.",
-            "none",
+            NUMBER,
             (Query(metric("epsilon_spent", STREAM)),),
             least=0,
         ),
@@ -70,7 +99,7 @@ ACCOUNT = Row(
             "Budget spent",
             "Share of the stream-level budget; nodes without a budget are left out. At 100 % a node "
             "only relays.",
-            "percentunit",
+            SHARE,
             (Query(f"{metric('epsilon_spent', STREAM)} / ({metric('epsilon_budget', STREAM)} < Inf)"),),
             steps=((None, GREEN), (0.8, ORANGE), (1, RED)),
             least=0,
@@ -78,7 +107,7 @@ ACCOUNT = Row(
         Panel(
             "Rounds left",
             "Rounds in which a node may still learn; nodes without an end are left out.",
-            "none",
+            COUNT,
             (Query(f"clamp_min(({metric('last_learning_round')} < Inf) - {metric('round')}, 0)"),),
             steps=((None, RED), (1, ORANGE), (100, GREEN)),
             least=0,
@@ -86,7 +115,7 @@ ACCOUNT = Row(
         Panel(
             "Learning or relaying",
             "A node whose budget is spent relays: it passes on what it hears, and learns from no record.",
-            "none",
+            NUMBER,
             (Query(metric("relaying")),),
             "states",
             ((None, GREEN), (1, ORANGE)),
@@ -96,7 +125,7 @@ ACCOUNT = Row(
         Panel(
             "Refusals and evidence",
             "Peers' messages refused, second values for a round, and times a node asked to join again.",
-            "none",
+            PER_SECOND,
             (
                 Query(f"sum by (mesh, node) ({rate('messages_refused_total')})", "{{node}} refused"),
                 Query(f"sum by (mesh, node) ({rate('evidence_total')})", "{{node}} evidence"),

@@ -114,7 +114,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         bus = retry_until_reachable(stop, lambda: opened(broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
         closing.callback(bus.flush, FLUSH)
-        figures = SchedulerMetrics(mesh.name, connected=lambda: live.connected)
+        figures = SchedulerMetrics(mesh.name, mesh.nodes, connected=lambda: live.connected)
         boot = secrets.token_bytes(16)
         live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
         if endpoint is not None:

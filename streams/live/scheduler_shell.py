@@ -39,6 +39,12 @@ class SchedulerWatcher(Protocol):
     def heard(self, live: int, slowest: int) -> None:
         """Take the number of live nodes, and the last round that the slowest has stepped."""
 
+    def recalled(self, beat: Heartbeat, at: float) -> None:
+        """Take a heartbeat from the log, and when it was sent (seconds since 1970)."""
+
+    def beat(self, beat: Heartbeat) -> None:
+        """Take a heartbeat read just now, and not refused."""
+
     def refused(self, reason: Reason | Refusal) -> None:
         """Note that a record was refused."""
 
@@ -81,6 +87,7 @@ class SchedulerShell:
                     plans.append(message)
                 elif message is not None:
                     beats.append(message)
+                    self._watcher.recalled(message, record.timestamp)
         self._handle(Started(tuple(plans), tuple(beats)))
 
     def read(self, topic: str, value: bytes) -> None:
@@ -101,12 +108,16 @@ class SchedulerShell:
 
     def _handle(self, event: SchedulerEvent) -> None:
         before = self._machine.last
+        refused = False
         for effect in self._machine.handle(event):
             if isinstance(effect, PublishPlan):
                 self._bus.send(self._topics.topology, encode_plan(effect.plan, self._digest))
                 self._watcher.published()
             else:
+                refused = True
                 self._watcher.refused(effect.reason)
+        if isinstance(event, HeartbeatRead) and not refused:
+            self._watcher.beat(event.heartbeat)
         if self._machine.last is not before:
             self._watcher.planned(self._machine.last)
         if not isinstance(event, PlanRead):

@@ -19,7 +19,7 @@ from streams.local.memory_node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
-from topology.plans import Plan
+from topology.plans import Heartbeat, Plan
 from topology.scheduler import Refusal, SchedulerSettings, heartbeat_period
 
 
@@ -166,4 +166,10 @@ class _Refusals:
         """Ignored here."""
 
     def heard(self, live: int, slowest: int) -> None:
+        """Ignored here."""
+
+    def recalled(self, beat: Heartbeat, at: float) -> None:
+        """Ignored here."""
+
+    def beat(self, beat: Heartbeat) -> None:
         """Ignored here."""

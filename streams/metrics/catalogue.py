@@ -24,6 +24,7 @@ class Metric:
 
 
 _SOURCE = ("edge_source",)
+_NODE = ("node",)
 _ADJACENCY = ("adjacency",)
 
 
@@ -113,6 +114,7 @@ class SharedMetric(Enum):
         "epsilon_budget", "gauge", "epsilon", "Epsilon that may be spent; +Inf: no limit.", _ADJACENCY
     )
     LEFT = Metric("epsilon_left", "gauge", "epsilon", "Rest of the budget.", _ADJACENCY)
+    CHARGED = Metric("rounds_charged", "gauge", "rounds", "Rounds of this run charged to the budget.")
     LAST_LEARNING = Metric(
         "last_learning_round", "gauge", "rounds", "Last round that the budget pays for; +Inf: no limit."
     )
@@ -123,8 +125,30 @@ class SharedMetric(Enum):
     # a scheduler
     PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan; 0: none.")
     PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")
+    NODES = Metric("mesh_nodes", "gauge", "nodes", "Nodes of the mesh file, live or not.")
     MEMBERS = Metric("plan_members", "gauge", "nodes", "Members of the last valid plan.")
     LIVE = Metric("live_nodes", "gauge", "nodes", "Nodes heard within the silence limit.")
+    LAST_SEEN = Metric(
+        "node_last_seen_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "Time of the node's last heartbeat, rounded down to 0.1 s; 0: none in this run.",
+        _NODE,
+    )
+    STARTS = Metric(
+        "node_starts_total",
+        "counter",
+        "starts",
+        "Starts of the node's process that this scheduler has heard.",
+        _NODE,
+    )
+    NODE_ROUND = Metric(
+        "node_round",
+        "gauge",
+        "rounds",
+        "Last round that the node's heartbeats report as stepped; 0: none.",
+        _NODE,
+    )
     LEAD = Metric(
         "plan_lead_rounds",
         "gauge",

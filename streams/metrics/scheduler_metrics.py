@@ -1,11 +1,14 @@
 """The metrics of a scheduler's process: all shared, as it sees nothing private."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
 from streams.metrics.registry import NO_BROKER, ProcessFigures, SharedRegistry
-from topology.plans import Plan
+from streams.metrics.series import Counter
+from streams.metrics.timing import told
+from topology.plans import Heartbeat, Plan
 from topology.scheduler_events import Refusal
 
 _REASONS = {reason: reason.value for reason in Reason} | {
@@ -14,11 +17,21 @@ _REASONS = {reason: reason.value for reason in Reason} | {
 
 
 class SchedulerMetrics:
-    """One scheduler's metrics, to be served from `shared`."""
+    """One scheduler's metrics, to be served from `shared`.
 
-    def __init__(self, mesh: str, *, connected: Callable[[], bool]) -> None:
+    `nodes`: those of the mesh file. `clock` gives the moments of heartbeats, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        mesh: str,
+        nodes: Iterable[str],
+        *,
+        connected: Callable[[], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.shared = SharedRegistry(mesh=mesh)
-        self._connected = connected
+        self._connected, self._clock = connected, clock
         self._process = ProcessFigures(self.shared, connected, _REASONS.values())
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
         self._plan: Plan | None = None
@@ -27,6 +40,8 @@ class SchedulerMetrics:
         self.shared.gauge(SharedMetric.MEMBERS, lambda: len(self._plan.members) if self._plan else 0)
         self.shared.gauge(SharedMetric.LIVE, lambda: self._live)
         self.shared.gauge(SharedMetric.LEAD, self._lead)
+        self._nodes = {name: _Node(self.shared, name) for name in nodes}
+        self.shared.gauge(SharedMetric.NODES, lambda: len(self._nodes))
 
     def missing(self) -> str | None:
         """Return what it waits for before it can plan, or None."""
@@ -46,6 +61,17 @@ class SchedulerMetrics:
         """Take the number of live nodes, and the last step of the slowest."""
         self._live, self._slowest = live, slowest
 
+    def recalled(self, beat: Heartbeat, at: float) -> None:
+        """Take a heartbeat from the log, and when it was sent (seconds since 1970)."""
+        self._nodes[beat.node].take(beat, min(at, self._clock()))  # by the sender's clock, which may be wrong
+
+    def beat(self, beat: Heartbeat) -> None:
+        """Take a heartbeat read just now."""
+        node = self._nodes[beat.node]
+        if beat.hello and beat.boot != node.boot:
+            node.starts.total += 1
+        node.take(beat, self._clock())
+
     def refused(self, reason: Reason | Refusal) -> None:
         """Count a record that was refused."""
         self._process.refused(_REASONS[reason])
@@ -55,3 +81,17 @@ class SchedulerMetrics:
 
     def _lead(self) -> int:
         return max(0, self._planned() - self._slowest) if self._live else 0
+
+
+class _Node:
+    """What the heartbeats of one node have told."""
+
+    def __init__(self, registry: SharedRegistry, name: str) -> None:
+        self.starts: Counter = registry.counter(SharedMetric.STARTS, name)
+        self.boot = ""
+        self._seen, self._stepped = 0.0, 0
+        registry.gauge(SharedMetric.LAST_SEEN, lambda: told(self._seen), name)
+        registry.gauge(SharedMetric.NODE_ROUND, lambda: self._stepped, name)
+
+    def take(self, beat: Heartbeat, at: float) -> None:
+        self.boot, self._seen, self._stepped = beat.boot, at, beat.stepped

@@ -152,6 +152,7 @@ def show_account(
         SharedMetric.BUDGET, lambda: inf if ledger.budget is None else _rounded_down(ledger.budget), "stream"
     )
     gauge(SharedMetric.LEFT, lambda: ledger.left(*charged()), "stream")
+    gauge(SharedMetric.CHARGED, lambda: charged()[0])
     gauge(SharedMetric.LAST_LEARNING, lambda: inf if last is None else last)
     gauge(SharedMetric.RELAYING, relaying)
     gauge(SharedMetric.SIMULATED, lambda: learner.mechanism.simulated)

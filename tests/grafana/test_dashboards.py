@@ -10,11 +10,39 @@ from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from tests.support.programs import promtool
 
 OURS = re.compile(r"mirrormesh_(\w+?)(?:_bucket)?(\{[^}]*\})")
-OF_SCHEDULERS = {"live_nodes", "plan_members", "plan_round", "plan_lead_rounds", "plans_published_total"}
-OF_EVERYONE = {"broker_connected", "messages_refused_total"}
+OF_SCHEDULERS = {
+    "live_nodes",
+    "mesh_nodes",
+    "plan_members",
+    "plan_round",
+    "plan_lead_rounds",
+    "plans_published_total",
+}
+OF_EVERYONE = {"broker_connected", "build_info", "messages_refused_total"}
+FOR_OWNERS = {"learning": None, "overview": {"regret_average"}}
+"""Private metrics that a dashboard may ask for; None: all."""
+UNITS = {"none", "locale", "percentunit", "cps", "s", "h", "bytes"}
+"""Of those that Grafana's linter takes, the ones that are of use here."""
 KINDS = {metric.value.name: metric.value.kind for metric in (*SharedMetric, *PrivateMetric)}
 KINDS |= {"process_resident_memory_bytes": "gauge"}
 TEXTS = {path.stem: text for path, text in generated().items()}
+
+
+DIMENSIONLESS = {
+    "Average regret",
+    "Consensus gap",
+    "Decision",
+    "Epsilon of a record",
+    "Epsilon of a round",
+    "Loss",
+    "Map",
+    "Regret",
+    "Regret a round",
+    "Spent, stream level",
+    "Tracking error",
+    "Worst regret a round",
+}
+"""Losses, epsilon and places: numbers without a unit."""
 
 
 def panels(name):
@@ -44,6 +72,14 @@ def test_a_dashboard_has_a_uid_and_its_variables_and_is_not_edited(name):
     found = json.loads(TEXTS[name])
     variables = {variable["name"]: variable["type"] for variable in found["templating"]["list"]}
     assert variables == {"datasource": "datasource", "mesh": "query", "node": "query"}
+    source, mesh, node = found["templating"]["list"]
+    assert (source["label"], source["query"]) == ("Data source", "prometheus")
+    assert (mesh["label"], node["label"]) == ("Mesh", "Node")
+    for variable in (mesh, node):  # they stand for the linter's job and instance
+        assert variable["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert variable["refresh"] == 2  # when the time that is shown changes
+        assert re.fullmatch(r"label_values\(mirrormesh_\w+(\{mesh=\"\$mesh\"\})?, \w+\)", variable["query"])
+    assert (node["multi"], node["includeAll"], node["allValue"]) == (True, True, ".+")  # one mesh, many nodes
     assert (found["uid"], found["editable"]) == (f"mirrormesh-{name}", False)
     assert found["title"]
     assert found["description"]
@@ -72,7 +108,10 @@ def test_a_panel_says_what_it_is(name, panel):
     assert len(panel["description"]) > 20
     assert panel["description"].endswith(".")
     defaults = panel["fieldConfig"]["defaults"]
-    assert defaults["unit"]
+    assert defaults["unit"] in UNITS
+    if panel["type"] != "statetimeline":
+        words = bool(defaults.get("mappings")) or panel["title"] in DIMENSIONLESS
+        assert words == (defaults["unit"] == "none")
     assert defaults["thresholds"]["steps"][0]["value"] is None
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
     assert panel["targets"]
@@ -82,23 +121,38 @@ def test_a_panel_says_what_it_is(name, panel):
 @pytest.mark.parametrize(("name", "expr"), EXPRESSIONS)
 def test_a_query_asks_for_the_chosen_mesh_and_nodes_and_only_for_what_there_is(name, expr):
     found = OURS.findall(expr)
-    assert found
+    alerts = re.findall(r"ALERTS(\{[^}]*\})", expr)
+    assert found or alerts
+    assert len(found) + len(alerts) == expr.count("{")
+    for selector in alerts:
+        assert re.search(r'mesh=(~"\$mesh\||"\$mesh)"', selector)
+        assert 'node=~"$node|"' in selector
     for metric, selector in found:
         assert metric in KINDS
         assert 'mesh="$mesh"' in selector
         chosen = 'node=~"$node"' in selector
+        assert chosen or 'node=~"$node|"' in selector
         assert chosen or metric in OF_SCHEDULERS | OF_EVERYONE
         assert not (chosen and metric in OF_SCHEDULERS)
         private = metric not in {shared.value.name for shared in SharedMetric}
-        assert not private or name == "learning"
+        assert not private or FOR_OWNERS[name] is None or metric in FOR_OWNERS[name]
         counted = KINDS[metric] in {"counter", "histogram"}
-        assert counted == (f"rate(mirrormesh_{metric}" in expr)
-    assert expr.count("rate(") == expr.count("[$__rate_interval]")
+        assert counted == bool(re.search(rf"(rate|increase)\(mirrormesh_{metric}(_bucket)?\{{", expr))
+    counts = len(re.findall(r"\b(?:rate|increase)\(", expr))
+    assert counts == expr.count("[$__rate_interval]")
+    assert counts + expr.count("last_over_time(") == expr.count("[")
+    assert expr.count("last_over_time(") == expr.count("[$__range]")
 
 
 @pytest.mark.parametrize(("name", "expr"), EXPRESSIONS)
 def test_a_query_is_promql(name, expr, tmp_path):
-    plain = expr.replace("$__rate_interval", "1m").replace("$mesh", "m").replace("$node", ".*")
+    check_promql(expr, tmp_path)
+
+
+def check_promql(expr, tmp_path):
+    """Let Prometheus read the query."""
+    plain = expr.replace("$__rate_interval", "1m").replace("$__range", "15m")
+    plain = plain.replace("$mesh", "m").replace("$node", ".+")
     rules = {"groups": [{"name": "query", "rules": [{"record": "found", "expr": plain}]}]}
     (tmp_path / "rules.yaml").write_text(json.dumps(rules))
     said, content = promtool("check", "rules", "rules.yaml", folder=tmp_path)
@@ -106,22 +160,56 @@ def test_a_query_is_promql(name, expr, tmp_path):
 
 
 LEFT_OUT = {
-    "build_info",
     "edges_on",
     "epsilon_left",
     "plans_ignored_total",
     "releases_ignored_total",
     "releases_received_total",
     "releases_sent_total",
+    "rounds_charged",
 }
 """Of use to who looks for something; no panel asks for them."""
 
 
 def test_every_metric_is_on_a_dashboard_or_left_out_on_purpose():
-    texts = " ".join(
-        target["expr"] for name in TEXTS for panel in panels(name) for target in panel["targets"]
-    )
+    asking = [target for name in TEXTS for panel in panels(name) for target in panel["targets"]]
+    asking += [event for name in TEXTS for event in json.loads(TEXTS[name])["annotations"]["list"]]
+    texts = " ".join(one["expr"] for one in asking)
     assert set(KINDS) - {metric for metric, _ in OURS.findall(texts)} == LEFT_OUT
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_leads_to_the_others_and_marks_what_happened(name, tmp_path):
+    found = json.loads(TEXTS[name])
+    (link,) = found["links"]
+    assert (link["type"], link["tags"], link["includeVars"], link["keepTime"]) == (
+        "dashboards",
+        found["tags"],
+        True,
+        True,
+    )
+    events = {one["name"]: one for one in found["annotations"]["list"]}
+    assert set(events) == {"Starts", "Plans"}
+    for event in events.values():
+        assert (event["enable"], event["datasource"]["uid"]) == (True, "${datasource}")
+        check_promql(event["expr"], tmp_path)
+    assert "mirrormesh_node_starts_total" in events["Starts"]["expr"]
+    assert "mirrormesh_plan_members" in events["Plans"]["expr"]
+
+
+@pytest.mark.parametrize(("name", "panel"), PANELS)
+def test_a_panel_draws_its_thresholds_and_last_values(name, panel):
+    steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+    if panel["type"] == "timeseries":
+        style = panel["fieldConfig"]["defaults"]["custom"].get("thresholdsStyle", {}).get("mode")
+        assert style == ("dashed" if len(steps) > 1 else None)
+        legend = panel["options"]["legend"]
+        assert (legend["displayMode"], legend["calcs"]) == ("table", ["lastNotNull"])
+    if panel["type"] == "stat":
+        assert panel["options"]["reduceOptions"]["calcs"] == ["lastNotNull"]
+        assert panel["options"]["textMode"] in {"name", "value_and_name"}
+        coloured = panel["fieldConfig"]["overrides"]
+        assert len(coloured) in {0, len(panel["targets"])}  # alternatives, or by value
 
 
 def test_the_map_gets_a_table_for_each_node_with_x_and_then_y():

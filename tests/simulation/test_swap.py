@@ -4,11 +4,14 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
+from prometheus_client import generate_latest
 
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from streams.codec import decode_release
+from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
+from streams.metrics.scheduler_metrics import SchedulerMetrics
 from streams.records.record import RawRecord
 from tests.support.meshes import changed, counted_ids, loaded
 from tests.support.metrics import metrics, private, shown
@@ -92,7 +95,20 @@ def shared(file, change=lambda kept: None, errors=None):
             said.append((name, record._replace(release=None, average=rounds, data_position=position)))
     refused = {name: node.refused for name, node in mesh.nodes.items()}
     shows = {name: steady(shown(figure.shared)) for name, figure in figures.items()}
+    shows["scheduler"] = of_a_scheduler(parts, mesh, now[0])
     return (events, [repr(item) for item in said], refused, shows), values
+
+
+def of_a_scheduler(parts, mesh, now):
+    """What a scheduler shows that has read the mesh's logs, and then hears them again: b'...'."""
+    figures = SchedulerMetrics("tracking", mesh.nodes, connected=lambda: True, clock=lambda: now)
+    shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, mesh.bus, figures)
+    shell.start(shell.logs())
+    from_logs = generate_latest(figures.shared.collected)
+    for topic in map(parts.topics.progress, mesh.nodes):
+        for value in mesh.bus.read(topic, 0):
+            shell.read(topic, value)
+    return from_logs, generate_latest(figures.shared.collected)
 
 
 def steady(samples):

@@ -14,7 +14,10 @@ OF_A_SCHEDULER = {
     SharedMetric.MEMBERS,
     SharedMetric.LIVE,
     SharedMetric.LEAD,
+    SharedMetric.NODES,
 }
+OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
+"""Of a scheduler too, by node."""
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CONNECTED, SharedMetric.REFUSED}
 EVERY = [*SharedMetric, *PrivateMetric]
 
@@ -24,7 +27,7 @@ def node():
 
 
 def scheduler():
-    return SchedulerMetrics("tracking", connected=lambda: True)
+    return SchedulerMetrics("tracking", "abc", connected=lambda: True)
 
 
 def described(registry):
@@ -50,8 +53,10 @@ def expected(metrics, labels):
 
 
 def test_processes_show_the_whole_catalogue_and_nothing_else():
-    assert described(node().shared) == expected(set(SharedMetric) - OF_A_SCHEDULER, ["mesh", "node"])
-    assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER, ["mesh"])
+    assert described(node().shared) == expected(
+        set(SharedMetric) - OF_A_SCHEDULER - OF_EACH_NODE, ["mesh", "node"]
+    )
+    assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER | OF_EACH_NODE, ["mesh"])
     private = described(node().private)
     process = {name for name in private if name.startswith("mirrormesh_process_")}
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
@@ -69,7 +74,8 @@ def test_names_are_in_base_units(metric):
         assert stem.endswith(what.unit)
     assert what.kind != "histogram" or what.unit == "seconds"
     assert what.help.endswith(".")
-    assert not {"mesh", "node", "round"} & set(what.labels)
+    assert not {"mesh", "round"} & set(what.labels)
+    assert ("node" in what.labels) == (metric in OF_EACH_NODE)
 
 
 def test_names_are_given_once():

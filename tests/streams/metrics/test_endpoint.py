@@ -44,7 +44,7 @@ def test_each_registry_is_served_on_its_own_port(node):
 
 
 def test_promtool_finds_nothing_wrong(node):
-    for registry in (node.shared, node.private, SchedulerMetrics("tracking", connected=bool).shared):
+    for registry in (node.shared, node.private, SchedulerMetrics("tracking", "abc", connected=bool).shared):
         endpoint, port = served(registry)
         with endpoint:
             assert promtool_says(scraped(HERE, port)) == ""

@@ -1,12 +1,19 @@
-from streams.codec import Reason
+from dataclasses import replace
+
+from streams.codec import Reason, decode_heartbeat, encode_heartbeat
+from streams.live.scheduler_shell import SchedulerShell
+from streams.local.mesh import MemoryMesh
+from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import plan
+from tests.support.meshes import changed, loaded
 from tests.support.metrics import shown
+from tests.support.scheduling import beat
 from topology.scheduler_events import Refusal
 
 
 def test_a_scheduler_shows_its_plans_and_who_is_live():
-    metrics = SchedulerMetrics("tracking", connected=lambda: False)
+    metrics = SchedulerMetrics("tracking", "abc", connected=lambda: False)
 
     def now(name, *labels):
         return shown(metrics.shared)[f"mirrormesh_{name}", *labels]
@@ -24,3 +31,55 @@ def test_a_scheduler_shows_its_plans_and_who_is_live():
     assert (now("live_nodes"), now("plan_lead_rounds"), now("broker_connected")) == (2, 4, 0)
     refused = [now("messages_refused_total", reason) for reason in ("digest", "replaced", "run", "place")]
     assert refused == [1, 1, 2, 0]
+
+
+def test_a_heartbeat_of_a_process_that_was_replaced_is_no_sign_of_life(tmp_path):
+    parts = mesh_parts(loaded(tmp_path, changed(rounds=3)))
+    mesh = MemoryMesh(parts, lambda *_: None)
+    mesh.run()
+    name, now = next(iter(mesh.nodes)), [1e9]
+    metrics = SchedulerMetrics("tracking", mesh.nodes, connected=lambda: True, clock=lambda: now[0])
+    shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, mesh.bus, metrics)
+    shell.start(shell.logs())
+    topic = parts.topics.progress(name)
+    last = decode_heartbeat(mesh.bus.read(topic, 0)[-1], parts.topics.run, name, parts.digest)
+    for at, boot, hello in ((2e9, "2" * 32, True), (3e9, last.boot, False)):
+        now[0] = at
+        shell.read(topic, encode_heartbeat(replace(last, boot=boot, hello=hello), parts.digest))
+    assert shown(metrics.shared)["mirrormesh_messages_refused_total", "replaced"] == 1
+    assert by_node(metrics, "mirrormesh_node_last_seen_timestamp_seconds")[name] == 2e9
+    assert by_node(metrics, "mirrormesh_node_starts_total")[name] == 1
+    assert by_node(metrics, "mirrormesh_node_round")[name] == 3
+
+
+def by_node(metrics, name):
+    """The values of a metric that has a series for each node."""
+    (family,) = [one for one in metrics.shared.collected.collect() if name.startswith(one.name)]
+    return {sample.labels["node"]: sample.value for sample in family.samples if sample.name == name}
+
+
+def test_a_scheduler_shows_when_each_node_of_the_mesh_file_was_heard_and_how_often_it_started():
+    now = [1000.0]
+    metrics = SchedulerMetrics("tracking", "abc", connected=lambda: True, clock=lambda: now[0])
+    assert shown(metrics.shared)["mirrormesh_mesh_nodes",] == 3
+    metrics.recalled(
+        beat("a", 4, boot="one", hello=True), 900.19
+    )  # before this scheduler: no start it has heard
+    metrics.recalled(beat("c", 4, boot="one", hello=True), 2000.0)  # by a clock that runs ahead
+    now[0] = 1234.56
+    for found in (
+        beat("b", boot="one", hello=True),
+        beat("b", boot="one", hello=True),
+        beat("b", 5, boot="one"),
+    ):
+        metrics.beat(found)
+    assert by_node(metrics, "mirrormesh_node_last_seen_timestamp_seconds") == {
+        "a": 900.1,
+        "b": 1234.5,
+        "c": 1000,
+    }
+    assert by_node(metrics, "mirrormesh_node_starts_total") == {"a": 0, "b": 1, "c": 0}
+    assert by_node(metrics, "mirrormesh_node_round") == {"a": 4, "b": 5, "c": 4}
+    metrics.beat(beat("b", 5, boot="two", hello=True))
+    metrics.beat(beat("a", 4, boot="two", hello=True))
+    assert by_node(metrics, "mirrormesh_node_starts_total") == {"a": 1, "b": 2, "c": 0}

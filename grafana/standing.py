@@ -1,0 +1,92 @@
+"""Where a mesh stands: expressions and panels that more than one dashboard has.
+
+A node that is gone counts: nothing is green because somebody is missing.
+"""
+
+from grafana.panels import (
+    BLUE,
+    COUNT,
+    GREEN,
+    GREY,
+    MESH,
+    NO_MECHANISM,
+    PER_SECOND,
+    RED,
+    Panel,
+    Query,
+    by_node,
+    last,
+    metric,
+    rate,
+)
+
+MESH_NODES = f"max({last('mesh_nodes', MESH)})"
+"""How many nodes the mesh file has."""
+ROUND_OF = by_node(f"{last('round')} or {last('node_round')}")
+"""Last round of each node: its own word, or that of its heartbeats, which stays when it is gone."""
+SPEED_OF = (
+    f"({by_node(rate('rounds_total'))} or {by_node('0 * ' + metric('node_last_seen_timestamp_seconds'))})"
+)
+"""Rounds a second of each node; 0 of one that is gone."""
+
+
+def of_all(count: str, name: str) -> tuple[Query, ...]:
+    """Return `count` of all nodes of the mesh file: red where it is less; 0 where nothing is counted."""
+    counted = f"({count} or 0 * {MESH_NODES})"
+    return (
+        Query(f"{counted} >= {MESH_NODES}", name, GREEN),
+        Query(f"{counted} < {MESH_NODES}", name, RED),
+        Query(MESH_NODES, "of", GREY),
+    )
+
+
+LIVE = Panel(
+    "Live nodes",
+    "Nodes that a scheduler has heard within the silence limit, of those of the mesh file. Without a "
+    "scheduler: nodes that answer.",
+    COUNT,
+    of_all(f"max({metric('live_nodes', MESH)}) or count({by_node(metric('round'))})", "live"),
+    "stat",
+    width=4,
+    height=5,
+)
+SLOWEST = Panel(
+    "Slowest node's round",
+    "Last round that every chosen node has stepped, those that are gone included. Once no process of the "
+    "mesh answers it is where the run ended.",
+    COUNT,
+    (
+        Query(f"min({ROUND_OF}) and on () count({metric('build_info', MESH)})", "is at", BLUE),
+        Query(f"min({ROUND_OF}) unless on () count({metric('build_info', MESH)})", "ended at", GREY),
+    ),
+    "stat",
+    width=4,
+    height=5,
+)
+SPEED = Panel(
+    "Rounds a second",
+    "Of the slowest and the fastest chosen node; they differ for long only where one is away.",
+    PER_SECOND,
+    (Query(f"min({SPEED_OF})", "slowest"), Query(f"max({SPEED_OF})", "fastest")),
+    "stat",
+    ((None, RED), (0.001, GREEN)),
+    width=4,
+    height=5,
+    nothing="no rounds",
+)
+UNPROTECTED = Panel(
+    "Unprotected nodes",
+    "Nodes whose noise is seeded, or whose mechanism is none. Nothing of theirs is protected.",
+    COUNT,
+    (
+        Query(
+            f"count({by_node(last('simulated_noise') + ' == 1')} or "
+            f"{by_node(last('mechanism_info', NO_MECHANISM))}) or 0 * count({last('simulated_noise')})",
+            "nodes",
+        ),
+    ),
+    "stat",
+    ((None, GREEN), (1, RED)),
+    width=4,
+    height=5,
+)

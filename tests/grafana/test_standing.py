@@ -1,0 +1,147 @@
+"""What the panels say of a mesh where not all is well, by Prometheus: no failure is green."""
+
+import json
+import re
+from collections import defaultdict
+
+import pytest
+
+from grafana import mesh, overview
+from grafana.panels import BLUE, GREEN, GREY, RED
+from tests.support.programs import promtool
+
+NODES = "abcdef"
+LONG = 40
+"""Samples, 15 s apart: ten minutes."""
+
+
+def by_node(name, values, nodes=NODES, **labels):
+    """A series for each node; `values` in promtool's short form, or a function of the node."""
+    found = {}
+    for node in nodes:
+        more = "".join(f',{key}="{value}"' for key, value in ({"instance": node} | labels).items())
+        found[f'mirrormesh_{name}{{mesh="m",node="{node}"{more}}}'] = (
+            values(node) if callable(values) else values
+        )
+    return found
+
+
+def living(nodes=NODES, until=LONG, round="0+60x39"):
+    """What the processes of these nodes show, of which the last dies after so many samples."""
+
+    def shown(value, died):
+        return lambda node: died if node == nodes[-1] and until < LONG else value
+
+    return {
+        **by_node("round", shown(round, f"0+60x{until - 1} stale"), nodes),
+        **by_node("rounds_total", shown("0+60x39", f"0+60x{until - 1} stale"), nodes),
+        **by_node("broker_connected", shown("1x39", f"1x{until - 1} stale"), nodes),
+        **by_node("build_info", shown("1x39", f"1x{until - 1} stale"), nodes, version="1"),
+    }
+
+
+def scheduling(live, dead=""):
+    """What a scheduler shows that has heard no more of `dead` since 135 s."""
+    whole = {"mesh_nodes": "6x39", "live_nodes": live, "plan_members": "6x39", "plan_lead_rounds": "32x39"}
+    of_nodes = {
+        "node_round": lambda node: "0+60x9 600x29" if node in dead else "0+60x39",
+        "node_last_seen_timestamp_seconds": lambda node: "0+15x9 135x29" if node in dead else "0+15x39",
+        "node_starts_total": "1x39",
+    }
+    found = {f'mirrormesh_{name}{{mesh="m",instance="s"}}': values for name, values in whole.items()}
+    for name, values in of_nodes.items():
+        found |= by_node(name, values, instance="s")
+    return found
+
+
+def stale(series, since):
+    """The same, of processes that are gone after so many samples."""
+    return {name: f"{values.split('x')[0]}x{since - 1} stale" for name, values in series.items()}
+
+
+@pytest.fixture
+def says(tmp_path):
+    """Ask a panel: {(legend, colour): values}, at the tenth minute, as Prometheus has them."""
+
+    def ask(series, module, title):
+        (panel,) = [panel for row in module.ROWS for panel in row.panels if panel.title == title]
+        found = defaultdict(list)
+        for query in panel.queries:
+            expr = query.expr.replace("$__rate_interval", "1m").replace("$__range", "15m")
+            expr = expr.replace("$mesh", "m").replace("$node", ".+")
+            for labels, value in evaluated(tmp_path, series, expr):
+                named = query.legend.replace("{{alertname}} {{node}}", " ".join(labels.values()))
+                found[named, query.colour].append(value)
+        return dict(found)
+
+    return ask
+
+
+def evaluated(folder, series, expr):
+    """Return (labels, value) of what the expression is after ten minutes less a sample."""
+    test = {
+        "evaluation_interval": "15s",
+        "tests": [
+            {
+                "interval": "15s",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    {"expr": expr, "eval_time": "585s", "exp_samples": [{"labels": "no", "value": 0}]}
+                ],
+            }
+        ],
+    }
+    (folder / "test.json").write_text(json.dumps(test))
+    said, content = promtool("test", "rules", "test.json", folder=folder)
+    assert not content
+    return list(told(said))
+
+
+def told(said):
+    """Yield (labels, value) of what promtool says that it got."""
+    for labels, value in re.findall(r"(\{[^}]*\}) (\S+?)(?:,|$)", said.partition("got:")[2], re.MULTILINE):
+        yield dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)
+
+
+WELL = living() | scheduling("6x39")
+ONE_STOPPED = living(until=10) | scheduling("6x10 5x29", "f")
+NO_SCHEDULER = living() | stale(scheduling("6x39"), 20)
+OVER = stale(living(), 20) | stale(scheduling("6x39"), 18)
+
+
+@pytest.mark.parametrize("module", [overview, mesh])
+def test_one_node_that_is_stopped_is_missing_in_red(says, module):
+    of = {("of", GREY): [6]}
+    assert says(WELL, module, "Live nodes") == {("live", GREEN): [6]} | of
+    assert says(ONE_STOPPED, module, "Live nodes") == {("live", RED): [5]} | of
+    assert says(NO_SCHEDULER, module, "Live nodes") == {("live", GREEN): [6]} | of
+    assert says(OVER, module, "Live nodes") == {("live", RED): [0]} | of
+
+
+def test_the_broker_is_that_of_every_node_of_the_mesh_file(says):
+    of = {("of", GREY): [6]}
+    assert says(WELL, mesh, "Broker") == {("connected", GREEN): [6]} | of
+    assert says(ONE_STOPPED, mesh, "Broker") == {("connected", RED): [5]} | of
+    assert says(OVER, mesh, "Broker") == {("connected", RED): [0]} | of
+
+
+@pytest.mark.parametrize("module", [overview, mesh])
+def test_the_slowest_node_may_be_one_that_is_gone(says, module):
+    assert says(WELL, module, "Slowest node's round") == {("is at", BLUE): [39 * 60]}
+    assert says(ONE_STOPPED, module, "Slowest node's round") == {("is at", BLUE): [600]}
+    assert says(WELL, module, "Rounds a second") == {("slowest", ""): [4], ("fastest", ""): [4]}
+    assert says(ONE_STOPPED, module, "Rounds a second") == {("slowest", ""): [0], ("fastest", ""): [4]}
+
+
+def test_the_round_in_which_a_run_ended_stays(says):
+    assert says(OVER, overview, "Slowest node's round") == {("ended at", GREY): [19 * 60]}
+
+
+def test_a_node_that_is_gone_grows_older_and_no_age_is_that_of_a_scrape(says):
+    moments = by_node("last_round_timestamp_seconds", "0+15x39")
+    assert set(says(WELL | moments, mesh, "Since the last step")["{{node}}", ""]) == {0.0}
+    moments[list(moments)[-1]] = "0+15x10 stale"
+    assert says(ONE_STOPPED | moments, mesh, "Since the last step") == {
+        ("{{node}}", ""): [0, 0, 0, 0, 0, 585 - 150]
+    }
+    assert says(ONE_STOPPED, mesh, "Since it was heard")["{{node}}", ""] == [0, 0, 0, 0, 0, 585 - 135]
