@@ -113,8 +113,16 @@ ACCOUNT = Row(
             least=0,
         ),
         Panel(
+            "Rounds not used",
+            "Rounds of its budget that a relaying node has not used: it was away while others learnt.",
+            COUNT,
+            (Query(metric("budget_unused_rounds")),),
+            steps=((None, GREEN), (1, ORANGE)),
+            least=0,
+        ),
+        Panel(
             "Learning or relaying",
-            "A node whose budget is spent relays: it passes on what it hears, and learns from no record.",
+            "After its last learning round a node relays: it passes on, and learns from no record.",
             NUMBER,
             (Query(metric("relaying")),),
             "states",

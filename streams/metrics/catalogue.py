@@ -118,7 +118,15 @@ class SharedMetric(Enum):
     LAST_LEARNING = Metric(
         "last_learning_round", "gauge", "rounds", "Last round that the budget pays for; +Inf: no limit."
     )
-    RELAYING = Metric("relaying", "gauge", "", "Whether the budget is spent, so that the node only relays.")
+    RELAYING = Metric(
+        "relaying", "gauge", "", "Whether the last learning round is over, so that the node only relays."
+    )
+    UNUSED = Metric(
+        "budget_unused_rounds",
+        "gauge",
+        "rounds",
+        "Rounds of the budget that a relaying node has not used, as it was away; 0 while it learns.",
+    )
     SIMULATED = Metric(
         "simulated_noise", "gauge", "", "1: the noise is seeded, so nothing is protected, whatever is spent."
     )

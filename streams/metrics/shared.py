@@ -155,6 +155,7 @@ def show_account(
     gauge(SharedMetric.CHARGED, lambda: charged()[0])
     gauge(SharedMetric.LAST_LEARNING, lambda: inf if last is None else last)
     gauge(SharedMetric.RELAYING, relaying)
+    gauge(SharedMetric.UNUSED, lambda: max(0, (last or 0) - charged()[0]) if relaying() else 0)
     gauge(SharedMetric.SIMULATED, lambda: learner.mechanism.simulated)
 
 

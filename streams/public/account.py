@@ -32,7 +32,8 @@ class Account(NamedTuple):
     """The privacy that a node has spent, and the rest. None: nothing is protected, or there is no budget.
 
     `epsilon`, `delta`: those of a record (event level; 0 before the first charge). `spent`, `left`: of the
-    whole stream, at `stream_delta`. `rounds_left`: the number of rounds in which it may still learn.
+    whole stream, at `stream_delta`. `rounds_left`: the number of rounds in which it may still learn;
+    `rounds_unused`: the number in which it might have, once it learns no more (by plans: at least).
     """
 
     node: str
@@ -49,6 +50,7 @@ class Account(NamedTuple):
     left: float | None
     last_learning_round: int | None
     rounds_left: int | None
+    rounds_unused: int | None
     relaying: bool
     adjacency: dict[str, str]
     guarantee: str
@@ -85,6 +87,7 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         left=None if math.isinf(left) else left,
         last_learning_round=ledger.last_learning_round,
         rounds_left=_rounds_left(ledger, standing.stepped, charged),
+        rounds_unused=unused(ledger, standing),
         relaying=relays(ledger, standing),
         adjacency=ADJACENCY,
         guarantee=promised.sentence(node),
@@ -101,6 +104,17 @@ def relays(ledger: Ledger, standing: Standing) -> bool:
     """Return whether the node learns no more. Plans ahead of it end no learning."""
     charged = standing.charged if standing.exactly else min(standing.charged, standing.stepped)
     return not ledger.may_learn(standing.stepped + 1, charged)
+
+
+def unused(ledger: Ledger, standing: Standing) -> int | None:
+    """Return the number of rounds of the budget not charged when the learning ended; None before its end.
+
+    The last learning round is a round number: a node that was away stops in it like all others.
+    """
+    last = ledger.last_learning_round
+    if last is None or not relays(ledger, standing):
+        return None
+    return max(0, last - charged_by(ledger, standing))
 
 
 def _rounds_left(ledger: Ledger, stepped: int, charged: int) -> int | None:

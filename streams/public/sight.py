@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nodes.accounting.ledger import Ledger
 from streams.mesh.mesh import Mesh
-from streams.public.account import charged_by, relays
+from streams.public.account import charged_by, relays, unused
 from streams.public.progress import Course
 from streams.public.standings import standing_by
 from topology.plans import Heartbeat, Plan
@@ -27,6 +27,8 @@ class Row(NamedTuple):
 
     `seen`: the age of its last heartbeat in seconds. `stepped` and `seen` are None before the first. `spent`:
     an upper bound for the whole stream, infinite if nothing is protected. `budget` None: there is none.
+    `unused`: the least number of rounds of its budget that it has not used, once it learns no more, which
+    was so after round `learnt_until`.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Row(NamedTuple):
     budget: float | None
     seen: float | None
     flags: tuple[str, ...]
+    learnt_until: int | None = None
+    unused: int = 0
 
 
 class Sight(NamedTuple):
@@ -127,6 +131,8 @@ class Watched:
             None if ledger.budget is None else float(ledger.budget),
             seen,
             flags,
+            ledger.last_learning_round if relaying else None,
+            unused(ledger, standing) or 0,
         )
 
     def _flags(self, name: str, now: float, middle: float) -> Iterator[str]:

@@ -10,7 +10,7 @@ from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.budget import BudgetSettings, EpsilonSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from streams.public.account import Account
-from streams.terminal.wording import counted
+from streams.terminal.wording import counted, verb
 
 _THEN = {
     "relay": "it relays: it averages and passes on, and learns from no record any more",
@@ -29,6 +29,14 @@ def spending(node: MeshNode, rounds: int | None) -> Iterator[tuple[str, str]]:
 def spent(epsilon: float) -> str:
     """Return a stream-level epsilon in words."""
     return "none" if math.isinf(epsilon) else f"{up_to_digits(epsilon):,.6g}"
+
+
+def learns_no_more(last: int, unused: int, *, exactly: bool) -> str:
+    """Return since when a node learns no more, and how much of its budget it has not used."""
+    if not unused:
+        return f"learns no more since round {last:,}"
+    rounds = f"{'' if exactly else 'at least '}{counted(unused, 'round')}"
+    return f"learns no more since round {last:,}; {rounds} of its budget {verb(unused)} not used"
 
 
 def at_delta(delta: float) -> str:
@@ -118,10 +126,17 @@ def _left(account: Account) -> str:
     if account.last_learning_round is None or account.rounds_left is None:
         return "there is no budget to run out"
     rounds = f"{counted(account.rounds_left, 'round')}, up to round {account.last_learning_round:,}"
-    rounds = "it learns from no record any more" if account.relaying else rounds
+    if account.relaying:
+        rounds = f"it {_no_more(account, account.last_learning_round)}"
     if account.budget is None or account.left is None:
         return rounds
     return f"{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
+
+
+def _no_more(account: Account, last: int) -> str:
+    if account.stepped < last:  # spent before this journal
+        return "learns no more"
+    return learns_no_more(last, account.rounds_unused or 0, exactly=account.source == "journal")
 
 
 def _earlier(spend: Spend, run: str) -> str:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.public.sight import Row, Sight
-from streams.terminal.spending import spent
+from streams.terminal.spending import learns_no_more, spent
 from streams.terminal.wording import counted, listed, speed
 
 ROOM = 24
@@ -22,7 +22,7 @@ HELP = (
     ("silent", "no heartbeat for so long that it is planned without"),
     ("joining", "asks to be planned; listener: it hears in its first round, and is not heard"),
     ("leaving", "is in the last plans; left: in none"),
-    ("relaying", "its budget is spent: it passes on, and learns from no record any more"),
+    ("relaying", "past its last learning round: it passes on, and learns from no record any more"),
     ("simulated", "a seed repeats its noise: nothing is protected"),
     ("behind, ahead", "so many rounds from the middle of the mesh, more than the horizon"),
     ("", "Only plans and heartbeats are read. h or ?: the mesh again; q or Ctrl-C: quit."),
@@ -33,7 +33,7 @@ _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simula
 
 def line(sight: Sight) -> str:
     """Return the state of the mesh in one line."""
-    return "; ".join([*_facts(sight), *_flags(sight.rows)])
+    return "; ".join([*_facts(sight), *_flags(sight.rows), *_ended(sight.rows)])
 
 
 def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableType:
@@ -75,7 +75,10 @@ def nodes(sight: Sight, shown: int) -> Table:
             Text(_edges(row, names) if drawn else f"{len(row.hears)} of {len(row.sources)}"),
             spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}"),
             "" if row.seen is None else f"{row.seen:,.0f} s",
-            Text(", ".join(row.flags), next((_WORST[f] for f in row.flags if f in _WORST), "yellow")),
+            Text(
+                ", ".join((*row.flags, *_unused(row))),
+                next((_WORST[f] for f in row.flags if f in _WORST), "yellow"),
+            ),
         )
     return made
 
@@ -109,6 +112,19 @@ def _flags(rows: Sequence[Row]) -> list[str]:
             flags.setdefault(flag, []).append(row.name)
     worst = sorted(flags, key=lambda flag: _LAST.get(flag, 0))
     return [f"{flag}: {listed(flags[flag])}" for flag in worst]
+
+
+def _unused(row: Row) -> list[str]:
+    return [f"{counted(row.unused, 'round')} unused"] if row.unused else []
+
+
+def _ended(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on each node that learns no more with a rest of its budget."""
+    return [
+        f"{row.name} {learns_no_more(row.learnt_until, row.unused, exactly=False)}"
+        for row in rows
+        if row.learnt_until is not None and row.unused
+    ]
 
 
 def _facts(sight: Sight) -> list[str]:

@@ -37,6 +37,11 @@ def speed(rate: float | None) -> str:
     return f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
 
 
+def verb(number: int) -> str:
+    """Return was, or were."""
+    return "was" if number == 1 else "were"
+
+
 def headline(mesh: MeshSettings) -> str:
     """Return a description of the mesh in one line."""
     rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")

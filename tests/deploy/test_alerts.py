@@ -27,6 +27,8 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f"mirrormesh_broker_connected{{{NODE}}}": "1x40",
     f"mirrormesh_simulated_noise{{{NODE}}}": "0x40",
     f"mirrormesh_relaying{{{NODE}}}": "0x40",
+    f"mirrormesh_budget_unused_rounds{{{NODE}}}": "0x40",
+    f"mirrormesh_last_learning_round{{{NODE}}}": "2500x40",
     f"mirrormesh_epsilon_spent{{{STREAM}}}": "0+1x40",
     f"mirrormesh_epsilon_budget{{{STREAM}}}": "100x40",
     f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x40",
@@ -96,6 +98,31 @@ def test_an_alert_fires_for_its_fault_and_no_other_does(tmp_path, alert):
     changes, labels = FAULTS[alert]
     found = fired(tmp_path, WORKING | changes)
     assert found == {alert: labels | {"severity": ALERTS[alert]["labels"]["severity"]}}
+
+
+@pytest.mark.parametrize(
+    ("unused", "said"),
+    [("0x40", ": its budget is spent"), ("1017x40", "; 1017 rounds of its budget were not used")],
+)
+def test_a_budget_that_is_not_used_up_is_not_called_spent(tmp_path, unused, said):
+    series = {
+        f"mirrormesh_relaying{{{NODE}}}": "1x40",
+        f"mirrormesh_budget_unused_rounds{{{NODE}}}": unused,
+        f"mirrormesh_last_learning_round{{{NODE}}}": "2500x40",
+    }
+    notes = ALERTS["BudgetSpent"]["annotations"] | {
+        "summary": f"Node a learns no more since round 2500{said}. It relays."
+    }
+    expected = {"exp_labels": {"mesh": "m", "node": "a", "severity": "ticket"}, "exp_annotations": notes}
+    test = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [{"eval_time": "9m", "alertname": "BudgetSpent", "exp_alerts": [expected]}],
+    }
+    rules = {"rule_files": [str(PROMETHEUS / "rules.yaml")], "evaluation_interval": "15s", "tests": [test]}
+    (tmp_path / "test.json").write_text(json.dumps(rules))
+    found, content = promtool("test", "rules", "test.json", folder=tmp_path)
+    assert content, found
 
 
 @pytest.mark.parametrize("alert", ALERTS)

@@ -117,7 +117,7 @@ def test_after_the_budget_it_learns_from_nothing(tmp_path):
     file = mesh_file(tmp_path, privacy={"budget": 3, "noise": "exact"})
     journal(tmp_path, file, "a", record(3, stepped=20))
     out = " ".join(called(file.path, "a", "--state", tmp_path).split())
-    assert "0 of the budget of 3: it learns from no record any more" in out
+    assert "0 of the budget of 3: it learns no more since round 3" in out
 
 
 def test_what_protects_nothing_says_so(tmp_path):

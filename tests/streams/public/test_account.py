@@ -10,6 +10,7 @@ from streams.state.folder import JournalError, StateFolder
 from streams.state.run_spends import begin_spend, end_spend, reuse_beside
 from streams.state.spend_file import read_spends
 from streams.state.spends import earlier_spends
+from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
 from tests.support.meshes import changed, loaded
@@ -75,6 +76,21 @@ def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
     assert (found.source, found.charged, found.spent) == ("plans", 10, 10.0)
     ahead = account(file, "a", Standing(8, 40, exactly=False, planned=40))
     assert (ahead.charged, ahead.spent, ahead.relaying) == (10, 10.0, False)  # plans ahead end no learning
+
+
+def test_a_node_that_was_away_has_a_rest_of_its_budget_and_learns_no_more(tmp_path):
+    file = mesh_file(tmp_path, privacy={"budget": 10, "noise": "exact"})
+    own, public = (account(file, "a", Standing(12, 7, exactly=exactly)) for exactly in (True, False))
+    assert (own.relaying, own.rounds_left, own.rounds_unused, own.left) == (True, 0, 3, 3.0)
+    said = "3 of the budget of 10: it learns no more since round 10; {}3 rounds of its budget were not used"
+    assert dict(facts(own, "run-1"))["left"] == said.format("")
+    assert dict(facts(public, "run-1"))["left"] == said.format("at least ")
+    assert account(file, "a", Standing(9, 7, exactly=True)).rounds_unused is None  # it may still learn
+    before = account(file, "a", Standing(4, 10, exactly=True))  # most of it before this journal
+    assert dict(facts(before, "run-1"))["left"] == "0 of the budget of 10: it learns no more"
+    spent = account(file, "a", Standing(12, 10, exactly=True))
+    assert spent.rounds_unused == 0
+    assert dict(facts(spent, "run-1"))["left"] == "0 of the budget of 10: it learns no more since round 10"
 
 
 def test_by_plans_each_planned_round_is_counted_at_its_own_epsilon(tmp_path):

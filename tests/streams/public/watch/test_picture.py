@@ -58,6 +58,13 @@ def test_a_line_tells_the_whole_and_who_is_out_of_the_ordinary():
     assert "; 0.25 rounds/s; " in line(SIGHT._replace(rate=0.25))
 
 
+def test_a_rest_of_a_budget_is_said():
+    rest = SIGHT._replace(rows=(ROWS[0]._replace(learnt_until=2500, unused=1017), *ROWS[1:]))
+    said = "east learns no more since round 2,500; at least 1,017 rounds of its budget were not used"
+    assert line(rest).endswith(said)
+    assert "relaying, 1,017 rounds unused" in "\n".join(printed(picture("t", "", rest, 24)))
+
+
 def test_help_tells_of_every_flag_and_fits_a_screen():
     lines = printed(explained("tracking"))
     assert len(lines) <= 24

@@ -174,6 +174,16 @@ def test_what_is_spent_is_what_budget_says(tmp_path):
         assert "simulated" not in rows[name].flags
 
 
+def test_a_node_that_was_away_has_rounds_of_its_budget_left_when_it_learns_no_more(tmp_path):
+    privacy = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact", "budget": 6}
+    watched = Watched(mesh_file(tmp_path, privacy=privacy).resolved)
+    counts = [(("a", k), ("b", k), ("c", max(0, k - 4))) for k in range(8)]
+    watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
+    watched.take(beats(7, 5, 7))
+    found = {row.name: (row.learnt_until, row.unused) for row in watched.sight(100.0).rows}
+    assert found == {"a": (6, 0), "b": (None, 0), "c": (6, 2)}
+
+
 def test_where_nothing_is_protected_everything_is_spent(tmp_path):
     privacy = {"mechanism": "none", "gradient_bound": 1}
     tree = changed(nodes=list("abc"))
