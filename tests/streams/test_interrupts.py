@@ -20,6 +20,7 @@ from tests.support.commands import Commands
 from tests.support.meshes import changed, written
 
 NUMBERS = count()
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def ctrl_c():
@@ -29,10 +30,12 @@ def ctrl_c():
 
 @pytest.fixture(autouse=True)
 def usual():
-    """Python's own handler, before and after: two interrupts leave none."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Python's own handler, and all as before after the test: two interrupts leave none."""
+    before = {number: signal.getsignal(number) for number in HEARD}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -185,8 +188,7 @@ def test_so_does_one_where_a_command_ends_with_the_first(tmp_path):
 
 
 def test_an_ignored_sighup_stays_ignored_and_all_are_put_back():
-    heard = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in heard]
+    before = [signal.getsignal(number) for number in HEARD]
     usual = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with OrderlyEnd() as end:
@@ -197,4 +199,4 @@ def test_an_ignored_sighup_stays_ignored_and_all_are_put_back():
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, usual)
-    assert [signal.getsignal(number) for number in heard] == before
+    assert [signal.getsignal(number) for number in HEARD] == before
