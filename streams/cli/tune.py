@@ -1,24 +1,26 @@
-"""`mirrormesh tune`: proposes a clip, a step and a slot size from a public pilot."""
+"""`mirrormesh tune`: proposes a clip, a step, a slot size and a mechanism from a public pilot."""
 
+import math
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 
-from nodes.sparse import dense
-from nodes.values import FloatArray
+from nodes.accounting.calibration import LEAST_DELTA
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
-from streams.mesh.settings.node import FileSettings
-from streams.records.sources import decoded
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, table
-from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up
-from streams.tools.tuning.trials import Setting, Trials
-from streams.tools.tuning.walk import MOST, best, walk
+from streams.terminal.wording import counted
+from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
+from streams.tools.tuning.public_records import from_file, labelled, made_up_like
+from streams.tools.tuning.trials import Measured, Setting, Trials
+from streams.tools.tuning.walk import MOST
 
 PUBLIC = (
     "THE PILOT MUST BE PUBLIC. What is proposed is a function of it without any noise: never tune on records "
@@ -51,23 +53,36 @@ def tune(
     by_auc: Annotated[
         bool, typer.Option("--auc", help="Optimise the last decisions' AUC on the pilot, not the mean loss.")
     ] = False,
+    mechanisms: Annotated[
+        bool, typer.Option("--mechanisms", help="Try the other mechanisms too, at the same epsilon.")
+    ] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta", metavar="D", help="Try the Gaussian mechanisms at that delta, if the file has none."
+        ),
+    ] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs of each trial.")] = 4,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
 ) -> None:
-    """Propose gradient_bound and step size from public records.
+    """Propose gradient_bound and step size, and with options slot size and mechanism, from public records.
 
     The pilot must be PUBLIC or random records, as the proposal reveals something of them. Settings are tried
     on the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh
     file's mechanism with simulated noise. The search starts from the mesh file's setting, and lowers the mean
     loss (or, with --auc, improves the ranking) by factors of four, then of two, until no neighbour is better.
-    Prints the settings tried and the lines for the mesh file. The nodes' own records are not read.
+    With --mechanisms it goes on under each other mechanism from what it has found. One with a delta promises
+    less at the same epsilon.
+
+    Prints the settings tried, and the whole blocks for the mesh file. The nodes' own records are not read.
 
     \b
     Examples:
       mirrormesh tune mesh.yaml --synthetic
       mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size
+      mirrormesh tune mesh.yaml --pilot public.csv --auc --mechanisms --delta 1e-6
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load(mesh)
     if (pilot is None) == (not synthetic):
@@ -80,77 +95,73 @@ def tune(
         raise UsageError(
             f"--records is {total}: must be at least {settings.slots.size}, a slot's size in {file.path}"
         )
-    trials = Trials(settings, source, total, runs, seed, labelled(file, source) if by_auc else None)
+    if delta is not None and not LEAST_DELTA <= delta < 1:
+        raise UsageError(f"--delta is {delta:g}: must be a number from {LEAST_DELTA:g} to below 1")
+    names = compared(settings, delta) if mechanisms else (settings.privacy.mechanism,)
+    rows = labelled(file, source) if by_auc else None
     say(console, PUBLIC, "bold red")
-    with progress_bar(MOST) as advance:
-        tried = walk(Setting.of(settings), trials.loss, sizes=slot_size, report=advance)
-    report(console, file, tried, "1 - AUC" if by_auc else "mean loss", total)
+    with progress_bar(MOST * len(names)) as advance:
+        found = search(
+            settings,
+            names,
+            delta,
+            lambda mesh: Trials(mesh, source, total, runs, seed, rows),
+            sizes=slot_size,
+            report=advance,
+        )
+    count = f"{counted(len(found.tried), 'setting')} tried, {counted(total, 'record')} a node"
+    if rows is None:
+        report(console, file, found, "mean loss", f"{count}; the least mean loss first")
+    else:
+        share = f"by chance the AUPRC is {(rows[1] > 0).mean():.4f}"
+        report(console, file, found, "AUC", f"{count}; the largest AUC first; {share}")
+    say(console, "For the mesh file:")
+    typer.echo(indent(block(file, found.proposed, delta, total), "  "), nl=False)
 
 
-def made_up_like(file: MeshFile, seed: int) -> Pilot:
-    """Return a random pilot for the mesh's loss. Raises UsageError if the loss has none."""
-    loss, dimension = file.mesh.loss, file.mesh.dimension
-    if loss.name == "range" and dimension == 2:
-        return MovingTargets()
-    if loss.signed:
-        return made_up(dimension, "signs", seed)
-    if loss.name in {"squared", "absolute", "huber"}:
-        return made_up(dimension, "numbers", seed)
-    raise UsageError(f"--synthetic: there are no made-up records for loss {loss} in {dimension} dimensions")
+def compared(mesh: MeshSettings, delta: float | None) -> tuple[MechanismName, ...]:
+    """Return the mechanisms to compare, the mesh's own first. Raises UsageError if it has none."""
+    own = mesh.privacy.mechanism
+    if own == "none":
+        raise UsageError("--mechanisms: the mesh file's mechanism is none: must be one with an epsilon")
+    others = PURE if mesh.privacy.delta is None and delta is None else PURE + WITH_DELTA
+    return (own, *(name for name in others if name != own))
 
 
-def from_file(file: MeshFile, pilot: Path) -> Pilot:
-    """Return the records of a file, in the format of the first node here that has a file.
-
-    Raises UsageError for a node's own file: nothing may be tuned on private records.
-    """
-    if not pilot.is_file():
-        raise UsageError(f"{pilot}: no such file: must be a file of public records")
-    for name, own in file.nodes.items():
-        path = Path(getattr(own.source, "path", None) or "-")
-        if path.exists() and pilot.samefile(path):
-            raise UsageError(f"{pilot}: is node {name}'s own source: must be another file, of public records")
-    for name, own in file.nodes.items():
-        if isinstance(own.source, FileSettings):
-            settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
-            rows, labels = decoded(file, settings, ("nodes", name, "source"))
-            return Resampled(dense(rows), labels)
-    raise UsageError(
-        f"{file.path}: no node here reads CSV or JSON lines, so the pilot has no schema: use --synthetic"
-    )
-
-
-def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
-    """Return the pilot's rows and labels. Raises UsageError unless these are of two signs."""
-    if file.mesh.loss.decisions_per_feature > 1:
-        raise UsageError(f"--auc: is for losses of one score, not for {file.mesh.loss}")
-    if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
-        raise UsageError("--auc: the pilot must have labels of both signs")
-    return pilot.features, pilot.labels
-
-
-def report(console: Console, file: MeshFile, tried: dict[Setting, float], measure: str, records: int) -> None:
-    """Print the best settings, and the lines for the mesh file."""
-    chosen, start = best(tried), Setting.of(file.mesh)
-    ranked = sorted(tried, key=tried.__getitem__)
+def report(console: Console, file: MeshFile, found: Search, measure: str, title: str) -> None:
+    """Print what was tried, what is proposed, and why."""
+    start = Candidate(file.mesh.privacy.mechanism, Setting.of(file.mesh))
+    ranked = sorted(found.tried, key=lambda one: found.tried[one].loss)
+    marked, several = {*found.best, start}, len(found.best) > 1
+    names: dict[str, tuple[str, ...]] = {one.mechanism: (one.mechanism,) * several for one in found.best}
     rows = [
         (
-            f"{setting.gradient_bound:.4g}",
-            f"{setting.step:.4g}",
-            f"{setting.size:,}",
-            f"{tried[setting]:.5g}",
-            "proposed" if setting == chosen else "the file's" if setting == start else "",
+            _marks(one, found.proposed, start),
+            *names[one.mechanism],
+            *_figures(one.setting, found.tried[one], measure),
         )
-        for setting in ranked
-        if setting in {*ranked[:SHOWN], chosen, start}
+        for k, one in enumerate(ranked)
+        if k < SHOWN or one in marked
     ]
-    title = f"{len(tried)} settings tried, the best first; {records:,} records a node"
-    console.print(table(("gradient_bound", "a of step_size", "slot size", measure, ""), rows, title))
-    rule = file.mesh.algorithm.step_size
-    more = "" if rule.b is None else f", b: {rule.b:g}"
-    if chosen == start:
-        say(console, "The mesh file's own setting is the best of them.")
-    say(console, "For the mesh file:")
-    typer.echo(f"  algorithm:\n    step_size: {{rule: {rule.rule}, a: {chosen.step:.6g}{more}}}")
-    typer.echo(f"  slots: {{by: {file.mesh.slots.by}, size: {chosen.size}}}")
-    typer.echo(f"  privacy:\n    gradient_bound: {chosen.gradient_bound:.6g}")
+    columns = (measure, "AUPRC") if measure == "AUC" else (measure,)
+    headings = ("", *("mechanism",) * several, "gradient\nbound", "a of\nstep_size", "slot\nsize", *columns)
+    say(console, f"{title}.", "bold")
+    console.print(table(headings, rows))
+    if found.left_out:
+        left_out = ", ".join(found.left_out)
+        say(console, f"Not tried: {left_out}: not with the mesh file's epsilon or budget.")
+    near = ", of the first mechanism that gets so near" if several else ""
+    say(console, f"Proposed: the largest clip within 2 % of the best{near}.")
+
+
+def _marks(one: Candidate, proposed: Candidate, start: Candidate) -> str:
+    return ", ".join(name for name, of in (("proposed", proposed), ("the file's", start)) if one == of)
+
+
+def _figures(setting: Setting, measured: Measured, measure: str) -> tuple[str, ...]:
+    said = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", f"{setting.size:,}")
+    if not math.isfinite(measured.loss):
+        return (*said, *("impossible", "")[: 2 if measure == "AUC" else 1])
+    if measured.auprc is None:
+        return (*said, f"{measured.loss:.5g}")
+    return (*said, f"{1 - measured.loss:.4f}", f"{measured.auprc:.4f}")

@@ -73,6 +73,9 @@ LEFT_OUT = {
     "mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size --auc": (
         "Needs the reader's public records; tests/streams/cli/test_tune.py."
     ),
+    "mirrormesh tune mesh.yaml --synthetic --mechanisms --delta 1e-6": (
+        "Takes half a minute; tests/streams/cli/test_tune.py."
+    ),
     "python -m experiments run all --quick --output /tmp/figures": (
         "Takes minutes; tests/experiments/test_quick.py."
     ),

@@ -4,6 +4,8 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from itertools import tee
+from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from nodes.losses.losses import Loss, scores
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
-from streams.local.ranking import auc
+from streams.local.ranking import ranking
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacyOverrides
@@ -54,6 +56,13 @@ class Setting:
         )
 
 
+class Measured(NamedTuple):
+    """A trial's result: what is to be least, and the ranking's AUPRC if records are ranked."""
+
+    loss: float
+    auprc: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Trials:
     """The trial of a setting: `runs` runs, in each of which a node learns from the given number of records.
@@ -69,6 +78,10 @@ class Trials:
     labelled: tuple[FloatArray, FloatArray] | None = None
 
     def loss(self, setting: Setting) -> float:
+        """Return what is to be least, as `measure` does."""
+        return self.measure(setting).loss
+
+    def measure(self, setting: Setting) -> Measured:
         """Return the mean loss over runs, rounds and nodes; infinite if the records fill no slot.
 
         It is also infinite if no mesh file may have the setting, such as a round above the budget. Each round
@@ -77,23 +90,23 @@ class Trials:
         """
         rounds, nodes = self.records // setting.size, len(self.mesh.nodes)
         if not rounds:
-            return math.inf
+            return Measured(math.inf)
         try:
             engine = self._engine(setting)
         except ValueError:
             if setting == Setting.of(self.mesh):
                 raise
-            return math.inf
+            return Measured(math.inf)
         slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
         if self.labelled is not None:
             (last,) = deque(engine.steps(slots), maxlen=1)
-            return _misranked(last.decision.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
+            return _ranked(last.decision.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
         learnt, scored = tee(slots)
         total = sum(
             _mean_loss(engine.learner.loss, step.decision, slot, self.runs)
             for step, slot in zip(engine.steps(learnt), scored, strict=True)
         )
-        return total / rounds if math.isfinite(total) else math.inf
+        return Measured(total / rounds if math.isfinite(total) else math.inf)
 
     def _engine(self, setting: Setting) -> Engine:
         mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}))
@@ -116,7 +129,9 @@ def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int)
     return float(loss.value(decisions.reshape(runs, nodes, -1), pooled).mean())
 
 
-def _misranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> float:
-    """Return the mean of 1 - AUC of decisions (R, d); infinite if all labels have one sign."""
-    found = [auc(scores(decision, features), labels) for decision in decisions]
-    return math.inf if None in found else 1.0 - sum(one or 0.0 for one in found) / len(found)
+def _ranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> Measured:
+    """Return the means over decisions (R, d) of 1 - AUC and AUPRC; infinite if all labels have one sign."""
+    found = [one for one in (ranking(scores(decision, features), labels) for decision in decisions) if one]
+    if not found:
+        return Measured(math.inf)
+    return Measured(1.0 - fmean(one.auc for one in found), fmean(one.auprc for one in found))

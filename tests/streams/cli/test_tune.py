@@ -34,7 +34,7 @@ def test_a_synthetic_pilot_gives_lines_that_the_mesh_file_takes(tmp_path, call):
     proposed = changed(privacy=lines["privacy"], slots=lines["slots"])
     proposed["mesh"]["algorithm"] |= lines["algorithm"]
     mesh = load(written(tmp_path, proposed), {}).mesh
-    row = next(line for line in done.out.splitlines() if " proposed │" in line)
+    row = next(line for line in done.out.splitlines() if "│ proposed" in line)
     assert f"{mesh.privacy.gradient_bound:.4g}" in row
 
 
@@ -44,7 +44,7 @@ def test_a_pilot_file_is_read_as_the_nodes_would_and_sizes_are_tried_where_asked
     for more in ((), ("--slot-size",)):
         done = call("tune", path, "--pilot", pilot, *TRIED, *more)
         assert done.code == 0, done.err
-        sizes[more] = set(re.findall(r"│ \S+ +│ +\S+ │ +(\d+) │", done.out))
+        sizes[more] = set(re.findall(r"│ +\S+ │ +\S+ │ +(\d+) │", done.out))
     assert sizes[()] == {"4"}
     assert len(sizes["--slot-size",]) > 1
 
@@ -150,4 +150,64 @@ def test_auc_needs_labels_of_two_signs(tmp_path, call):
     path, pilot = adult(tmp_path)
     ranked = call("tune", path, "--pilot", pilot, "--auc", *TRIED)
     assert ranked.code == 0, ranked.err
-    assert "1 - AUC" in ranked.out
+    header = next(line for line in ranked.out.splitlines() if "AUC" in line and "┃" in line)
+    assert re.search(r"AUC ┃ +AUPRC ┃", header)
+    assert "the largest AUC first; by chance the AUPRC is 0.4000." in ranked.out
+    aucs = [float(row) for row in re.findall(r"│ +(\d\.\d{4}) │ +\d\.\d{4} │", ranked.out)]
+    assert len(aucs) > 3
+    assert aucs == sorted(aucs, reverse=True)
+
+
+def test_slots_by_time_keep_their_period_and_start(tmp_path, call):
+    slots = {"by": "time", "period": 60, "start": "2026-01-31T12:00:00Z", "size": 4, "grace": 1.5}
+    tree = changed(loss="hinge", rounds=10) | {"nodes": {}}
+    tree["mesh"]["slots"] = slots
+    path = written(tmp_path, tree)
+    before = load(path, {}).mesh
+    done = call("tune", path, "--synthetic", *TRIED, "--slot-size")
+    assert done.code == 0, done.err
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    assert lines["slots"] == slots | {"size": lines["slots"]["size"]}
+    tree["mesh"] |= lines
+    pasted = load(written(tmp_path, tree), {}).mesh
+    assert (pasted.rounds, pasted.algorithm.name) == (10, before.algorithm.name)
+    assert pasted.slots.start == before.slots.start
+
+
+@pytest.mark.parametrize("delta", [(), ("--delta", 1e-6)], ids=["pure", "with a delta"])
+def test_mechanisms_are_compared_at_the_same_epsilon(tmp_path, call, delta):
+    tree = changed(loss="hinge", dimension=20, rounds=200, slots={"size": 20}) | {"nodes": {}}
+    path = written(tmp_path, tree)
+    done = call("tune", path, "--synthetic", "--records", 2_000, "--runs", 1, "--mechanisms", *delta)
+    assert done.code == 0, done.err
+    names = set(re.findall(r"│ +(laplace|l2-sphere|gaussian|gaussian-bisr) │", done.out))
+    assert names == {"laplace", "l2-sphere"} | ({"gaussian", "gaussian-bisr"} if delta else set())
+    (row,) = (line for line in done.out.splitlines() if "│ proposed" in line)
+    lines = yaml.safe_load(done.out.split("For the mesh file:")[1])
+    assert lines["privacy"]["mechanism"] in row
+    tree["mesh"]["privacy"] = lines.pop("privacy")
+    tree["mesh"] |= lines
+    privacy = load(written(tmp_path, tree), {}).mesh.privacy
+    assert privacy.epsilon == 1
+    assert privacy.delta == (1e-6 if privacy.mechanism.startswith("gaussian") else None)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "options", "said"),
+    [
+        ({"mechanism": "none"}, ["--mechanisms"], "--mechanisms: the mesh file's mechanism is none: must be"),
+        ({}, ["--mechanisms", "--delta", "2"], "--delta is 2: must be a number from"),
+    ],
+    ids=["no mechanism", "no delta"],
+)
+def test_mechanisms_that_cannot_be_compared(tmp_path, call, privacy, options, said):
+    done = call("tune", written(tmp_path, changed(privacy=privacy)), "--synthetic", *TRIED, *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(said)
+
+
+def test_a_mechanism_that_does_not_go_with_the_budget_is_left_out(tmp_path, call):
+    path = written(tmp_path, changed(privacy={"budget": 3}))
+    done = call("tune", path, "--synthetic", *TRIED, "--mechanisms", "--delta", 1e-6)
+    assert done.code == 0, done.err
+    assert "Not tried: gaussian, gaussian-bisr: not with the mesh file's epsilon or budget." in done.out

@@ -1,0 +1,137 @@
+"""Tries settings under one mechanism or several, and writes what to put into the mesh file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import MechanismName, PrivacyOverrides
+from streams.mesh.settings.yaml_file import read_yaml
+from streams.tools.tuning.trials import Measured, Setting, Trials
+from streams.tools.tuning.walk import BETTER, best, walk
+
+PURE: Final[tuple[MechanismName, ...]] = ("laplace", "l2-sphere")
+WITH_DELTA: Final[tuple[MechanismName, ...]] = ("gaussian", "gaussian-bisr")
+
+
+class Candidate(NamedTuple):
+    """A mechanism with a setting."""
+
+    mechanism: MechanismName
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Everything tried, the best of each mechanism, and which of these is proposed.
+
+    `left_out`: mechanisms that do not go with the mesh's epsilon or budget.
+    """
+
+    tried: dict[Candidate, Measured]
+    best: tuple[Candidate, ...]
+    proposed: Candidate
+    left_out: tuple[MechanismName, ...]
+
+
+def with_mechanism(mesh: MeshSettings, name: MechanismName, delta: float | None) -> MeshSettings:
+    """Return the mesh with another mechanism of the same epsilon, on the gradient.
+
+    `delta`: for a mechanism that needs one where the mesh gives none. Raises ValueError if the mesh's epsilon
+    or budget does not go with it.
+    """
+    if name == mesh.privacy.mechanism:
+        return mesh
+    own = PrivacyOverrides(
+        mechanism=name, delta=(mesh.privacy.delta or delta) if name in WITH_DELTA else None
+    )
+    privacy = mesh.privacy.model_copy(update={"on": "gradient"}).overridden(own)
+    return MeshSettings.model_validate(dict(mesh) | {"privacy": privacy})
+
+
+def search(
+    mesh: MeshSettings,
+    names: Sequence[MechanismName],
+    delta: float | None,
+    trials_of: Callable[[MeshSettings], Trials],
+    *,
+    sizes: bool,
+    report: Callable[[int], None],
+) -> Search:
+    """Walk under the mesh's own mechanism, the first of `names`; then from the best there under each other.
+
+    Proposes the first mechanism whose best is within 2 % of the least loss. `report` takes the number of
+    trials done.
+    """
+    tried: dict[Candidate, Measured] = {}
+    found: list[Candidate] = []
+    left_out: list[MechanismName] = []
+    for name in names:
+        try:
+            trials = trials_of(with_mechanism(mesh, name, delta))
+        except ValueError:
+            left_out.append(name)
+            continue
+        start = found[0].setting if found else Setting.of(mesh)
+        measured, chosen = _walked(trials, start, _after(len(tried), report), sizes=sizes)
+        tried |= {Candidate(name, setting): one for setting, one in measured.items()}
+        found.append(Candidate(name, chosen))
+    least = min(one.loss for one in tried.values())
+    proposed = next(one for one in found if BETTER * tried[one].loss <= least)
+    return Search(tried, tuple(found), proposed, tuple(left_out))
+
+
+def _after(done: int, report: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda more: report(done + more)
+
+
+def _walked(
+    trials: Trials, start: Setting, report: Callable[[int], None], *, sizes: bool
+) -> tuple[dict[Setting, Measured], Setting]:
+    measured: dict[Setting, Measured] = {}
+
+    def loss(setting: Setting) -> float:
+        measured[setting] = trials.measure(setting)
+        return measured[setting].loss
+
+    return measured, best(walk(start, loss, sizes=sizes, report=report))
+
+
+def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) -> str:
+    """Return the keys of `mesh` to replace, whole, as YAML: everything else in them is as in the file.
+
+    With another size of slots by count `rounds` is what the records suffice for, if the file limits it.
+    """
+    written, setting = read_yaml(file.path)["mesh"], chosen.setting
+    step_size = written["algorithm"]["step_size"] | {"a": _short(setting.step)}
+    slots = written["slots"] | {"size": setting.size}
+    tree = {"algorithm": written["algorithm"] | {"step_size": step_size}, "slots": slots}
+    resized = setting.size != file.mesh.slots.size
+    if resized and slots["by"] == "count" and file.mesh.rounds is not None:
+        tree["rounds"] = records // setting.size
+    tree["privacy"] = _privacy(file, written["privacy"], chosen, delta)
+    return yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
+
+
+def _privacy(
+    file: MeshFile, written: dict[str, Any], chosen: Candidate, delta: float | None
+) -> dict[str, Any]:
+    """Return the privacy settings as written, without the keys that another mechanism does not have."""
+    changes: dict[str, Any] = {"gradient_bound": _short(chosen.setting.gradient_bound)}
+    if chosen.mechanism == file.mesh.privacy.mechanism:
+        return written | changes
+    privacy = with_mechanism(file.mesh, chosen.mechanism, delta).privacy
+    kept = {
+        key: value
+        for key, value in written.items()
+        if key not in {"on", "norm"} and getattr(privacy, key, None) is not None
+    }
+    more = {} if privacy.delta is None else {"delta": privacy.delta}
+    return kept | {"mechanism": chosen.mechanism} | more | changes
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.6g}")

@@ -1,0 +1,55 @@
+"""Finds records to try settings on: public ones in a file, or made-up ones."""
+
+from pathlib import Path
+
+import numpy as np
+
+from nodes.sparse import dense
+from nodes.values import FloatArray
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import FileSettings
+from streams.records.sources import decoded
+from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up
+
+
+def made_up_like(file: MeshFile, seed: int) -> Pilot:
+    """Return a random pilot for the mesh's loss. Raises UsageError if the loss has none."""
+    loss, dimension = file.mesh.loss, file.mesh.dimension
+    if loss.name == "range" and dimension == 2:
+        return MovingTargets()
+    if loss.signed:
+        return made_up(dimension, "signs", seed)
+    if loss.name in {"squared", "absolute", "huber"}:
+        return made_up(dimension, "numbers", seed)
+    raise UsageError(f"--synthetic: there are no made-up records for loss {loss} in {dimension} dimensions")
+
+
+def from_file(file: MeshFile, pilot: Path) -> Pilot:
+    """Return the records of a file, in the format of the first node here that has a file.
+
+    Raises UsageError for a node's own file: nothing may be tuned on private records.
+    """
+    if not pilot.is_file():
+        raise UsageError(f"{pilot}: no such file: must be a file of public records")
+    for name, own in file.nodes.items():
+        path = Path(getattr(own.source, "path", None) or "-")
+        if path.exists() and pilot.samefile(path):
+            raise UsageError(f"{pilot}: is node {name}'s own source: must be another file, of public records")
+    for name, own in file.nodes.items():
+        if isinstance(own.source, FileSettings):
+            settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
+            rows, labels = decoded(file, settings, ("nodes", name, "source"))
+            return Resampled(dense(rows), labels)
+    raise UsageError(
+        f"{file.path}: no node here reads CSV or JSON lines, so the pilot has no schema: use --synthetic"
+    )
+
+
+def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:
+    """Return the pilot's rows and labels. Raises UsageError unless these are of two signs."""
+    if file.mesh.loss.decisions_per_feature > 1:
+        raise UsageError(f"--auc: is for losses of one score, not for {file.mesh.loss}")
+    if not isinstance(pilot, Resampled) or len(np.unique(np.sign(pilot.labels))) != 2:
+        raise UsageError("--auc: the pilot must have labels of both signs")
+    return pilot.features, pilot.labels

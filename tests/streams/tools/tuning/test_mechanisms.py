@@ -1,0 +1,77 @@
+"""Mechanisms compared: each at the mesh's epsilon, and what is proposed can be pasted whole."""
+
+import pytest
+import yaml
+
+from streams.mesh.file import load
+from streams.tools.tuning.mechanisms import Candidate, block, search, with_mechanism
+from streams.tools.tuning.trials import Measured, Setting, Trials
+from tests.support.meshes import changed, loaded, written
+
+BISR = {"mechanism": "gaussian-bisr", "epsilon": 1, "delta": 1e-6, "bands": 4, "norm": "l2"}
+
+
+def file_of(folder, privacy, **mesh):
+    tree = changed(loss="hinge", algorithm={"name": "dola", "regulariser": 0.01}, rounds=40, **mesh)
+    tree["mesh"]["privacy"] = privacy | {"gradient_bound": 100}
+    tree["nodes"] = {}
+    return load(written(folder, tree), {}), tree
+
+
+@pytest.mark.parametrize(
+    ("chosen", "privacy"),
+    [
+        ("gaussian-bisr", BISR),
+        ("gaussian", {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-6}),
+        ("laplace", {"mechanism": "laplace", "epsilon": 1}),
+    ],
+)
+def test_what_is_proposed_replaces_whole_blocks(tmp_path, chosen, privacy):
+    file, tree = file_of(tmp_path, BISR)
+    lines = yaml.safe_load(block(file, Candidate(chosen, Setting(0.1234567, 2.0, 4)), None, 40))
+    assert lines["privacy"] == privacy | {"gradient_bound": 0.123457}
+    assert lines["algorithm"] == tree["mesh"]["algorithm"] | {"step_size": {"rule": "inverse-sqrt", "a": 2}}
+    assert (lines["slots"], lines["rounds"]) == ({"by": "count", "size": 4}, 10)
+    tree["mesh"] |= lines
+    pasted = load(written(tmp_path, tree), {}).mesh
+    assert (pasted.privacy.mechanism, pasted.privacy.gradient_bound) == (chosen, 0.123457)
+
+
+def test_a_delta_is_written_where_the_file_has_none(tmp_path):
+    laplace = {"mechanism": "laplace", "on": "parameters", "norm": "l2", "epsilon": 1, "noise": "simulated"}
+    file, _ = file_of(tmp_path, laplace)
+    lines = yaml.safe_load(block(file, Candidate("gaussian", Setting(1.0, 0.5, 1)), 1e-5, 40))
+    wanted = {"mechanism": "gaussian", "epsilon": 1, "delta": 1e-5, "noise": "simulated", "gradient_bound": 1}
+    assert lines["privacy"] == wanted
+    assert "rounds" not in lines
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian-bisr", "l2-sphere"])
+def test_another_mechanism_keeps_epsilon(tmp_path, name):
+    mesh = loaded(tmp_path, changed(privacy={"epsilon": 0.25})).mesh
+    privacy = with_mechanism(mesh, name, 1e-7).privacy
+    assert (privacy.mechanism, float(privacy.epsilon), privacy.norm) == (name, 0.25, "l2")
+    assert privacy.delta == (None if name == "l2-sphere" else 1e-7)
+    assert with_mechanism(mesh, "laplace", 1e-7) is mesh
+
+
+class Invented(Trials):
+    """The loss by mechanism and clip."""
+
+    def measure(self, setting):
+        least = {"laplace": 1.01, "l2-sphere": 1.0, "gaussian": 0.9}[self.mesh.privacy.mechanism]
+        return Measured(least + abs(setting.gradient_bound - 0.5))
+
+
+def test_the_first_mechanism_that_gets_near_the_best_is_proposed(tmp_path):
+    mesh = loaded(tmp_path, changed()).mesh
+
+    def found(*names):
+        made = search(
+            mesh, names, 1e-6, lambda one: Invented(one, None, 1, 1, 1), sizes=False, report=[].append
+        )
+        assert {one.mechanism for one in made.best} == set(names)
+        return made.proposed.mechanism
+
+    assert found("laplace", "l2-sphere") == "laplace"  # within 2 %
+    assert found("laplace", "l2-sphere", "gaussian") == "gaussian"
