@@ -1,14 +1,16 @@
-"""Opens CSV and JSON lines with their schema; errors name the place in the mesh file or model."""
+"""Opens CSV, JSON lines and Parquet with their schema; errors name the place in the mesh file or model."""
 
 import json
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from streams.mesh.errors import ABSENT, MeshFileError
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import Fields, SchemaDecoder, csv_fields, csv_row, json_fields
 from streams.records.lines import lines
+from streams.records.parquet import NoPyarrow, NotParquet, parquet_columns, parquet_lines
 
 
 class Refuser(Protocol):
@@ -40,6 +42,8 @@ def opened_file(
 
     `needed`: the columns that must be there (by default all).
     """
+    if settings.kind == "parquet":
+        return _parquet(file, settings, path, needed)
     found = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
         return found, _with_header(file, settings, path, next(found, None), needed)
@@ -50,13 +54,34 @@ def file_decoder(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
 ) -> SchemaDecoder:
     """Return the records' decoder, by the columns of the settings or of the file's header."""
-    if settings.kind == "json-lines":
+    if settings.kind != "csv":
         return _decoder(file, settings, json_fields)
     if settings.columns is not None:
         return _of_columns(file, settings, path, settings.columns, "columns", needed)
     if settings.path in {None, "-"}:
         raise file.refuse((*path, "columns"), "missing: must name the columns of CSV lines without a header")
     return _with_header(file, settings, path, next(_lines(file, settings, path), None))
+
+
+def _parquet(
+    file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None
+) -> tuple[Iterator[bytes], SchemaDecoder]:
+    """Return the rows as JSON lines of the schema's columns, or of all if only some are `needed`."""
+    name = settings.path
+    if name is None or name == "-":
+        raise file.refuse((*path, "path"), "must be the path of a Parquet file", name or ABSENT)
+    with _readable(file, name, path):
+        columns = parquet_columns(name)
+    _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
+    read = settings.record.columns if needed is None else columns
+
+    def rows() -> Iterator[bytes]:
+        with _readable(file, name, path):
+            yield from parquet_lines(
+                name, [column for column in dict.fromkeys(read) if columns.count(column) == 1]
+            )
+
+    return rows(), _decoder(file, settings, json_fields, columns)
 
 
 def _with_header(
@@ -80,12 +105,24 @@ def _of_columns(
     where: str,
     needed: Iterable[str] | None,
 ) -> SchemaDecoder:
+    _check_columns(file, settings, path, columns, where, needed)
+    return _decoder(file, settings, csv_fields(columns), columns)
+
+
+def _check_columns(
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    columns: tuple[str, ...],
+    where: str,
+    needed: Iterable[str] | None,
+) -> None:
+    """Raise MeshFileError unless each of the `needed` columns, by default all, is there once."""
     for name in settings.record.columns if needed is None else needed:
         if columns.count(name) != 1:
             what = "twice" if name in columns else "not"
             allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
             raise file.refuse((*path, "schema"), allowed, name)
-    return _decoder(file, settings, csv_fields(columns), columns)
 
 
 def _decoder(
@@ -102,8 +139,19 @@ def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iter
 
 def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
     """Yield the lines of a file. Raises MeshFileError if it cannot be read."""
-    try:
+    with _readable(file, name, path):
         yield from lines(name)
+
+
+@contextmanager
+def _readable(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[None]:
+    """Raise MeshFileError for the file if what is done here finds that it cannot be read."""
+    try:
+        yield
+    except NoPyarrow as error:
+        raise file.refuse((*path, "kind"), str(error), "parquet") from None
+    except NotParquet as error:
+        raise file.refuse((*path, "path"), str(error), name) from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "it is damaged"
         raise file.refuse((*path, "path"), f"cannot be read: {reason}", name) from None

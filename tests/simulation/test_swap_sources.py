@@ -5,7 +5,7 @@ import pytest
 from streams.records.record import RawRecord
 from tests.simulation.test_swap import CHANGED, shared
 from tests.support.meshes import loaded
-from tests.support.sources import KINDS, SCHEMA, SPARSE, mesh_of, own_module, timed_mesh
+from tests.support.sources import ALL_KINDS, SCHEMA, SPARSE, mesh_of, own_module, timed_mesh
 
 MIB = 1 << 20
 UNUSED = b", ".join(b'"key %d": [1, 2, {"more": null}]' % k for k in range(MIB // 32))
@@ -56,7 +56,7 @@ def swap(file, contents, sound):
         assert differing or name != "another value"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_nothing_shared_depends_on_what_a_source_of_any_kind_gives(tmp_path, monkeypatch, kind):
     file = mesh_of(tmp_path, monkeypatch, kind, rows=ROWS, mesh={"rounds": 9})
     swap(file, SPOILT, OTHER.get(kind, OTHER_JSON))

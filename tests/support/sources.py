@@ -1,13 +1,17 @@
 """A small mesh for every kind of source: node b reads it; and ordinary records of each."""
 
 import json
+import sys
 from itertools import count
 
 import numpy as np
+import pytest
 
 from tests.support.meshes import changed, loaded
 
 KINDS = ("csv", "json-lines", "libsvm", "csr", "own", "localisation")
+ALL_KINDS = (*KINDS, "parquet")
+"""With Parquet too, whose rows are decoded as JSON lines."""
 SPARSE = ("libsvm", "csr")
 DIMENSION = 2
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "label"}}
@@ -61,6 +65,15 @@ def own_module(folder, monkeypatch):
     return name
 
 
+def write_parquet(path, columns, types=None, **settings):
+    """Write columns, of these types, as a Parquet file; without pyarrow the test is left out."""
+    reason = "needs pyarrow: pip install 'mirrormesh[parquet]'"
+    parquet = pytest.importorskip("pyarrow.parquet", reason=reason)
+    pa = sys.modules["pyarrow"]
+    arrays = {name: pa.array(values, (types or {}).get(name)) for name, values in columns.items()}
+    parquet.write_table(pa.table(arrays), path, **settings)
+
+
 def source_of(folder, monkeypatch, kind, rows):
     """The source's settings; its file holds a record a row, with that label."""
     if kind == "own":
@@ -74,6 +87,11 @@ def source_of(folder, monkeypatch, kind, rows):
         labels = np.array(rows, float).round()
         np.savez(folder / "rows.npz", data=data, indices=indices, indptr=indptr, shape=[n, 2], y=labels)
         return {"kind": kind, "path": "rows.npz"}
+    if kind == "parquet":
+        write_parquet(
+            folder / "rows.parquet", {"x": [1] * len(rows), "y": [2] * len(rows), "label": list(rows)}
+        )
+        return {"kind": kind, "path": "rows.parquet", "schema": SCHEMA}
     lines = {
         "csv": ["x,y,label", *(f"1,2,{row}" for row in rows)],
         "json-lines": [json.dumps({"x": 1, "y": 2, "label": 0})[:-2] + f"{row}}}" for row in rows],
@@ -115,7 +133,7 @@ def record(kind, size=0):
     """An ordinary record, made to be of at least `size` bytes by what nobody reads."""
     if kind in SPARSE:
         return b"1.5 1:1 2:0.5".ljust(size)
-    if kind == "json-lines":
+    if kind in {"json-lines", "parquet"}:
         return b'{"x": 1, "y": 0.5, "label": 1.5}'.ljust(size)
     if kind == "localisation":
         return b'{"x": 1.5, "y": 0.0, "distance": 1.0}'.ljust(size)

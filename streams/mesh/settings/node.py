@@ -19,13 +19,13 @@ FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 
 
 class FileSettings(Settings):
-    """Records in a file, one per line, unpacked if it ends in `.gz`; or, with `-`, on standard input.
+    """Records in a file: lines, unpacked if it ends in `.gz`, or with `-` on standard input; or Parquet rows.
 
     Without a path they come from a broker only. `shuffle` orders them by the mesh's seed, before `take`. CSV
     starts with a header row, unless `columns` names the columns.
     """
 
-    kind: Literal["csv", "json-lines"]
+    kind: Literal["csv", "json-lines", "parquet"]
     path: FilePath = None
     record: SchemaSettings = Field(alias="schema")
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
@@ -37,6 +37,8 @@ class FileSettings(Settings):
     def _whole(self) -> Self:
         if self.columns is not None and self.kind != "csv":
             raise refusal("goes with kind csv", "columns")
+        if self.path == "-" and self.kind == "parquet":
+            raise refusal("must be the path of a Parquet file, not standard input", "path")
         repeated = [name for k, name in enumerate(self.columns or ()) if name in (self.columns or ())[:k]]
         if repeated:
             raise refusal(f"{repeated[0]} is named twice", "columns")
@@ -69,14 +71,14 @@ class OwnSourceSettings(Settings):
 
 HeldOutSettings = Annotated[
     Annotated[FileSettings | LibsvmSettings | CsrSettings, Field(discriminator="kind")],
-    tagged("kind", "csv", "json-lines", "libsvm", "csr"),
+    tagged("kind", "csv", "json-lines", "parquet", "libsvm", "csr"),
 ]
 SourceSettings = Annotated[
     Annotated[
         FileSettings | LibsvmSettings | CsrSettings | LocalisationSettings | OwnSourceSettings,
         Field(discriminator="kind"),
     ],
-    tagged("kind", "csv", "json-lines", "libsvm", "csr", "localisation", "own"),
+    tagged("kind", "csv", "json-lines", "parquet", "libsvm", "csr", "localisation", "own"),
 ]
 
 

@@ -13,6 +13,8 @@ from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord
 from streams.records.sources import Source, open_source
 
+_AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
+"""Kinds that are no lines, and those that hold the same in lines."""
 TimeOf = Callable[[bytes], float | None]
 """Reads a record's time, in seconds since 1970; None if missing or unreadable."""
 
@@ -86,8 +88,9 @@ def _in_place(file: MeshFile, node: str, path: str) -> FileSettings | SparseSett
     settings, at = file.own(node).source, ("nodes", node, "source")
     if settings is None or isinstance(settings, LocalisationSettings | OwnSourceSettings):
         raise file.refuse(at, f"must have the kind and schema of {path}")
-    if path == "-" and isinstance(settings, CsrSettings):
-        raise file.refuse((*at, "kind"), "standard input holds lines: must be libsvm", settings.kind)
+    if path == "-" and settings.kind in _AS_LINES:
+        text = f"standard input holds lines: must be {_AS_LINES[settings.kind]}"
+        raise file.refuse((*at, "kind"), text, settings.kind)
     if path == "-" and settings.shuffle:
         raise file.refuse((*at, "shuffle"), "standard input cannot be shuffled: must be false", value=True)
     return settings.model_copy(update={"path": path})

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.streams.cli.test_model import score_lines, table
+from tests.support.sources import write_parquet
 
 SCHEMA = {
     "features": {
@@ -111,3 +112,44 @@ def test_a_value_of_another_kind_has_no_prediction(call, tmp_path, column, value
     made = call("predict", "out/model.json", "new.csv")
     assert made.code == 0
     assert [row["prediction"] == "" for row in table(made.out)] == [False, True, False]
+
+
+def as_parquet(path, rows):
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns["at"] = [datetime.fromisoformat(at) for at in columns["at"]]
+    write_parquet(path, columns)
+
+
+def test_from_a_parquet_file_to_the_same_model(call, tmp_path):
+    """What is learnt is that of the CSV files with the same values, bit for bit."""
+    models = []
+    for kind, write in (("csv", write_csv), ("parquet", as_parquet)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        path = payments_mesh(folder, write, kind)
+        done = call("run", path, "--output", folder / "out")
+        assert (done.code, done.err) == (0, "")
+        models.append(json.loads((folder / "out" / "model.json").read_text()))
+    csv_model, parquet_model = models
+    assert parquet_model["source"].pop("kind") == "parquet"
+    assert csv_model["source"].pop("kind") == "csv"
+    assert parquet_model == csv_model
+
+
+def test_a_parquet_file_is_checked_learnt_from_and_predicted(call, tmp_path):
+    path = payments_mesh(tmp_path, as_parquet, "parquet")
+    assert learn_and_predict(call, tmp_path, path, "parquet") > 0.8
+    rows = list(payments(9, 3))
+    as_parquet(tmp_path / "new.parquet", [row | {"who": f"n{k}"} for k, row in enumerate(rows)])
+    made = call("predict", "out/model.json", "new.parquet", "--id", "who")
+    assert made.code == 0
+    assert [row["id"] for row in table(made.out)] == ["n0", "n1", "n2"]
+
+
+def test_a_parquet_file_may_be_the_pilot(call, tmp_path):
+    path = payments_mesh(tmp_path, as_parquet, "parquet")
+    as_parquet(tmp_path / "public.parquet", list(payments(77, 300)))
+    path.write_text(path.read_text().replace("mechanism: none", "epsilon: 10\n    mechanism: laplace"))
+    done = call("tune", path, "--pilot", "public.parquet", "--records", 50)
+    assert (done.code, done.err) == (0, "")
+    assert "gradient_bound" in done.out

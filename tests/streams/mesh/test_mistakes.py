@@ -46,7 +46,7 @@ MESH_KEYS = "must be a mapping with keys among"
 SHUFFLED = BASE["nodes"]["a"]["source"] | {"path": "-", "shuffle": True}
 BROKER = {"servers": "one:9092"}
 
-KINDS = "must be csv or json-lines or libsvm or csr or localisation or own"
+KINDS = "must be csv or json-lines or parquet or libsvm or csr or localisation or own"
 
 MISTAKES = [
     # what belongs to the mesh
@@ -162,7 +162,7 @@ MISTAKES = [
     ("nodes.a.private_endpoint", 70000, "private_endpoint: 70000: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", 9201.0, "private_endpoint: 9201.0: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", True, "private_endpoint: true: must be a port, or address:port, with a"),
-    ("nodes.a.source.kind", "tsv", 'source.kind: "tsv": must be csv or json-lines or libsvm or csr or local'),
+    ("nodes.a.source.kind", "tsv", 'source.kind: "tsv": must be csv or json-lines or parquet or libsvm or c'),
     ("nodes.a.source.columns", ["x", "x"], "x is named twice"),
     ("nodes.a.source.columns", [], "nodes.a.source.columns: []: must not be empty"),
     ("brokers", {"data": {"servers": "here:1"}}, "brokers.mesh: missing: must be given"),

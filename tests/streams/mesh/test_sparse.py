@@ -94,9 +94,13 @@ MISTAKES = [
     (
         "held_out",
         {"kind": "localisation"},
-        'held_out.kind: "localisation": must be csv or json-lines or libs',
+        'held_out.kind: "localisation": must be csv or json-lines or parq',
     ),
-    ("held_out", {"path": "x"}, "held_out.kind: missing: must be csv or json-lines or libsvm or csr"),
+    (
+        "held_out",
+        {"path": "x"},
+        "held_out.kind: missing: must be csv or json-lines or parquet or libsvm or csr",
+    ),
     (
         "held_out",
         LIBSVM | {"label": {}},

@@ -22,10 +22,10 @@ from streams.tools.model.predicting import predictions
 from tests.support.commands import Commands
 from tests.support.meshes import changed
 from tests.support.meshes import written as mesh_file
-from tests.support.sources import KINDS, SCHEMA, mesh_of, record
+from tests.support.sources import ALL_KINDS, SCHEMA, mesh_of, record
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_record_longer_than_max_record_bytes_is_malformed(tmp_path, monkeypatch, kind):
     file = mesh_of(tmp_path, monkeypatch, kind, max_record_bytes=200)
     for found in (decoder(file, "b"), open_source(file, "b", 0).decoder):
@@ -33,7 +33,7 @@ def test_a_record_longer_than_max_record_bytes_is_malformed(tmp_path, monkeypatc
         assert seen.present.tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_unless_given_it_grows_with_the_dimension(tmp_path, monkeypatch, kind):
     found = decoder(mesh_of(tmp_path, monkeypatch, kind), "b")
     assert found.longest == 16 * 1024
@@ -52,7 +52,7 @@ def test_of_many_features_a_record_may_be_longer():
     assert SchemaDecoder(wide, json_fields, 77, 3003).longest == 77
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("bad", [0, -1, LONGEST_LINE + 1, "many", 1.5])
 def test_other_limits_are_refused(tmp_path, monkeypatch, kind, bad):
     with pytest.raises(MeshFileError, match=r"nodes\.b\.source\.max_record_bytes"):
@@ -88,7 +88,7 @@ def test_what_is_too_long_is_not_parsed():
     assert (found.truth(short).tolist(), found.timestamp(short)) == ([5.0], 4.0)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json-lines", "libsvm", "csr"])
+@pytest.mark.parametrize("kind", ["csv", "json-lines", "libsvm", "csr", "parquet"])
 def test_held_out_records_are_read_alike(tmp_path, monkeypatch, kind):
     for longest, expected in ((None, [1, 2, 3]), (40, [1, 3])):
         file = mesh_of(tmp_path, monkeypatch, kind, held_out=longest, rows=["1", f"2.{0:0200}", "3"])
@@ -96,7 +96,7 @@ def test_held_out_records_are_read_alike(tmp_path, monkeypatch, kind):
         assert labels.tolist() == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_feed_says_why_it_is_a_dead_letter(tmp_path, monkeypatch, kind):
     file = mesh_of(tmp_path, monkeypatch, kind, max_record_bytes=3)
     wanted = Wanted(records=2) if kind == "localisation" else Wanted()
