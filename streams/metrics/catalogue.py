@@ -114,7 +114,6 @@ class SharedMetric(Enum):
         "epsilon_budget", "gauge", "epsilon", "Epsilon that may be spent; +Inf: no limit.", _ADJACENCY
     )
     LEFT = Metric("epsilon_left", "gauge", "epsilon", "Rest of the budget.", _ADJACENCY)
-    CHARGED = Metric("rounds_charged", "gauge", "rounds", "Rounds of this run charged to the budget.")
     LAST_LEARNING = Metric(
         "last_learning_round", "gauge", "rounds", "Last round that the budget pays for; +Inf: no limit."
     )

@@ -152,7 +152,6 @@ def show_account(
         SharedMetric.BUDGET, lambda: inf if ledger.budget is None else _rounded_down(ledger.budget), "stream"
     )
     gauge(SharedMetric.LEFT, lambda: ledger.left(*charged()), "stream")
-    gauge(SharedMetric.CHARGED, lambda: charged()[0])
     gauge(SharedMetric.LAST_LEARNING, lambda: inf if last is None else last)
     gauge(SharedMetric.RELAYING, relaying)
     gauge(SharedMetric.UNUSED, lambda: max(0, (last or 0) - charged()[0]) if relaying() else 0)

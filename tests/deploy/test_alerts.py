@@ -11,71 +11,221 @@ from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
 from tests.support.programs import promtool
 
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
-RUNBOOKS = (PROMETHEUS.parent / "runbooks.md").read_text()
+RUNBOOKS = (PROMETHEUS / "runbooks.md").read_text()
 RULES = yaml.safe_load((PROMETHEUS / "rules.yaml").read_text())["groups"]
 ALERTS = {rule["alert"]: rule for group in RULES for rule in group["rules"] if "alert" in rule}
 RECORDED = {rule["record"] for group in RULES for rule in group["rules"] if "record" in rule}
 NODE = 'mesh="m",node="a"'
 STREAM = f'{NODE},adjacency="stream"'
+SCHEDULER = 'mesh="m",instance="s"'
+COMMITS = f"mirrormesh_journal_commit_seconds_bucket{{{NODE}"
 WORKING = {  # a mesh that is well, 40 samples of 15 s
-    'mirrormesh_rounds_total{mesh="m",node="a"}': "0+60x40",
-    'mirrormesh_rounds_total{mesh="m",node="b"}': "0+60x40",
-    'mirrormesh_round{mesh="m",node="a"}': "0+60x40",
-    'mirrormesh_round{mesh="m",node="b"}': "0+60x40",
-    'mirrormesh_live_nodes{mesh="m"}': "2x40",
-    'mirrormesh_plan_lead_rounds{mesh="m"}': "32x40",
-    f"mirrormesh_broker_connected{{{NODE}}}": "1x40",
-    f"mirrormesh_simulated_noise{{{NODE}}}": "0x40",
-    f"mirrormesh_relaying{{{NODE}}}": "0x40",
-    f"mirrormesh_budget_unused_rounds{{{NODE}}}": "0x40",
-    f"mirrormesh_last_learning_round{{{NODE}}}": "2500x40",
-    f"mirrormesh_epsilon_spent{{{STREAM}}}": "0+1x40",
-    f"mirrormesh_epsilon_budget{{{STREAM}}}": "100x40",
-    f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x40",
-    f'mirrormesh_messages_refused_total{{{NODE},reason="digest"}}': "0x40",
-    f'mirrormesh_journal_commit_seconds_bucket{{{NODE},le="0.1"}}': "0+60x40",
-    f'mirrormesh_journal_commit_seconds_bucket{{{NODE},le="1"}}': "0+60x40",
-    f'mirrormesh_journal_commit_seconds_bucket{{{NODE},le="+Inf"}}': "0+60x40",
+    'mirrormesh_build_info{mesh="m",node="a",version="1"}': "1x39",
+    'up{job="mirrormesh",instance="a:9100"}': "1x39",
+    'mirrormesh_rounds_total{mesh="m",node="a"}': "0+60x39",
+    'mirrormesh_rounds_total{mesh="m",node="b"}': "0+60x39",
+    'mirrormesh_round{mesh="m",node="a"}': "0+60x39",
+    'mirrormesh_round{mesh="m",node="b"}': "0+60x39",
+    f"mirrormesh_live_nodes{{{SCHEDULER}}}": "2x39",
+    f"mirrormesh_plan_lead_rounds{{{SCHEDULER}}}": "32x39",
+    f"mirrormesh_broker_connected{{{SCHEDULER}}}": "1x39",
+    f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="a"}}': "0+15x39",
+    f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="b"}}': "0+15x39",
+    f'mirrormesh_node_starts_total{{{SCHEDULER},node="a"}}': "0x19 1x19",
+    f"mirrormesh_broker_connected{{{NODE}}}": "1x39",
+    f"mirrormesh_simulated_noise{{{NODE}}}": "0x39",
+    f'mirrormesh_mechanism_info{{{NODE},mechanism="laplace"}}': "1x39",
+    f"mirrormesh_relaying{{{NODE}}}": "0x39",
+    f"mirrormesh_last_learning_round{{{NODE}}}": "2500x39",
+    f"mirrormesh_budget_unused_rounds{{{NODE}}}": "0x39",
+    f"mirrormesh_epsilon_spent{{{STREAM}}}": "0+1x39",
+    f"mirrormesh_epsilon_budget{{{STREAM}}}": "100x39",
+    f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x39",
+    f'mirrormesh_messages_refused_total{{{NODE},reason="digest"}}': "0x39",
+    f'{COMMITS},le="0.1"}}': "0+60x39",
+    f'{COMMITS},le="1"}}': "0+60x39",
+    f'{COMMITS},le="+Inf"}}': "0+60x39",
+    f"mirrormesh_data_lag_records{{{NODE}}}": "5x39",
+    f"mirrormesh_records_total{{{NODE}}}": "0+600x39",
+    f"mirrormesh_malformed_records_total{{{NODE}}}": "0+5x39",
+    f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+5x39",
+    f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x39",
+    f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x19 300x19",
 }
-FAULTS = {  # what is otherwise where each alert fires, and the labels that it fires with
-    "MeshStalled": (dict.fromkeys(list(WORKING)[:2], "7x40"), {"mesh": "m"}),
-    "NodeBehind": ({'mirrormesh_round{mesh="m",node="b"}': "5x40"}, {"mesh": "m", "node": "b"}),
-    "NodeSilent": ({'mirrormesh_live_nodes{mesh="m"}': "2x20 1x20"}, {"mesh": "m"}),
-    "BudgetNearlySpent": (
-        {f"mirrormesh_epsilon_spent{{{STREAM}}}": "81x40"},
-        {"mesh": "m", "node": "a"},
-    ),
-    "BudgetSpent": (
-        {f"mirrormesh_epsilon_spent{{{STREAM}}}": "100x40", f"mirrormesh_relaying{{{NODE}}}": "1x40"},
-        {"mesh": "m", "node": "a"},
-    ),
-    "Equivocation": (
-        {f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x20 1x20"},
-        {"mesh": "m", "node": "a", "edge_source": "b"},
-    ),
-    "DeadLetters": (
-        {f'mirrormesh_messages_refused_total{{{NODE},reason="digest"}}': "0x20 3x20"},
-        {"mesh": "m", "node": "a", "reason": "digest"},
-    ),
-    "SimulatedNoise": ({f"mirrormesh_simulated_noise{{{NODE}}}": "1x40"}, {"mesh": "m", "node": "a"}),
-    "JournalSlow": (
-        {f'mirrormesh_journal_commit_seconds_bucket{{{NODE},le="0.1"}}': "0+30x40"},
-        {"mesh": "m", "node": "a"},
-    ),
-    "PlanLeadGone": ({'mirrormesh_plan_lead_rounds{mesh="m"}': "1x40"}, {"mesh": "m"}),
-    "BrokerGone": ({f"mirrormesh_broker_connected{{{NODE}}}": "0x40"}, {"mesh": "m", "node": "a"}),
+MESH_M, NODE_A = {"mesh": "m"}, {"mesh": "m", "node": "a"}
+LAST_SEEN_B = f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="b"}}'
+BY_B = NODE_A | {"edge_source": "b"}
+RELAYING = {f"mirrormesh_relaying{{{NODE}}}": "1x39", f"mirrormesh_epsilon_spent{{{STREAM}}}": "100x39"}
+FAULTS = {  # alert: what is otherwise where it fires, the labels that it then has, and its words
+    "MeshStalled": [
+        (
+            {name: "7x39" for name in WORKING if "rounds_total" in name},
+            MESH_M,
+            "No node of mesh m steps.",
+        )
+    ],
+    "MetricsGone": [
+        (
+            {name: "1x9 stale" for name in WORKING if "build_info" in name},
+            {},
+            "No process of any mesh answers Prometheus: the runs are over, or everything is down.",
+        )
+    ],
+    "TargetDown": [
+        (
+            {'up{job="mirrormesh",instance="a:9100"}': "1x9 0x29", 'up{job="other",instance="z"}': "0x39"},
+            {"job": "mirrormesh", "instance": "a:9100"},
+            "a:9100 does not answer Prometheus.",
+        )
+    ],
+    "NodeBehind": [
+        (
+            {'mirrormesh_round{mesh="m",node="b"}': "5x39"},
+            {"mesh": "m", "node": "b"},
+            "Node b is 2155 rounds behind mesh m.",
+        )
+    ],
+    "NodeSilent": [
+        (
+            {LAST_SEEN_B: "0+15x15 240x23"},
+            {"mesh": "m", "node": "b"},
+            "Node b of mesh m has not been heard for 5m 0s.",
+        ),
+        (
+            {LAST_SEEN_B: "-2000000000x39"},  # 0, at a time of this century
+            {"mesh": "m", "node": "b"},
+            "Node b of mesh m has not been heard in this run.",
+        ),
+    ],
+    "BudgetNearlySpent": [
+        (
+            {f"mirrormesh_epsilon_spent{{{STREAM}}}": "81x39"},
+            NODE_A,
+            "Node a has spent 81% of its budget.",
+        )
+    ],
+    "BudgetSpent": [
+        (
+            RELAYING | {f"mirrormesh_budget_unused_rounds{{{NODE}}}": f"{unused}x39"},
+            NODE_A,
+            f"Node a learns no more since round 2500{said}. It relays.",
+        )
+        for unused, said in (
+            (0, ": its budget is spent"),
+            (1, "; 1 round of its budget was not used"),
+            (1017, "; 1017 rounds of its budget were not used"),
+        )
+    ],
+    "Equivocation": [
+        (
+            {f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x19 1x19"},
+            BY_B,
+            "b has sent two values for one round to a.",
+        )
+    ],
+    "DeadLetters": [
+        (
+            {f'mirrormesh_messages_refused_total{{{NODE},reason="digest"}}': "0x19 3x19"},
+            NODE_A | {"reason": "digest"},
+            "a refused peers' messages of mesh m: digest.",
+        )
+    ],
+    "SimulatedNoise": [
+        (
+            {f"mirrormesh_simulated_noise{{{NODE}}}": "1x39"},
+            NODE_A,
+            "Node a protects nothing: its noise is simulated.",
+        ),
+        (
+            {f'mirrormesh_mechanism_info{{{NODE},mechanism="none"}}': "1x39"},
+            NODE_A | {"mechanism": "none"},
+            "Node a protects nothing: its mechanism is none.",
+        ),
+    ],
+    "PlanLeadGone": [
+        (
+            {f"mirrormesh_plan_lead_rounds{{{SCHEDULER}}}": "1x39"},
+            MESH_M,
+            "Mesh m is out of plans: nodes wait for schedulers.",
+        )
+    ],
+    "BrokerGone": [
+        (
+            {f"mirrormesh_broker_connected{{{NODE}}}": "0x39"},
+            NODE_A,
+            "Node a cannot reach the mesh broker.",
+        ),
+        (  # what a scheduler has not heard then is nobody's silence
+            {f"mirrormesh_broker_connected{{{SCHEDULER}}}": "0x39", LAST_SEEN_B: "0+15x15 240x23"},
+            MESH_M | {"instance": "s"},
+            "A scheduler cannot reach the mesh broker.",
+        ),
+    ],
+    "JournalSlow": [
+        (
+            {f'{COMMITS},le="0.1"}}': "0+30x39"},
+            NODE_A,
+            "Node a takes 982ms to make a record durable.",
+        )
+    ],
+    "DataStalled": [
+        (
+            {f"mirrormesh_records_total{{{NODE}}}": "0x39"}
+            | {name: "0x39" for name in WORKING if "malformed" in name or "late" in name},
+            NODE_A,
+            "Node a takes no records, and 5 wait.",
+        )
+    ],
+    "DataBroken": [
+        (
+            {f"mirrormesh_malformed_records_total{{{NODE}}}": "0+12x39"},
+            NODE_A,
+            "Of node a's records 2% cannot be decoded.",
+        )
+    ],
+    "RecordsDropped": [
+        (
+            {f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+12x39"},
+            NODE_A | {"reason": "late"},
+            "Node a drops records (late): 432 in ten minutes.",
+        ),
+        (
+            {f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x19 1x19"},
+            NODE_A | {"reason": "lost"},
+            "Node a drops records (lost): 1 in ten minutes.",
+        ),
+    ],
+    "NodeRestarts": [
+        (
+            {f'mirrormesh_node_starts_total{{{SCHEDULER},node="a"}}': "0x9 1x9 2x9 3x9"},
+            NODE_A,
+            "Node a has started 3 times in a quarter of an hour.",
+        ),
+        (
+            {f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x9 160x9 320x9 470x9"},
+            NODE_A,
+            "Node a has started 3 times in a quarter of an hour.",
+        ),
+    ],
 }
+EACH = [
+    pytest.param(alert, *fault, id=f"{alert}-{number}")
+    for alert, faults in FAULTS.items()
+    for number, fault in enumerate(faults)
+]
+HERE = "https://runbooks.example/page"
 
 
-def fired(folder, series):
-    """The alerts, with their labels, that fire in the ninth minute."""
-    expected = [{"eval_time": "9m", "alertname": alert, "exp_alerts": []} for alert in ALERTS]
+def fired(folder, series, at="9m", every="15s"):
+    """The alerts that fire then: (name, labels, summary, runbook)."""
+    expected = [{"eval_time": at, "alertname": alert, "exp_alerts": []} for alert in ALERTS]
     test = {
         "rule_files": [str(PROMETHEUS / "rules.yaml")],
-        "evaluation_interval": "15s",
+        "evaluation_interval": every,
         "tests": [
             {
                 "interval": "15s",
+                "external_labels": {"runbooks": HERE},
                 "input_series": [{"series": name, "values": values} for name, values in series.items()],
                 "alert_rule_test": expected,
             }
@@ -83,53 +233,67 @@ def fired(folder, series):
     }
     (folder / "test.json").write_text(json.dumps(test))
     said, content = promtool("test", "rules", "test.json", folder=folder)
-    found = re.findall(r"Labels:(\{[^}]*\})", said)
+    found = re.findall(r"Labels:(\{[^}]*\})\s+Annotations:(\{.*\})", said)
     assert content == (not found), said
-    labels = [dict(re.findall(r'(\w+)="([^"]*)"', one)) for one in found]
-    return {one.pop("alertname"): one for one in labels if "alertname" in one}
+    return [
+        (labels.pop("alertname"), labels, notes["summary"], notes["runbook_url"])
+        for labels, notes in ((_words(one), _words(two)) for one, two in found)
+    ]
+
+
+def _words(text):
+    return {name: json.loads(value) for name, value in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*")', text)}
 
 
 def test_a_mesh_that_is_well_calls_nobody(tmp_path):
-    assert fired(tmp_path, WORKING) == {}
+    assert fired(tmp_path, WORKING) == []
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_fires_for_its_fault_and_no_other_does(tmp_path, alert):
-    changes, labels = FAULTS[alert]
-    found = fired(tmp_path, WORKING | changes)
-    assert found == {alert: labels | {"severity": ALERTS[alert]["labels"]["severity"]}}
+def test_every_alert_has_a_fault():
+    assert FAULTS.keys() == ALERTS.keys()
 
 
-@pytest.mark.parametrize(
-    ("unused", "said"),
-    [("0x40", ": its budget is spent"), ("1017x40", "; 1017 rounds of its budget were not used")],
-)
-def test_a_budget_that_is_not_used_up_is_not_called_spent(tmp_path, unused, said):
-    series = {
-        f"mirrormesh_relaying{{{NODE}}}": "1x40",
-        f"mirrormesh_budget_unused_rounds{{{NODE}}}": unused,
-        f"mirrormesh_last_learning_round{{{NODE}}}": "2500x40",
+@pytest.mark.parametrize(("alert", "changes", "labels", "summary"), EACH)
+def test_an_alert_fires_for_its_fault_and_no_other_does(tmp_path, alert, changes, labels, summary):
+    whole = labels | {"severity": ALERTS[alert]["labels"]["severity"]}
+    other = {name for name in WORKING if alert == "SimulatedNoise" and 'mechanism="laplace"' in name}
+    working = {name: values for name, values in WORKING.items() if name not in other}
+    assert fired(tmp_path, working | changes) == [(alert, whole, summary, f"{HERE}#{alert.lower()}")]
+
+
+DAY = 24 * 60 * 4
+"""Samples, 15 s apart."""
+
+
+def names(found):
+    return sorted({name for name, *_ in found})
+
+
+def test_when_all_targets_vanish_it_is_told_and_still_after_a_day(tmp_path):
+    gone = {name: values.partition("x")[0] + "x9 stale" for name, values in WORKING.items()}
+    assert names(fired(tmp_path, gone)) == ["MetricsGone"]  # and none of them is a target any more
+    down = gone | {'up{job="mirrormesh",instance="a:9100"}': f"1x9 0x{DAY}"}
+    assert names(fired(tmp_path, down)) == ["MetricsGone", "TargetDown"]
+    assert names(fired(tmp_path, down, at="1d", every="5m")) == ["MetricsGone", "TargetDown"]
+
+
+def test_a_node_that_is_dead_is_named_a_day_later_too(tmp_path):
+    dead = {
+        f"mirrormesh_broker_connected{{{SCHEDULER}}}": f"1x{DAY}",
+        'mirrormesh_build_info{mesh="m"}': f"1x{DAY}",
+        f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="a"}}': f"0+15x{DAY}",
+        LAST_SEEN_B: f"0+15x15 240x{DAY}",
     }
-    notes = ALERTS["BudgetSpent"]["annotations"] | {
-        "summary": f"Node a learns no more since round 2500{said}. It relays."
-    }
-    expected = {"exp_labels": {"mesh": "m", "node": "a", "severity": "ticket"}, "exp_annotations": notes}
-    test = {
-        "interval": "15s",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "alert_rule_test": [{"eval_time": "9m", "alertname": "BudgetSpent", "exp_alerts": [expected]}],
-    }
-    rules = {"rule_files": [str(PROMETHEUS / "rules.yaml")], "evaluation_interval": "15s", "tests": [test]}
-    (tmp_path / "test.json").write_text(json.dumps(rules))
-    found, content = promtool("test", "rules", "test.json", folder=tmp_path)
-    assert content, found
+    ((alert, labels, summary, _),) = fired(tmp_path, dead, at="1d", every="5m")
+    assert (alert, labels["node"]) == ("NodeSilent", "b")
+    assert summary == "Node b of mesh m has not been heard for 23h 56m 0s."
 
 
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_says_what_it_is_and_has_a_runbook(alert):
     notes = ALERTS[alert]["annotations"]
-    assert notes["summary"].endswith(".")
-    assert notes["runbook_url"] == f"deploy/runbooks.md#{alert.lower()}"
+    assert notes["summary"].strip().endswith(".")
+    assert notes["runbook_url"] == f"{{{{ $externalLabels.runbooks }}}}#{alert.lower()}"
     section = RUNBOOKS.partition(f"\n## {alert}\n")[2].partition("\n## ")[0]
     for part in ("Meaning", "Impact", "Look at", "Do"):
         assert f"**{part}.**" in section
@@ -147,6 +311,7 @@ def test_what_is_recorded_is_asked_for_by_an_alert():
 
 def test_rules_ask_for_metrics_that_there_are_and_for_what_is_recorded():
     there = {f"{PREFIX}_{metric.value.name}" for metric in (*SharedMetric, *PrivateMetric)}
+    there.add(f"{PREFIX}_process_start_time_seconds")
     asked = {
         name.removesuffix("_bucket")
         for group in RULES
@@ -155,6 +320,13 @@ def test_rules_ask_for_metrics_that_there_are_and_for_what_is_recorded():
     }
     assert len(asked) > len(RECORDED)
     assert asked <= there | RECORDED
+
+
+def test_a_group_of_its_own_holds_what_owners_alone_can_see():
+    groups = {group["name"]: " ".join(rule["expr"] for rule in group["rules"]) for group in RULES}
+    private = {f"{PREFIX}_{metric.value.name}" for metric in PrivateMetric}
+    asking = {name for name, text in groups.items() if any(metric in text for metric in private)}
+    assert asking == {"mirrormesh-owner"}
 
 
 def test_prometheus_takes_the_configuration():

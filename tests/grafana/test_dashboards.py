@@ -166,7 +166,6 @@ LEFT_OUT = {
     "releases_ignored_total",
     "releases_received_total",
     "releases_sent_total",
-    "rounds_charged",
 }
 """Of use to who looks for something; no panel asks for them."""
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from grafana import mesh, overview
+from grafana import mesh, overview, privacy
 from grafana.panels import BLUE, GREEN, GREY, RED
 from tests.support.programs import promtool
 
@@ -94,6 +94,7 @@ def evaluated(folder, series, expr):
     (folder / "test.json").write_text(json.dumps(test))
     said, content = promtool("test", "rules", "test.json", folder=folder)
     assert not content
+    assert "got:" in said, said
     return list(told(said))
 
 
@@ -145,3 +146,54 @@ def test_a_node_that_is_gone_grows_older_and_no_age_is_that_of_a_scrape(says):
         ("{{node}}", ""): [0, 0, 0, 0, 0, 585 - 150]
     }
     assert says(ONE_STOPPED, mesh, "Since it was heard")["{{node}}", ""] == [0, 0, 0, 0, 0, 585 - 135]
+
+
+def firing(name, **labels):
+    """An alert that fires, as Prometheus keeps it."""
+    words = {"alertname": name, "alertstate": "firing"} | labels
+    return {f"ALERTS{{{','.join(f'{key}={json.dumps(value)}' for key, value in words.items())}}}": "1x39"}
+
+
+def test_the_overview_names_the_alerts_of_the_mesh_and_those_of_targets(says):
+    assert says(WELL, overview, "Alerts that fire") == {("none", GREEN): [0]}
+    others = firing("NodeSilent", mesh="other", node="z") | firing("DiskFull", instance="z")
+    assert says(WELL | others, overview, "Alerts that fire") == {("none", GREEN): [0]}
+    ours = firing("NodeSilent", mesh="m", node="f") | firing("MetricsGone")
+    assert says(WELL | ours | others, overview, "Alerts that fire") == {
+        ("NodeSilent f", RED): [1],
+        ("MetricsGone", RED): [1],
+    }
+
+
+def test_the_overview_has_the_least_budget_in_per_cent_and_in_hours_also_when_the_run_is_over(says):
+    budgets = by_node("epsilon_budget", "100x39", adjacency="stream")
+    spent = by_node("epsilon_spent", lambda node: "90x39" if node == "c" else "50x39", adjacency="stream")
+    ends = by_node("last_learning_round", lambda node: "16740x39" if node == "c" else "Inf+0x39")
+    whole = WELL | budgets | spent | ends
+    assert says(whole, overview, "Least budget left")["least", ""] == [pytest.approx(0.1)]
+    assert says(whole, overview, "Budget ends in") == {("first node", ""): [(16740 - 39 * 60) / 4 / 3600]}
+    over = OVER | stale(budgets | spent | ends, 20)
+    assert says(over, overview, "Least budget left")["least", ""] == [pytest.approx(0.1)]
+    assert says(over, overview, "Budget ends in") == {}
+
+
+@pytest.mark.parametrize("module", [overview, mesh])
+def test_a_node_without_a_mechanism_is_unprotected(says, module):
+    seeded = by_node("simulated_noise", lambda node: "1x39" if node == "a" else "0x39")
+    mechanisms = by_node("mechanism_info", "1x39", mechanism="laplace")
+    assert says(seeded | mechanisms, module, "Unprotected nodes") == {("nodes", ""): [1]}
+    none = by_node("mechanism_info", "1x39", "ab", mechanism="none")
+    assert says(seeded | none, module, "Unprotected nodes") == {("nodes", ""): [2]}
+    exact = by_node("simulated_noise", "0x39")
+    assert says(exact | mechanisms, module, "Unprotected nodes") == {("nodes", ""): [0]}
+
+
+def test_no_noise_is_not_exact_noise(says):
+    shown = by_node("simulated_noise", lambda node: "1x39" if node == "a" else "0x39")
+    shown |= by_node("mechanism_info", "1x39", "abcd", mechanism="laplace")
+    shown |= by_node("mechanism_info", "1x39", "ef", mechanism="none")
+    assert says(shown, privacy, "Simulated noise") == {
+        ("exact", GREEN): [3],
+        ("simulated", RED): [1],
+        ("no noise", RED): [2],
+    }

@@ -47,9 +47,14 @@ def grafana() -> tuple[str, ...] | None:
 def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Program:
     """Write Prometheus's configuration into the folder; return the program, which keeps its data there."""
     of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
+    given = packed("deploy_prometheus", "deploy/prometheus")
     settings = {
-        "global": {"scrape_interval": SCRAPE, "evaluation_interval": SCRAPE},
-        "rule_files": [str(packed("deploy_prometheus", "deploy/prometheus") / "rules.yaml")],
+        "global": {
+            "scrape_interval": SCRAPE,
+            "evaluation_interval": SCRAPE,
+            "external_labels": {"runbooks": (given / "runbooks.md").as_uri()},
+        },
+        "rule_files": [str(given / "rules.yaml")],
         "scrape_configs": [
             {
                 "job_name": "mirrormesh",

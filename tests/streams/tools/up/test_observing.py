@@ -62,6 +62,8 @@ def test_prometheus_scrapes_every_endpoint_and_has_the_rules(tmp_path, ports):
     assert targets == {"targets": [f"127.0.0.1:{port}" for port in ports[2:]]}
     (rules,) = settings["rule_files"]
     assert "NodeSilent" in Path(rules).read_text()
+    address = settings["global"]["external_labels"]["runbooks"]  # of every alert's link
+    assert "## NodeSilent" in Path(address.removeprefix("file://")).read_text()
     assert made.arguments[:2] == ("become", "prometheus")
     assert f"--web.listen-address=127.0.0.1:{ports[0]}" in made.arguments
 
@@ -94,7 +96,7 @@ def test_grafana_gets_our_data_source_and_dashboards_and_lets_anyone_look(
         assert f"${{{variable}}}" in asked
         assert found[variable]
     dashboards = {path.name for path in Path(found["MIRRORMESH_DASHBOARDS"]).iterdir()}
-    assert dashboards == {"learning.json", "mesh.json", "privacy.json"}
+    assert dashboards == {"learning.json", "mesh.json", "overview.json", "privacy.json"}
 
 
 def run_as_child(arguments):
