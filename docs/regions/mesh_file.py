@@ -1,10 +1,14 @@
 """Every key of a mesh file, from the settings' own types and docstrings."""
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import resources
-from typing import Any
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
@@ -23,19 +27,23 @@ _Schema = Mapping[str, Any]
 
 def region() -> str:
     """Return a section for each kind of settings, those of the file's parts first."""
-    schemas, classes = _gathered()
-    titles = {kind.__name__: title for title, kind in PARTS.items()}
-    titles["BrokersSettings"] = "brokers of a node"
-    titles |= {name: titles.get(name, _title(name)) for name in schemas}
-    order = [kind.__name__ for kind in PARTS.values()]
-    order += sorted(set(schemas) - set(order), key=titles.__getitem__)
-    return "\n\n".join(_section(titles, classes[name], schemas[name]) for name in order)
+    titles, schemas, classes = _titled()
+    return "\n\n".join(_section(titles, classes[name], schemas[name]) for name in titles)
 
 
 def starter() -> str:
     """Return the commented file that `mirrormesh init` writes."""
     text = resources.files(streams.mesh).joinpath("starter.yaml").read_text()
     return f"```yaml\n{text.strip()}\n```"
+
+
+def _titled() -> tuple[dict[str, str], dict[str, _Schema], dict[str, type[Settings]]]:
+    """Return the title of each kind, those of the file's parts first, with its schema and its class."""
+    schemas, classes = _gathered()
+    titles = {kind.__name__: title for title, kind in PARTS.items()}
+    others = {name: _title(name) for name in set(schemas) - set(titles)}
+    others["BrokersSettings"] = "brokers of a node"
+    return titles | dict(sorted(others.items(), key=itemgetter(1))), schemas, classes
 
 
 def _gathered() -> tuple[dict[str, _Schema], dict[str, type[Settings]]]:
@@ -61,16 +69,55 @@ def _kinds(kind: type[Settings]) -> Iterator[type[Settings]]:
 
 
 def _section(titles: Mapping[str, str], kind: type[Settings], schema: _Schema) -> str:
+    rows = list(_keys(titles, kind, schema))
     said = (inspect.getdoc(kind) or "").replace("|", r"\|")
-    fields = {field.alias or name: field for name, field in kind.model_fields.items()}
+    if issubclass(kind, Choice):
+        table = ["| one of | value | meaning |", "|---|---|---|"]
+        table += [f"| `{row.key}` | {row.value} | {row.meaning} |" for row in rows]
+    else:
+        table = ["| key | value | default | meaning |", "|---|---|---|---|"]
+        table += [f"| `{row.key}` | {row.value} | {row.default} | {row.meaning} |" for row in rows]
+    return f"### {titles[kind.__name__]}\n\n{said}\n\n" + "\n".join(table)
+
+
+class Row(NamedTuple):
+    """What the reference says of a key; of an alternative `default` says nothing."""
+
+    key: str
+    value: str
+    default: str
+    meaning: str
+
+
+def rows() -> Iterator[tuple[type[Settings], Row]]:
+    """Yield every key of every kind of settings."""
+    titles, schemas, classes = _titled()
+    for name in titles:
+        yield from ((classes[name], row) for row in _keys(titles, classes[name], schemas[name]))
+
+
+def _keys(titles: Mapping[str, str], kind: type[Settings], schema: _Schema) -> Iterator[Row]:
+    fields = {field.alias or name: (name, field) for name, field in kind.model_fields.items()}
     words = kind.words if issubclass(kind, Choice) else ()
-    rows = ["| key | value | default |", "|---|---|---|"]
+    meanings = _meanings(kind)
     for key, value in schema.get("properties", {}).items():
-        default = "" if words or issubclass(kind, Choice) else _default(fields[key])
-        shown = "alone" if key in words else _value(titles, value, fields[key])
-        rows.append(f"| `{key}` | {shown} | {default} |")
-    one = "One of these.\n\n" if issubclass(kind, Choice) else ""
-    return f"### {titles[kind.__name__]}\n\n{said}\n\n{one}" + "\n".join(rows)
+        name, field = fields[key]
+        shown = "alone" if key in words else _value(titles, value, field)
+        default = "" if issubclass(kind, Choice) else _default(field)
+        yield Row(key, shown, default, meanings.get(name, "").replace("|", r"\|"))
+
+
+def _meanings(kind: type[Settings]) -> dict[str, str]:
+    """Return the text below each key in the class, or in the class that it has the key from."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        if issubclass(one, Settings):
+            (made,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+            for field, below in pairwise(getattr(made, "body", ())):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                        found[name] = " ".join(text.split())
+    return found
 
 
 def _default(field: FieldInfo) -> str:
@@ -78,12 +125,12 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if value is None:
-        return "`none`" if _takes_none(field) else ""
+        return "`none`" if _takes_none(field) else "not given"
     if isinstance(value, Choice):
         return f"`{value.name}`"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value}`" if isinstance(value, str | int | float) else ""
+    if isinstance(value, Settings):
+        return "`{}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _takes_none(field: FieldInfo) -> bool:

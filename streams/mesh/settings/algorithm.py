@@ -12,10 +12,12 @@ from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vecto
 
 
 class WarmStart(Settings):
-    """The path of a model file, relative to the file that names it, and which of its vectors to take."""
+    """The vector of a model file as the starting point."""
 
     model: str
+    """The path of a model file, relative to the file that names it."""
     vector: Literal["average", "newest"] = "average"
+    """Which of the model's vectors."""
 
 
 def warm_start(value: object, info: ValidationInfo) -> object:
@@ -51,40 +53,54 @@ Corner = Annotated[Vector, BeforeValidator(_one_or_more)]
 
 
 class MirrorMapSettings(Choice):
-    """Phi, the geometry of a step. `mahalanobis` takes its matrix Q, or Q's diagonal."""
+    """Phi, the geometry of a step."""
 
     words: ClassVar[tuple[str, ...]] = ("euclidean", "entropy")
 
     euclidean: bool = False
+    """Half of the squared L2 norm."""
     entropy: bool = False
+    """The negative entropy, for the simplex."""
     mahalanobis: Annotated[Matrix | None, BeforeValidator(_rows)] = None
+    """Half of <x, Q x>: the rows of Q, or the numbers on its diagonal. Q is symmetric and positive
+    definite."""
 
 
 class BoxSettings(Settings):
-    """`lower` <= x <= `upper`."""
+    """`lower` <= x <= `upper`: a number for all coordinates, or a list with one for each."""
 
     lower: Corner
+    """The lowest value of a coordinate."""
     upper: Corner
+    """The highest value of a coordinate."""
 
 
 class ConstraintSettings(Choice):
-    """Omega, the set of allowed decisions. Balls are centred at 0 and take their radius."""
+    """Omega, the set of allowed decisions. Balls are centred at 0."""
 
     words: ClassVar[tuple[str, ...]] = ("simplex",)
 
     l1_ball: Positive | None = Field(None, alias="l1-ball")
+    """The L1 ball of that radius."""
     l2_ball: Positive | None = Field(None, alias="l2-ball")
+    """The L2 ball of that radius."""
     linf_ball: Positive | None = Field(None, alias="linf-ball")
+    """The L-infinity ball of that radius: each coordinate is at most that far from 0."""
     box: BoxSettings | None = None
+    """A box."""
     simplex: bool = False
+    """Coordinates of at least 0 that sum to 1."""
 
 
 class StepSizeSettings(Settings):
-    """alpha_t: a, a/sqrt(t), a/t or a/(b + t)."""
+    """alpha_t, the length of the step of round t."""
 
     rule: Literal["constant", "inverse-sqrt", "inverse", "shifted-inverse"]
+    """`constant`: a. `inverse-sqrt`: a/sqrt(t). `inverse`: a/t. `shifted-inverse`: a/(b + t)."""
     a: Positive
+    """The scale of the steps."""
     b: float | None = Field(None, ge=0)
+    """For `shifted-inverse`, which needs it. Not given for any other rule."""
 
     @model_validator(mode="after")
     def _b_where_it_is_used(self) -> Self:
@@ -109,22 +125,29 @@ def _public_point(value: object) -> object:
 
 
 class AlgorithmSettings(Settings):
-    """One mirror step a round. `x_1` defaults to the point of the constraint where the mirror map is least.
-
-    `x_1` is a list of numbers, or `{model: PATH}` for a model file's; all nodes must have the same.
-
-    `gradient_at` defaults to `decision` for dpdo-nc and `consensus` for dola. `lasso` is rho of sparse-dola,
-    which has the Euclidean map, an L2 ball for its dual state, and starts at 0.
-    """
+    """One mirror step a round."""
 
     name: Literal["dpdo-nc", "dola", "sparse-dola"]
+    """`dpdo-nc`: a gradient at the decision. `dola`: at the average of what is heard, before the
+    projection. `sparse-dola`: dual averaging with a lasso."""
     mirror_map: MirrorMapSettings = MirrorMapSettings(euclidean=True)
+    """The geometry of a step. sparse-dola takes only `euclidean`."""
     constraint: ConstraintSettings
+    """The set that decisions stay in. For sparse-dola an L2 ball, of its dual state."""
     step_size: StepSizeSettings
+    """The step size."""
     regulariser: float = Field(0.0, ge=0)
+    """eta: adds eta times the average of what is heard to the gradient, which pulls decisions towards 0. It
+    is 0 for sparse-dola."""
     gradient_at: Annotated[Literal["decision", "consensus"] | None, BeforeValidator(_public_point)] = None
+    """Where gradients are taken. Not given: `decision`, but `consensus` for dola."""
     x_1: Annotated[Vector | None, BeforeValidator(warm_start)] = None
+    """The first decision: a list of numbers, or `{model: PATH, vector: average}` for a model file's
+    `average` or `newest`; all nodes must have the same. Not given: the point of the constraint where
+    the mirror map is least. sparse-dola starts at 0."""
     lasso: float | None = Field(None, ge=0, exclude_if=_absent)
+    """rho, for sparse-dola, which needs it; not given for the others. A decision's coordinates
+    shrink towards 0 by alpha_t rho, and smaller ones are 0."""
 
     @model_validator(mode="after")
     def _of_the_name(self) -> Self:

@@ -11,18 +11,24 @@ from streams.mesh.settings.base import Count, Exact, Settings, refusal
 
 
 class EpsilonSettings(Settings):
-    """A total epsilon of the whole stream (as a sum, stream level), split over rounds 1 to `rounds`."""
+    """A total epsilon of the whole stream (as a sum, stream level), split over rounds."""
 
     total: Exact
+    """The sum of the epsilons of all releases."""
     rounds: Count
+    """The rounds 1 to this one have a part of it; after the last a node learns no more."""
     schedule: Literal["uniform", "growing"] = "uniform"
+    """`uniform`: the same epsilon each round. `growing`: more in later rounds, for laplace on the
+    gradient."""
 
 
 class BudgetSettings(Settings):
     """A budget of the whole stream at a delta, spent by the tightest known composition."""
 
     epsilon: Exact
+    """The largest epsilon of the whole stream."""
     delta: float = Field(ge=1e-12, lt=1)
+    """The delta at which it holds."""
 
 
 def _kind(value: Any) -> str:

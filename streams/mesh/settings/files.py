@@ -51,10 +51,12 @@ def check_shuffle(path: str | None, *, shuffle: bool) -> None:
 
 
 class TakeSettings(Settings):
-    """Takes every `every`-th record, from `offset` on: splits one file over nodes."""
+    """Takes some of the records: splits one file over nodes."""
 
     every: Count
+    """Takes each record of this many."""
     offset: int = Field(0, ge=0)
+    """How many records stand before the first one taken."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:

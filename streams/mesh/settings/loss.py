@@ -8,22 +8,28 @@ from streams.mesh.settings.base import Choice, Positive
 
 
 class LossSettings(Choice):
-    """The loss. `huber` takes the residual from which it grows linearly, `softmax` the number of classes.
-
-    `own` takes the name of a user's own loss (`streams.mesh.plugins`).
-    """
+    """The loss of a record with features a and label b at decision x."""
 
     words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared", "absolute", "linear")
 
     range_: bool = Field(default=False, alias="range")
+    """(||x - a|| - b)^2/2: a sensor at a has measured the distance b to a target."""
     hinge: bool = False
+    """max(0, 1 - b <x, a>), b = +1 or -1."""
     logistic: bool = False
+    """log(1 + exp(-b <x, a>)), b = +1 or -1."""
     squared: bool = False
+    """(<x, a> - b)^2/2, b a number."""
     absolute: bool = False
+    """|<x, a> - b|, b a number."""
     linear: bool = False
+    """<x, a>: features are the losses of experts or assets."""
     huber: Positive | None = None
+    """The residual <x, a> - b up to which the loss is squared; beyond, it grows linearly."""
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
+    """The number of classes. A decision has the features' number of coordinates for each class."""
     own: Annotated[str, StringConstraints(min_length=1)] | None = None
+    """Your own loss: `package.module:Class`, or the name of an entry point."""
 
     @property
     def signed(self) -> bool:

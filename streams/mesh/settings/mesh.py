@@ -31,33 +31,43 @@ def _members(value: object) -> object:
 
 
 class MeshSettings(Settings):
-    """The settings that all parties share. `run` names one execution; a new one needs a new name.
-
-    `horizon` (H, in rounds) is the lead of the plans, the window for late releases and the length of a
-    rejoin. `round_timeout`: seconds that a node waits for a neighbour's release. `silence`: seconds without a
-    heartbeat (ten beats) after which a scheduler plans without a node. `rounds` none: until stopped. `seed`
-    is for schedules, data order and simulated noise, never for exact noise. `class_weights`: the weight of a
-    record by its label, [negative, positive] or one number per class.
-    """
+    """The settings that all parties share. They are public."""
 
     name: Name
+    """The mesh's name. Topics begin with it."""
     run: Name
+    """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
     nodes: Annotated[
         dict[Name, PrivacyOverrides], Field(min_length=1, max_length=4096), BeforeValidator(_members)
     ]
+    """The parties: a list of names, or a mapping from names to what a node does otherwise in privacy."""
     dimension: int = Field(ge=1, le=1 << 24)
+    """d, the length of a decision: the number of features, for softmax times the number of classes."""
     algorithm: AlgorithmSettings
+    """How a decision follows from gradients and neighbours' releases."""
     loss: LossSettings
+    """What decisions are to make small."""
     class_weights: Annotated[tuple[Positive, ...] | None, Field(strict=False)] = None
+    """The weight of a record by its label: [negative, positive], or a number for each class. For hinge,
+    logistic and softmax. Not given: all weigh the same."""
     slots: SlotSettings
+    """Which records a round learns from."""
     privacy: PrivacySettings
+    """The mechanism between a node's gradients and its releases."""
     topology: TopologySettings
+    """Who hears whom."""
     horizon: int = Field(32, ge=4, le=4096)
+    """H, in rounds: the lead of the plans, the window for late releases and the length of a rejoin."""
     round_timeout: Seconds = 5.0
+    """Seconds that a node waits for a neighbour's release. `none`: until it comes."""
     silence: Annotated[Annotated[float, Field(ge=0.5)] | None, BeforeValidator(or_none)] = 10.0
+    """Seconds without a heartbeat (ten beats) after which a scheduler plans without a node. `none`: never."""
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
+    """The last round. `none`: until stopped."""
     min_members: Count | None = None
+    """The fewest nodes for which a round is planned. Not given: all for the first plan, then one."""
     seed: int = Field(0, ge=0)
+    """For schedules, the order of data and simulated noise, never for exact noise."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

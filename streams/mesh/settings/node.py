@@ -19,19 +19,23 @@ FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 
 
 class FileSettings(Settings):
-    """Records in a file: lines, unpacked if it ends in `.gz`, or with `-` on standard input; or Parquet rows.
-
-    Without a path they come from a broker only. `shuffle` orders them by the mesh's seed, before `take`. CSV
-    starts with a header row, unless `columns` names the columns.
-    """
+    """Records in a file. A file of lines that ends in `.gz` is unpacked; `-` is standard input."""
 
     kind: Literal["csv", "json-lines", "parquet"]
+    """CSV, a JSON object a line, or Parquet (which needs `pip install 'mirrormesh[parquet]'`)."""
     path: FilePath = None
+    """The file. Not given: records come from the data broker alone."""
     record: SchemaSettings = Field(alias="schema")
+    """What a record's columns become; a mapping, or the path of a YAML file that holds it."""
     columns: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
+    """The names of the columns of a CSV file without a header row. Not given: the first row names them."""
     take: TakeSettings | None = None
+    """Which records to take. Not given: all."""
     shuffle: bool = False
+    """Whether to read the records in an order that the seed gives, before `take`."""
     max_record_bytes: RecordBytes = None
+    """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
+    mesh's dimension and a record's features, at most 1 MiB."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -47,26 +51,33 @@ class FileSettings(Settings):
 
 
 class LocalisationSettings(Settings):
-    """A simulated sensor that measures its distance to a moving target, from the mesh's seed.
-
-    `position`: where it stands; by default sensors stand evenly on a circle of radius 1.5 around 0. `truth`:
-    records also hold the target's position, for the owner's metrics only.
-    """
+    """A simulated sensor that measures its distance to a moving target, from the mesh's seed."""
 
     kind: Literal["localisation"]
+    """The simulated sensor."""
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
+    """Where it stands. Not given: sensors stand evenly on a circle of radius 1.5 around 0."""
     truth: bool = False
+    """Whether records also hold the target's position, for the owner's metrics only."""
     max_record_bytes: RecordBytes = None
+    """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
+    mesh's dimension and a record's features, at most 1 MiB."""
 
 
 class OwnSourceSettings(Settings):
-    """A user's own source (`streams.mesh.plugins`). `shuffle` and `take` as for files."""
+    """Your own code as a source."""
 
     kind: Literal["own"]
+    """Your own source."""
     name: Annotated[str, Field(min_length=1)]
+    """`package.module:Class`, or the name of an entry point."""
     take: TakeSettings | None = None
+    """Which records to take. Not given: all."""
     shuffle: bool = False
+    """Whether to read the records in an order that the seed gives, before `take`."""
     max_record_bytes: RecordBytes = None
+    """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
+    mesh's dimension and a record's features, at most 1 MiB."""
 
 
 HeldOutSettings = Annotated[
@@ -88,8 +99,11 @@ class BrokerSettings(Settings):
     model_config = ConfigDict(hide_input_in_errors=True)
 
     servers: FromEnvironmentText
+    """`host:port`, or several with commas between them."""
     username: FromEnvironmentText | None = None
+    """The user, with a password. Not given: a broker without users."""
     password: Annotated[SecretStr, Field(strict=False), FromEnvironment] | None = None
+    """The password, with a user. Not given: a broker without users."""
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
@@ -99,13 +113,16 @@ class BrokerSettings(Settings):
 
 
 class CommonBrokers(Settings):
-    """`mesh`: the broker that all share. `data`: the party's own; the same only with `trust_broker`."""
+    """The brokers of nodes that do not name their own."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
     mesh: BrokerSettings
+    """The broker that all share."""
     data: BrokerSettings | None = None
+    """The party's own broker, which carries its records. Not given: each node names its own."""
     trust_broker: bool = False
+    """Must be true if both are one broker: it sees the records, and every guarantee says so."""
 
     @model_validator(mode="after")
     def _apart_unless_trusted(self) -> Self:
@@ -119,6 +136,7 @@ class BrokersSettings(CommonBrokers):
     """The brokers of a node."""
 
     data: BrokerSettings
+    """The party's own broker, which carries its records."""
 
 
 def _servers(broker: BrokerSettings) -> set[str]:
@@ -134,12 +152,13 @@ def _address(value: object) -> object:
 
 
 class NodeSettings(Settings):
-    """One party's own part. `private_endpoint`: where to serve its private metrics, if anywhere.
-
-    `predictions`: whether to write a prediction for each record to the party's own broker.
-    """
+    """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
     source: SourceSettings | None = None
+    """Where its records come from. Not given: the node cannot be run here."""
     brokers: BrokersSettings | None = None
+    """The node's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(_address)] = None
+    """Where to serve its private metrics. Not given: nowhere."""
     predictions: bool = False
+    """Whether to write a prediction for each record to the party's own broker."""

@@ -36,25 +36,35 @@ def _absent(value: object) -> bool:
 
 
 class PrivacySettings(Settings):
-    """The mechanism between a node's gradients and its releases.
-
-    `epsilon` is that of one release and, at event level, of the whole stream. `gradient_bound` (theta) is
-    enforced by clipping each record's gradient in `norm`, by default the mechanism's own. `delta` is for the
-    Gaussian mechanisms, `calibration` for `gaussian`, `bands` for `gaussian-bisr`. `budget` is stream-level
-    and optional; so is the total of a schedule of `epsilon`, whose end a node treats like a spent budget.
-    """
+    """The mechanism between a node's gradients and its releases."""
 
     mechanism: MechanismName
+    """The noise. `none` protects nothing."""
     on: Literal["gradient", "parameters"] = "gradient"
+    """What noise is added to: a slot's gradient, or the node's parameters."""
     noise: Literal["exact", "simulated"] = "exact"
+    """`exact`: from the operating system. `simulated`: from the seed, so that runs can be repeated; it
+    protects nothing."""
     epsilon: Epsilon | None = None
+    """The epsilon of one release and, at event level, of the whole stream; or a total with a schedule,
+    after whose end a node does as after its budget. Not given for `none` alone."""
     delta: Delta | None = Field(None, exclude_if=_absent)
+    """The delta of one release. Not given for mechanisms that are not Gaussian; those need it."""
     calibration: Calibration | None = Field(None, exclude_if=_absent)
+    """Of `gaussian` alone: the formula of its noise. `classic` is for an epsilon of at most 1. Not given:
+    `analytic`."""
     bands: Bands | None = Field(None, exclude_if=_absent)
+    """Of `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
     gradient_bound: Positive
+    """theta: a record's gradient is clipped to this length. It also sets the noise."""
     norm: Norm = "l1"
+    """In which norm gradients are clipped. By default the mechanism's own: `l1` for laplace, `l2` for the
+    others; for noise on the gradient no other is taken."""
     budget: Budget | None = None
+    """The most that the whole stream may spend: a sum of epsilons, or an epsilon at a delta. Not given: no
+    limit."""
     after_budget: Literal["relay", "leave"] = "relay"
+    """What a node does when its budget is spent: pass on what it hears, or leave."""
 
     @model_validator(mode="before")
     @classmethod
@@ -95,22 +105,31 @@ class PrivacySettings(Settings):
 
 
 class PrivacyOverrides(Settings):
-    """One node's changes to the shared privacy settings. They are public, in the shared part."""
+    """One node's changes to the shared privacy settings. They are public too."""
 
     mechanism: MechanismName | None = None
+    """The node's own mechanism. Not given: that of `privacy`."""
     epsilon: Epsilon | None = None
+    """The node's own epsilon. Not given: that of `privacy`."""
     delta: Delta | None = None
+    """The node's own delta. Not given: that of `privacy`."""
     bands: Bands | None = None
+    """The node's own bands. Not given: that of `privacy`."""
     gradient_bound: Positive | None = None
+    """The node's own clip. Not given: that of `privacy`."""
     norm: Norm | None = None
+    """The node's own norm. Not given: that of `privacy`."""
 
 
 class CountSlots(Settings):
-    """Slots of the next `size` records by offset. After `timeout` seconds a slot is empty; records wait."""
+    """Slots of the next records, in their order."""
 
     by: Literal["count"]
+    """Slots by count."""
     size: Count = 1
+    """h, the number of records of a slot."""
     timeout: Seconds = 10.0
+    """Seconds after which a slot that lacks records is closed empty; its records wait. `none`: never."""
 
 
 def _moment(value: object) -> object:
@@ -126,13 +145,18 @@ def _moment(value: object) -> object:
 
 
 class TimeSlots(Settings):
-    """Slots by timestamp: each holds the first `size` records of its period, and closes after `grace`."""
+    """Slots of the records of a period, by their timestamps."""
 
     by: Literal["time"]
+    """Slots by time."""
     period: Positive
+    """Seconds that a slot lasts."""
     start: Annotated[float, BeforeValidator(_moment)]
+    """When slot 1 begins: seconds since 1970, or ISO 8601 with a zone, like 2026-01-31T12:00:00Z."""
     size: Count = 1
+    """h: the largest number of a period's records that are learnt from. Sums are divided by it."""
     grace: float = Field(0.2, ge=0)
+    """Seconds after a period's end until its slot closes."""
 
 
 SlotSettings = Annotated[

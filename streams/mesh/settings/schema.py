@@ -20,16 +20,19 @@ def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | 
 
 
 class LabelSettings(Settings):
-    """The label: the number in `column`; or, with `positive`, +1 for those values and -1 for `negative`.
-
-    Without `negative` all other values are -1; with it, they make the record unreadable. With `classes` the
-    label is the value's place among them, from 0; other values make the record unreadable.
-    """
+    """The label: a number, +1 or -1, or a class."""
 
     column: str
+    """The column."""
     positive: Words | None = None
+    """The values whose label is +1, one or a list. Not given: the label is the number in the column, or a
+    class."""
     negative: Words | None = None
+    """The values whose label is -1; all others make the record unreadable. Not given: all but `positive`
+    are -1."""
     classes: Words | None = None
+    """For softmax alone, not given for other losses: the label is the value's place in this list, from 0.
+    Other values make the record unreadable."""
 
     @property
     def numbers(self) -> tuple[float, ...] | None:
@@ -54,19 +57,23 @@ class LabelSettings(Settings):
 
 
 class SchemaSettings(Settings):
-    """A record's columns. Features follow the order of `features`; the intercept (a 1) is last.
-
-    `norm`: rows longer than that in L2, intercept included, are scaled down to it. `timestamp`: the column
-    for slots by time, in seconds since 1970 or ISO 8601 with a zone. `truth`: columns of numbers, one per
-    coordinate, with the right decision; for the owner's metrics only, never learnt from.
-    """
+    """A record's columns. Columns that it does not name are not read."""
 
     features: Annotated[dict[str, ColumnSettings], Field(min_length=1)]
+    """The columns that become features, in this order."""
     label: LabelSettings
+    """The label's column; it must not be a feature."""
     intercept: bool = False
+    """Whether the last feature is a 1."""
     norm: Positive | None = None
+    """Rows longer than this in L2, intercept included, are scaled down to it. Not given: they stay."""
     timestamp: str | None = None
+    """The column of a record's time, which slots by time and `feed --timestamps` need: seconds since 1970,
+    or ISO 8601 with a zone, like 2026-01-31T12:00:00Z. It may be a feature too. Not given:
+    records have no times."""
     truth: Annotated[tuple[str, ...] | None, Field(strict=False, min_length=1)] = None
+    """Columns of numbers, one for each coordinate of a decision, with the right decision. For the owner's
+    metrics only, never learnt from. Not given: records do not say."""
 
     @model_validator(mode="after")
     def _label_apart(self) -> Self:

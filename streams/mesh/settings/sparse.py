@@ -20,13 +20,14 @@ Labels = Annotated[Vector | None, BeforeValidator(_one_or_more)]
 
 
 class SparseLabelSettings(Settings):
-    """The label: the number that a record starts with; or +1 for those in `positive` and -1 for `negative`.
-
-    Without `negative` all other numbers are -1; with it, they make the record unreadable.
-    """
+    """The label of a sparse record."""
 
     positive: Labels = None
+    """The numbers whose label is +1, one or a list. Not given: the label is the number that a record
+    starts with."""
     negative: Labels = None
+    """The numbers whose label is -1; all others make the record unreadable. Not given: all but `positive`
+    are -1."""
 
     @model_validator(mode="after")
     def _negative_beside_positive(self) -> Self:
@@ -35,21 +36,30 @@ class SparseLabelSettings(Settings):
 
 
 class _SparseSettings(Settings):
-    """Settings of both kinds. `norm`: rows longer than that in L2 are scaled down to it."""
+    """Settings of both kinds."""
 
     path: FilePath = None
+    """The file. Not given: records come from the data broker alone."""
     label: SparseLabelSettings = SparseLabelSettings()
+    """The label."""
     norm: Positive | None = None
+    """Rows longer than this in L2 are scaled down to it. Not given: they stay."""
     take: TakeSettings | None = None
+    """Which records to take. Not given: all."""
     shuffle: bool = False
+    """Whether to read the records in an order that the seed gives, before `take`."""
     max_record_bytes: RecordBytes = None
+    """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
+    mesh's dimension and a record's features, at most 1 MiB."""
 
 
 class LibsvmSettings(_SparseSettings):
-    """Lines `label index:value ...`, indices ascending from `index_base`; a file, `.gz` unpacked, or `-`."""
+    """Lines `label index:value ...`, indices ascending; `.gz` is unpacked, `-` is standard input."""
 
     kind: Literal["libsvm"]
+    """libsvm lines."""
     index_base: Literal[0, 1] = 1
+    """The first index."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -58,15 +68,16 @@ class LibsvmSettings(_SparseSettings):
 
 
 class CsrSettings(_SparseSettings):
-    """An .npz file with the arrays data, indices, indptr and shape, as SciPy saves them, and y, the labels.
-
-    `rows`: only rows from the first number up to, not including, the second. `split`: only rows where the
-    file's array `split` has that value.
+    """An .npz file with the arrays data, indices, indptr and shape, as SciPy saves them, and y, the
+    labels.
     """
 
     kind: Literal["csr"]
+    """A matrix in compressed sparse rows."""
     rows: Annotated[tuple[int, int] | None, Field(strict=False)] = None
+    """[first, end]: only rows from the first up to, not including, the end. Not given: all."""
     split: int | None = None
+    """Only rows where the file's array `split` has that value. Not given: all."""
 
     @property
     def index_base(self) -> int:

@@ -11,10 +11,12 @@ Edges = Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)]
 
 
 class RandomGraphSettings(Settings):
-    """A random graph, made connected: each pair is an edge with probability `p`, or that of `mean_degree`."""
+    """A random graph, from the seed, made connected. It has one of these two."""
 
     mean_degree: Positive | None = None
+    """The mean number of a node's neighbours. Not given beside `p`."""
     p: float | None = Field(None, gt=0, le=1)
+    """The probability of each edge. Not given beside `mean_degree`."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -24,32 +26,37 @@ class RandomGraphSettings(Settings):
 
 
 class GraphSettings(Choice):
-    """Edges between nodes, or a matrix of weights. Shapes follow the order of `mesh.nodes`.
-
-    `directed-edges` are pairs [from, to]. Row i of `matrix` holds the weights of all nodes in node i's mix.
-    """
+    """Edges between nodes, or a matrix of weights. Shapes follow the order of `mesh.nodes`."""
 
     words: ClassVar[tuple[str, ...]] = ("ring", "complete", "star")
 
     ring: bool = False
+    """Each node hears the one before it and the one after it."""
     complete: bool = False
+    """Each node hears all."""
     star: bool = False
+    """The first node hears all, all others hear the first."""
     grid: Annotated[tuple[Count, Count], Field(strict=False)] | None = None
+    """[rows, columns]: each node hears its up to four neighbours."""
     erdos_renyi: RandomGraphSettings | None = Field(None, alias="erdos-renyi")
+    """A random graph."""
     edges: Edges | None = None
+    """Pairs of nodes that hear each other."""
     directed_edges: Edges | None = Field(None, alias="directed-edges")
+    """Pairs [from, to]: the second hears the first."""
     matrix: Matrix | None = None
+    """Row i holds the weights of all nodes in node i's mix; it sums to 1."""
 
 
 class TopologySettings(Settings):
-    """One `graph` for every round, or a `cycle` of graphs in turn.
-
-    With `switching` each pair of the graph is on with that probability in each round.
-    """
+    """Who hears whom: one `graph` for every round, or a `cycle` of graphs in turn."""
 
     graph: GraphSettings | None = None
+    """The graph of every round. Not given beside `cycle`."""
     cycle: Annotated[tuple[GraphSettings, ...], Field(strict=False, min_length=1)] | None = None
+    """Graphs in turn, one a round. Not given beside `graph`."""
     switching: float | None = Field(None, gt=0, le=1)
+    """The probability that a pair of the graph is on, in each round anew. Not given: all are always on."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
