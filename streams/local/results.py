@@ -77,8 +77,16 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
 def save_whole(path: Path, save: Callable[[Path], object], *, private: bool = False) -> None:
     """Let `save` write the file under another name, then rename it. Raises as `save` does, OSError.
 
-    `private`: its mode is 0600; otherwise the process's mask sets it.
+    `private`: its mode is 0600; otherwise the process's mask sets it. An OSError names `path`.
     """
+    try:
+        _save_beside(path, save, private=private)
+    except OSError as error:  # of a full disk it names no file, or the unfinished one
+        error.filename = str(path)
+        raise
+
+
+def _save_beside(path: Path, save: Callable[[Path], object], *, private: bool) -> None:
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(descriptor)
     unfinished = Path(name)

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import resource
 import sys
 
 import pytest
@@ -73,6 +74,19 @@ def test_output_is_written_and_named(call, mesh, tmp_path):
         "rounds.csv",
         "summary.json",
     ]
+
+
+def test_a_disk_that_is_full_is_named_and_the_old_files_stay(call, mesh, tmp_path):
+    assert call("run", mesh, "--output", "out").code == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))  # a write beyond it fails, as on a full disk
+    try:
+        outcome = call("run", mesh, "--seed", 9, "--output", "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (outcome.code, outcome.err) == (1, "out/rounds.csv: File too large\n")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_the_same_seed_gives_the_same_bytes(call, mesh, tmp_path):

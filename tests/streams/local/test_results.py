@@ -83,8 +83,9 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path):
         unfinished.write_text("half")
         raise OSError(28, "no space")
 
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match="no space") as raised:
         save_whole(target, fails)
+    assert raised.value.filename == str(target)
     assert target.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
