@@ -8,22 +8,21 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from threading import Lock, Thread
 
 from rich.console import Console
 from rich.live import Live
 
-from streams.bus.bus import BusError, Unreachable
 from streams.bus.logs import reach
 from streams.live.stopping import Asked
 from streams.mesh.file import MeshFile
-from streams.public.sight import Sight, Watched
+from streams.public.asking import Asker
+from streams.public.sight import Watched
 from streams.public.watched import News
 from streams.terminal.report import say
 from streams.terminal.watch_picture import explained, line, nodes, picture
 
 PERIOD = 0.5
-"""Seconds between two requests to the broker, and between two pictures."""
+"""Seconds between two pictures."""
 LINES = 10.0
 """Seconds between two lines without a terminal."""
 
@@ -54,66 +53,6 @@ def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> N
                 _drawn(asker, console, stopped, _title(file))
         finally:
             asker.end()
-
-
-class Asker(Thread):
-    """Polls the broker, so that drawing and keys never wait for it."""
-
-    def __init__(self, file: MeshFile, news: News) -> None:
-        super().__init__(name="watch")
-        self._file, self._news, self._watched = file, news, Watched(file.resolved)
-        self._lock, self._ended = Lock(), Asked()
-        self._answered: float | None = None
-        self._away, self._failed = False, False
-        self._error: BusError | None = None
-
-    def run(self) -> None:
-        """Ask until the end, or until an error that waiting cannot fix."""
-        try:
-            while not self._ended.is_set():
-                self._ask()
-                self._ended.wait(PERIOD)
-        except BusError as error:
-            self._error = error
-        finally:
-            self._failed = True
-
-    def end(self) -> None:
-        """Stop asking; takes up to three seconds if the broker is away."""
-        self._ended.set()
-        self.join()
-
-    @property
-    def asked(self) -> bool:
-        """Whether there was an answer, or a time-out."""
-        return self._answered is not None or self._away
-
-    def sight(self) -> Sight:
-        """Return the state of the mesh as far as known. Raises the BusError that ended the polling."""
-        if self._error is not None:
-            raise self._error
-        if self._failed:
-            raise BusError("watching has failed")
-        with self._lock:
-            return self._watched.sight(time.monotonic())
-
-    @property
-    def trouble(self) -> str:
-        """Return a message if the broker is away; empty while it answers."""
-        if not self._away:
-            return ""
-        silent = "" if self._answered is None else f" for {time.monotonic() - self._answered:,.0f} s"
-        return f"no answer from the broker {self._file.mesh_broker.servers}{silent}: waiting for it"
-
-    def _ask(self) -> None:
-        try:
-            news = self._news.ask()
-        except Unreachable:
-            self._away = True
-            return
-        with self._lock:
-            self._watched.take(news)
-        self._answered, self._away = time.monotonic(), False
 
 
 def _lines(asker: Asker, console: Console, stopped: Asked) -> None:

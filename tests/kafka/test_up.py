@@ -242,3 +242,14 @@ def test_a_topic_that_differs_is_an_error_and_nothing_is_left_running(upped):
     assert "retention.bytes" in upped.said
     assert not upped.children()
     assert not upped.broker_runs()
+
+
+def test_its_broker_that_dies_is_started_again_and_the_run_goes_on(upped):
+    upped.up("--rate", "20")
+    wait_until(lambda: upped.stepped() >= 3)
+    os.kill(development.status(upped.state / "broker").pid, signal.SIGKILL)
+    assert upped.ends() == 0, upped.said
+    assert upped.stepped() == ROUNDS
+    assert f"{upped.servers} has died, and is started again" in upped.said
+    assert f"{upped.servers} runs again" in upped.said
+    assert not upped.broker_runs()

@@ -1,9 +1,11 @@
 """Ensures that a mesh file's brokers answer: starts missing ones that belong on this machine."""
 
 import socket
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Thread
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
@@ -12,8 +14,10 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import BrokerSettings
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
+from streams.tools.broker.java import BrokerError
 from streams.tools.broker.launch import CONTROLLER
 from streams.tools.feed.pace import Waiting
+from streams.tools.up.children import Backoff
 
 Fact = Callable[[str, str], None]
 """Prints a fact by name."""
@@ -21,11 +25,51 @@ _HERE = {"127.0.0.1", "localhost"}
 _HIGHEST_PORT = 65_535 - CONTROLLER
 
 
-def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack) -> None:
+class Kept:
+    """A development broker of this mesh; it is started again when it dies."""
+
+    def __init__(self, folder: Path, port: int, fact: Fact) -> None:
+        self._folder, self._port, self._fact = folder, port, fact
+        self._start: Thread | None = None
+        self._failed = ""
+        self._backoff, self._began, self._due = Backoff(), time.monotonic(), 0.0
+
+    def look(self) -> None:
+        """Start it again if it has died. The start takes seconds, in a thread of its own."""
+        if self._start is not None:
+            if self._start.is_alive():
+                return
+            self._start = None
+            self._fact("broker", self._failed or f"127.0.0.1:{self._port} runs again")
+        now = time.monotonic()
+        found = development.status(self._folder)
+        if now < self._due or (found is not None and found.running):
+            return
+        self._due = now + self._backoff.after(now - self._began)
+        self._began, self._failed = now, ""
+        self._fact("broker", f"127.0.0.1:{self._port} has died, and is started again")
+        self._start = Thread(target=self._try, name="broker")
+        self._start.start()
+
+    def end(self) -> None:
+        """Start it no more; wait for a start under way."""
+        if self._start is not None:
+            self._start.join()
+
+    def _try(self) -> None:
+        try:
+            development.start(self._folder, self._port)
+        except (BrokerError, OSError) as error:
+            self._failed = str(error).splitlines()[0]
+
+
+def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack) -> list[Kept]:
     """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
 
-    Raises MeshFileError if none is named, Denied, Unreachable, BrokerError, Stopped.
+    Returns those to be kept running. Raises MeshFileError if none is named, Denied, Unreachable, BrokerError,
+    Stopped.
     """
+    kept: list[Kept] = []
     for broker in named(file):
         port = startable(broker)
         folder = StateFolder(state).broker(None if broker == file.mesh_broker else port)
@@ -33,9 +77,13 @@ def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing:
             _reach_elsewhere(broker)
             how = "used"
         else:
-            how = _started(port, folder, stop, fact, closing)
+            how, ours = _started(port, folder, stop, fact, closing)
             reach(broker)
+            if ours:
+                kept.append(Kept(folder, port, fact))
+                closing.callback(kept[-1].end)
         fact("broker", f"{broker.servers}: {how}")
+    return kept
 
 
 def startable(broker: BrokerSettings) -> int | None:
@@ -60,19 +108,19 @@ def _reach_elsewhere(broker: BrokerSettings) -> None:
         raise Unreachable(f"{error}, and it cannot be started here: only {here} can") from None
 
 
-def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> str:
-    """Start the broker if nobody listens; return what was done, in words."""
+def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> tuple[str, bool]:
+    """Start the broker if nobody listens; return what was done, in words, and whether it is this mesh's."""
     ours = development.status(folder)
     running = ours is not None and ours.running and ours.port == port
     if not running and _listens(port):
-        return "used"
+        return "used", False
     closing.callback(_stop, folder, fact)
     if running:
-        return f"found running in {folder}, and stopped at the end"
+        return f"found running in {folder}, and stopped at the end", True
     fact("broker", "starting one")
     with Waiting(stop):
         development.start(folder, port, say=lambda line: fact("broker", line))
-    return f"started in {folder}, and stopped at the end"
+    return f"started in {folder}, and stopped at the end", True
 
 
 def _stop(folder: Path, fact: Fact) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from pathlib import Path
 
+from streams.tools.up.log_tail import LogTail
 from streams.tools.up.programs import Program
 
 Say = Callable[[str], None]
@@ -43,8 +44,14 @@ class Child:
         self.label, self.log = program.label, LogTail(log)
         self.done = False
         self._arguments, self._say, self._backoff = program.arguments, say, Backoff()
+        self.restarts = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._due = 0.0
+
+    @property
+    def began(self) -> float | None:
+        """When its process was started, on the monotonic clock; None while there is none."""
+        return None if self._process is None else self._began
 
     @property
     def state(self) -> str:
@@ -95,6 +102,7 @@ class Child:
                 # one process per node: more threads of linear algebra would only compete for cores
                 env={"OMP_NUM_THREADS": "1", **os.environ},
             )
+        self.restarts += bool(self._began)
         self._began = time.monotonic()
 
     def _ended(self, code: int) -> None:
@@ -133,42 +141,3 @@ def end_all(children: Sequence[Child]) -> None:
     deadline = time.monotonic() + PATIENCE
     for child in children:
         child.end(deadline)
-
-
-_LOUD = {"WARNING", "ERROR", "CRITICAL"}
-_LEVELS = _LOUD | {"DEBUG", "INFO"}
-
-
-class LogTail:
-    """Follows a log. `last` is its last line of this life, `warning` the last one at WARNING or above."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.last, self.warning = path, "", ""
-        self._offset = path.stat().st_size if path.exists() else 0
-
-    def read(self) -> None:
-        """Read the whole lines written since the last call."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as log:
-            log.seek(self._offset)
-            whole = log.read().rpartition(b"\n")[0]
-        if not whole:
-            return
-        self._offset += len(whole) + 1
-        for line in whole.decode("utf-8", "replace").splitlines():
-            self._take(line)
-
-    def _take(self, line: str) -> None:
-        text = "".join(character if character.isprintable() else " " for character in line).strip()
-        if not text:
-            return
-        time, _, rest = text.partition(" ")
-        level, _, message = rest.partition(" ")
-        if level not in _LEVELS:
-            self.last = text
-            return
-        said = message.partition(": ")[2] or message  # without the speaker's name, which the view shows
-        self.last = said
-        if level in _LOUD:
-            self.warning = f"{time[11:19]} {said}"

@@ -1,24 +1,40 @@
 """Runs the processes of a mesh on this machine until the run is over, then ends them."""
 
 import time
+from statistics import median_low
+from typing import Protocol
 
+from streams.bus.bus import BusError
 from streams.mesh.file import MeshFile
 from streams.public.progress import Course, Progress, progress
+from streams.public.sight import Sight as Public
 from streams.state.folder import StateFolder
 from streams.terminal.spending import spent
 from streams.terminal.up_view import Row, Sight
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import Options, Ports, Program
+from streams.tools.up.silence import Silence
+
+
+class Asks(Protocol):
+    """Asks the mesh broker what can be heard on it."""
+
+    @property
+    def gone(self) -> float | None:
+        """The seconds for which the broker has not answered; None while it does."""
+
+    def sight(self) -> Public:
+        """Return the state of the mesh as far as it is public."""
 
 
 class UpMesh:
     """A scheduler, the nodes whose own part is here, and a feeder for each one that can be fed from here.
 
-    Nothing runs before the first `look`. `say` prints anything unusual.
+    Nothing runs before the first `look`. `say` prints anything unusual; `asks` hears the nodes.
     """
 
-    def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say) -> None:
+    def __init__(self, file: MeshFile, options: Options, served: Ports | None, say: Say, asks: Asks) -> None:
         folder = StateFolder(options.state)
         folder.logs.mkdir(exist_ok=True)
 
@@ -31,7 +47,11 @@ class UpMesh:
         self._nodes = {name: child(program) for name, program in found}
         self._feeders = {name: child(program) for name, program in fed}
         self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
-        self.course = Course()
+        self.course, self._middle = Course(), Course()
+        self._asks, self._silence = asks, Silence()
+        self._gone: float | None = None
+        self._deaf = False
+        self._heard: dict[str, float] = {}
 
     @property
     def over(self) -> bool:
@@ -44,9 +64,20 @@ class UpMesh:
             child.look()
             child.log.read()
         self._stand()
+        self._listen()
         rows = tuple(self._row(name) for name in self._file.mesh.nodes)
+        slowest = min(self._progress, key=lambda name: self._progress[name].round)
         planner = self._scheduler
-        return Sight(self.course.round, self.course.rate, planner.state, planner.log.warning, rows)
+        return Sight(
+            self._middle.round,
+            (slowest, self.course.round),
+            self._middle.rate,
+            self._gone,
+            planner.state,
+            planner.restarts,
+            planner.log.warning,
+            rows,
+        )
 
     def end(self) -> None:
         """End all processes: feeders first, then nodes, then the scheduler."""
@@ -57,13 +88,39 @@ class UpMesh:
     def _stand(self) -> None:
         for name, before in self._progress.items():
             self._progress[name] = progress(self._state, name) or before
-        self.course.take((one.round for one in self._progress.values()), time.monotonic())
+        now, rounds = time.monotonic(), [one.round for one in self._progress.values()]
+        self.course.take(rounds, now)
+        self._middle.take([median_low(rounds)], now)
+
+    def _listen(self) -> None:
+        """Note when each node was heard. What was logged while the broker was away was about that."""
+        now, before, self._gone = time.monotonic(), self._gone, self._asks.gone
+        if self._gone is not None:
+            self._silence.broker_away(now)
+            return
+        if before is not None:
+            for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
+                child.log.forget()
+        try:
+            seen = {row.name: row.seen for row in self._asks.sight().rows}
+        except BusError:  # then nobody can be heard, which is no node's fault
+            self._deaf = True
+            return
+        self._heard = {name: now - age for name, age in seen.items() if age is not None}
+
+    def _state_of(self, name: str) -> str:
+        """Return the state of a node's process: one that is not heard does not just run."""
+        child = self._nodes[name]
+        if child.began is None or child.done or self._gone is not None or self._deaf:
+            return child.state
+        return self._silence.state(child.began, self._heard.get(name), time.monotonic())
 
     def _row(self, name: str) -> Row:
         if name not in self._nodes:
-            return Row(name, "elsewhere", None, "", "", "")
-        child, reached = self._nodes[name], self._progress[name]
-        feeder = self._feeders.get(name)
-        warnings = [one.log.warning for one in (child, feeder) if one is not None and one.log.warning]
-        feed = "" if feeder is None else feeder.state
-        return Row(name, child.state, reached.round, spent(reached.spent), feed, max(warnings, default=""))
+            return Row(name, "elsewhere", None, "", "", "", 0)
+        own = [one for one in (self._nodes[name], self._feeders.get(name)) if one is not None]
+        reached, feed = self._progress[name], self._feeders.get(name)
+        warning = max((one.log.warning for one in own), default="")
+        restarts = sum(one.restarts for one in own)
+        fed = "" if feed is None else feed.state
+        return Row(name, self._state_of(name), reached.round, spent(reached.spent), fed, warning, restarts)

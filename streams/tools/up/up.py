@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextlib import closing as closed
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +14,8 @@ from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.public.asking import Asker
+from streams.public.watched import News
 from streams.state.folder import StateFolder
 from streams.state.spends import all_spends
 from streams.terminal.report import say, say_promises
@@ -21,7 +24,7 @@ from streams.terminal.wording import counted, listed
 from streams.tools.broker.launch import take
 from streams.tools.up import observers as observing
 from streams.tools.up import programs
-from streams.tools.up.brokers import Fact, ensure_brokers
+from streams.tools.up.brokers import Fact, Kept, ensure_brokers
 from streams.tools.up.children import Say
 from streams.tools.up.folders import bring_spends
 from streams.tools.up.mesh import UpMesh
@@ -55,17 +58,20 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         for folder in bring_spends(file, options.state, options.others):
             fact("earlier", f"{folder}: what its runs have spent counts")
         try:
-            ensure_brokers(file, options.state, stop, fact, closing)
+            kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
             return
         _provision(file, fact)
         observers = _observers(options, served, loud, closing)
-        mesh = UpMesh(file, options, served, loud)
+        asker = Asker(file, closing.enter_context(closed(News(file))))
+        asker.start()
+        closing.callback(asker.end)
+        mesh = UpMesh(file, options, served, loud, asker)
         closing.callback(mesh.end)
         if observers is not None:
             observers.introduce(fact)
         _introduce(file, options, served, fact)
-        _watch(mesh, observers, file, console, stop, plain=plain)
+        _watch(mesh, kept, observers, file, console, stop, plain=plain)
         if mesh.over and observers is not None and not stop.asked.is_set():
             fact("over", "the run is; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
@@ -120,12 +126,21 @@ def _observers(options: Options, served: Ports | None, loud: Say, closing: ExitS
 
 
 def _watch(
-    mesh: UpMesh, observers: Observers | None, file: MeshFile, console: Console, stop: Stop, *, plain: bool
+    mesh: UpMesh,
+    kept: list[Kept],
+    observers: Observers | None,
+    file: MeshFile,
+    console: Console,
+    stop: Stop,
+    *,
+    plain: bool,
 ) -> None:
     title = f"{file.mesh.name}, run {file.mesh.run}"
     with shown(console, title, file.mesh.rounds, plain=plain) as view:
         while not (mesh.over or stop.asked.is_set()):
             view(mesh.look())
+            for broker in kept:
+                broker.look()
             if observers is not None:
                 observers.look()
             stop.asked.wait(PERIOD)

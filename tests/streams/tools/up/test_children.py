@@ -68,8 +68,9 @@ def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
     one.look()
     assert one.state == "again in 1 s"
     now[0] += 0.2
+    assert one.restarts == 0
     look_until(one, lambda: one.done)
-    assert len(one.said) == 1
+    assert len(one.said) == one.restarts == 1
 
 
 def test_one_that_is_asked_to_end_has_a_while_for_it(child, monkeypatch):

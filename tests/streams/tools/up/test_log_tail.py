@@ -1,6 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 
-from streams.tools.up.children import LogTail
+from streams.tools.up import log_tail
+from streams.tools.up.log_tail import FRESH, LogTail
 
 AT = "2026-01-01T18:03:17.000Z"
 
@@ -16,14 +19,32 @@ def test_a_log_that_is_not_there_says_nothing(path):
     assert (tail.last, tail.warning) == ("", "")
 
 
-def test_the_last_warning_stays_and_the_last_line_goes_on(path):
+def test_a_warning_stays_until_the_log_says_that_its_cause_is_gone(path):
     tail = LogTail(path)
-    path.write_text(
-        f"{AT} WARNING node a: b was silent in round 3: given up\n{AT} INFO node a: b is heard again\n"
-    )
+    path.write_text(f"{AT} WARNING node a: b was silent in round 3: given up\n")
+    with path.open("a") as log:
+        for line, warning in (
+            ("c is heard again", "18:03:17 b was silent in round 3: given up"),
+            ("b is heard again", ""),
+        ):
+            log.write(f"{AT} INFO node a: {line}\n")
+            log.flush()
+            tail.read()
+            assert (tail.last, tail.warning) == (line, warning)
+
+
+def test_a_warning_that_does_not_come_again_goes(path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(log_tail, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    tail = LogTail(path)
+    path.write_text(f"{AT} WARNING node a: slow\n")
     tail.read()
-    assert tail.warning == "18:03:17 b was silent in round 3: given up"
-    assert tail.last == "b is heard again"
+    now[0] += FRESH - 1
+    tail.read()
+    assert tail.warning == "18:03:17 slow"
+    now[0] += 2
+    tail.read()
+    assert tail.warning == ""
 
 
 @pytest.mark.parametrize("level", ["WARNING", "ERROR", "CRITICAL"])
