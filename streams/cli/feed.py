@@ -4,6 +4,7 @@ import math
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
@@ -11,6 +12,7 @@ from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
+from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
@@ -89,8 +91,10 @@ def feed(
             typer.echo(str(error), err=True)
             raise typer.Exit(1) from None
         typer.echo(_summary(fed))
-        if fed.stopped:
-            raise typer.Exit(stop.exit_code)
+        mostly = say_malformed(Console(highlight=False), {name: fed.counts})
+        code = stop.exit_code if fed.stopped else 0
+        if code or mostly:
+            raise typer.Exit(code or MALFORMED)
 
 
 def _summary(fed: Fed) -> str:
@@ -99,4 +103,5 @@ def _summary(fed: Fed) -> str:
     last, seconds = fed.before + fed.records, max(fed.seconds, 0.001)
     lines = f"lines {fed.before + 1:,} to {last:,}"
     speed = f"{fed.seconds:.1f} s, {fed.records / seconds:,.0f} records/s"
-    return f"{fed.topic}: fed {counted(fed.records, 'record')} ({lines}), {fed.bad:,} bad, in {speed}"
+    bad = f"{fed.counts.malformed:,} bad"
+    return f"{fed.topic}: fed {counted(fed.records, 'record')} ({lines}), {bad}, in {speed}"

@@ -20,9 +20,12 @@ from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import MeshFile, load
 from streams.mesh.user_code import interrupt
+from streams.records.faults import FaultCounts
 from streams.records.sources import held_out
+from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
+from streams.terminal.run_end import starved, what_ended, why_nothing
 from streams.tools.model.writing import model_paths, run_model, write_model
 
 OutputOption = Annotated[
@@ -71,7 +74,8 @@ def run(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load(mesh)
     parts = mesh_parts(file, seed=seed, rounds=rounds)
-    test_records = None if file.held_out is None else held_out(file)
+    tested = FaultCounts()
+    test_records = None if file.held_out is None else held_out(file, tested)
     if output is not None:
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     spends = None if state is None else LocalSpends(file, state, seed)
@@ -84,7 +88,13 @@ def run(
     if spends is not None:
         spends.end(local.recorder)
     summary = summarise(
-        file, local.recorder, test_records, interrupted=interrupted, reuses=reuses(spends, file)
+        file,
+        local.recorder,
+        test_records,
+        interrupted=interrupted,
+        reuses=reuses(spends, file),
+        counts=local.counts,
+        left_out=tested.malformed,
     )
     written: tuple[Path, ...] = ()
     if output and summary.rounds:
@@ -96,9 +106,13 @@ def run(
             for name in starved(local)
             for line in file.refuse(("nodes", name, "source"), "has fewer records than one slot holds").lines
         )
-    report(console, local, summary, written)
+    report(console, local, file, summary, written)
+    malformed = {name: counts.read for name, counts in local.counts.items()}
+    mostly = say_malformed(console, malformed)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
+    if mostly:
+        raise typer.Exit(MALFORMED)
 
 
 def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
@@ -120,37 +134,16 @@ def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:
     return end.asked
 
 
-def starved(local: LocalRun) -> list[str]:
-    """Return the nodes whose records did not fill one more slot: they ended the run."""
-    return [name for name, node in local.mesh.nodes.items() if node.starved]
-
-
-def why_nothing(local: LocalRun) -> str:
-    """Return why no round was run."""
-    if local.mesh.done:
-        return "No round was run: the run had ended before."
-    if starved(local):
-        return f"No round was run: of {', '.join(starved(local))} fewer records are left than one slot holds."
-    return "No round was run: the nodes could not go on from their journals."
-
-
-def say_dropped(console: Console, local: LocalRun) -> None:
-    """Print the number of records in no slot, if slots by time left some out."""
-    found = [f"{name} {count:,}" for name, count in local.dropped.items() if count]
-    if found:
-        why = "without a time, before the first slot, or more than a slot holds"
-        say(console, f"Records that entered no slot ({why}), each node's own secret too: {', '.join(found)}.")
-
-
-def report(console: Console, local: LocalRun, summary: Summary, written: Iterable[Path]) -> None:
+def report(
+    console: Console, local: LocalRun, file: MeshFile, summary: Summary, written: Iterable[Path]
+) -> None:
     """Print the result of the run."""
     if summary.interrupted:
         say(console, "Interrupted: what follows is what there is.", "bold yellow")
     if summary.rounds:
         say_summary(console, summary)
-        if starved(local) and not summary.interrupted:
-            say(console, f"The run ended as no full slot was left of {', '.join(starved(local))}.")
-        say_dropped(console, local)
+        if starved(local) and not (summary.interrupted or console.quiet):
+            say(console, f"The run ended: {what_ended(local, file)}")
     else:
         say(console, why_nothing(local))
     for path in written:

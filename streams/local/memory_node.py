@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from nodes.learner import Learner
 from nodes.machine.events import Halt, OpenSlot, Report, StartDeadline
+from nodes.machine.journal import DataPosition
 from nodes.machine.slots import Slots
 from nodes.privacy.private import Private
 from streams.bus.bus import BusError, Reader
@@ -16,7 +17,7 @@ from streams.live.node_shell import NodeShell, Ports
 from streams.live.start import Starter
 from streams.mesh.mesh import Surroundings
 from streams.records.record import Decoder, RawRecord
-from streams.records.slot_feed import DataLog, SlotFeed
+from streams.records.slot_feed import DataLog, RecordCounts, SlotFeed
 from streams.state.memory_journal import NodeJournal
 
 T = TypeVar("T")
@@ -77,9 +78,13 @@ class MemoryNode:
         return self.shell is not None and self.shell.machine.halted
 
     @property
-    def dropped(self) -> Private[int]:
-        """The number of records in no slot of this process."""
-        return Private(0) if self._feed is None else self._feed.dropped
+    def counts(self) -> Private[RecordCounts]:
+        """The counts of this process's records."""
+        return Private(RecordCounts()) if self._feed is None else self._feed.counts
+
+    def unread(self, position: DataPosition) -> Private[int]:
+        """Return the number of records from a position on. Reads what is left, up to `MOST_COUNTED`."""
+        return Private(self._data.after(position[0][1] if position else 0))
 
     def start(self) -> None:
         """Start a process, the first or a later one."""

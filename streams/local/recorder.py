@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from nodes.regret import LocalRegret
 from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations
 
+T = TypeVar("T")
 
-def for_the_owner(count: Private[int]) -> int:
+
+def for_the_owner(count: Private[T]) -> T:
     """Return a private count, for the party that runs all nodes."""
     return disclosed_to_owner(count)
 

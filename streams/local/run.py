@@ -12,6 +12,8 @@ from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.topology import TopologySettings
+from streams.records.faults import FaultCounts
+from streams.records.slot_feed import RecordCounts
 from streams.records.sources import held_out, open_source
 
 
@@ -87,9 +89,15 @@ class LocalRun:
         return True
 
     @property
-    def dropped(self) -> dict[str, int]:
-        """The number of each node's records in no slot: for their owners only."""
-        return {name: for_the_owner(node.dropped) for name, node in self.mesh.nodes.items()}
+    def counts(self) -> dict[str, RecordCounts]:
+        """The counts of each node's records: for their owners only."""
+        return {name: for_the_owner(node.counts) for name, node in self.mesh.nodes.items()}
+
+    def unread(self, name: str) -> int:
+        """Return the number of a node's records after its last step; reads them, up to `MOST_COUNTED`."""
+        stepped = self.recorder.nodes[name].records
+        position = stepped[-1].data_position if stepped else None
+        return 0 if position is None else for_the_owner(self.mesh.nodes[name].unread(position))
 
     def finish(self) -> None:
         """End the run after the last planned round, and close it.
@@ -121,8 +129,9 @@ def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -
     local = LocalRun(mesh_parts(file, rounds=rounds, seed=seed))
     local.mesh.run()
     local.mesh.close()
-    test_records = None if file.held_out is None else held_out(file)
-    summary = summarise(file, local.recorder, test_records, interrupted=False)
+    tested = FaultCounts()
+    test_records = None if file.held_out is None else held_out(file, tested)
+    summary = summarise(file, local.recorder, test_records, counts=local.counts, left_out=tested.malformed)
     return Outcome(summary, local.recorder.nodes)
 
 

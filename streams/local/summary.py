@@ -15,6 +15,7 @@ from nodes.values import Average, FloatArray
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
 from streams.mesh.file import MeshFile
+from streams.records.slot_feed import RecordCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +23,10 @@ class NodeSummary:
     """One node over the common rounds.
 
     `regret` is R_T/T, local and first-order. `stream_epsilon` is that of the node's whole stream (stream
-    level), None if nothing is protected. `malformed` counts the records that could not be decoded. Regret and
-    malformed counts are private figures. `decision` is the newest one, `average` that of the `averaged`
-    rounds of its journal's life; both are public.
+    level), None if nothing is protected. `malformed` counts the records that could not be decoded, `untimed`,
+    `late` and `overfull` those that entered no slot (records.slot_feed.RecordCounts). Regret and these counts
+    are private figures. `decision` is the newest one, `average` that of the `averaged` rounds of its
+    journal's life; both are public.
     """
 
     name: str
@@ -36,6 +38,9 @@ class NodeSummary:
     average: tuple[float, ...] = ()
     averaged: int = 0
     reuse: Reuse | None = None
+    untimed: int = 0
+    late: int = 0
+    overfull: int = 0
 
     @property
     def event_epsilon(self) -> Fraction | None:
@@ -61,7 +66,7 @@ class Summary:
     """A run. `rounds`: the number of rounds that every node has stepped, `first_round` to `last_round`.
 
     `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
-    `average_score` are those of their running averages.
+    `average_score` are those of their running averages. `left_out`: held-out records that cannot be decoded.
     """
 
     mesh: str
@@ -75,6 +80,7 @@ class Summary:
     score: Score | None
     average: tuple[float, ...] = ()
     average_score: Score | None = None
+    left_out: int = 0
 
     @property
     def zeros(self) -> float:
@@ -90,6 +96,7 @@ class Summary:
                 "epsilon_of_a_record": None if node.event_epsilon is None else rounded_up(node.event_epsilon),
                 "epsilon_of_the_stream": node.stream_epsilon,
                 "malformed": node.malformed,
+                "dropped": {"untimed": node.untimed, "late": node.late, "overfull": node.overfull},
                 "guarantee": node.promised,
                 "decision": node.decision,
                 "average": node.average,
@@ -107,14 +114,17 @@ def summarise(
     *,
     interrupted: bool = False,
     reuses: Mapping[str, Reuse] | None = None,
+    counts: Mapping[str, RecordCounts] | None = None,
+    left_out: int = 0,
 ) -> Summary:
     """Return the summary of the rounds that all nodes have stepped.
 
-    `reuses`: how earlier runs over the same records affect the nodes' guarantees.
+    `reuses`: how earlier runs over the same records affect the nodes' guarantees. `counts`: of each node's
+    records. `left_out`: the number of held-out records that cannot be decoded.
     """
     mesh, rounds = file.mesh, recorder.common_rounds
     nodes = tuple(
-        _node(file, name, history, rounds, (reuses or {}).get(name))
+        _with(_node(file, name, history, rounds, (reuses or {}).get(name)), (counts or {}).get(name))
         for name, history in recorder.nodes.items()
     )
     if rounds == 0:
@@ -135,7 +145,14 @@ def summarise(
         None if held_out is None else score(loss, decision, *held_out),
         tuple(average.tolist()),
         None if held_out is None else score(loss, average, *held_out),
+        left_out,
     )
+
+
+def _with(node: NodeSummary, counts: RecordCounts | None) -> NodeSummary:
+    if counts is None:
+        return node
+    return replace(node, untimed=counts.untimed, late=counts.late, overfull=counts.overfull)
 
 
 def spent(history: NodeHistory, rounds: int) -> list[float]:

@@ -11,8 +11,8 @@ from streams.mesh.settings.columns import spelt
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.columns import bounded, cell, labelled, moment, number
 from streams.records.faults import (
-    EMPTY,
     MISSING,
+    NO_TIME,
     Fault,
     csv_fault,
     feature_fault,
@@ -95,9 +95,11 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
         """Return the record's time in seconds since 1970; None if it has none, or an unreadable one."""
         return self._total(self._timestamp, value)
 
-    def time_fault(self, value: bytes) -> Fault:
-        """Return why a record has no time: a second look at one for which `timestamp` gives None."""
-        return self._total(self._why_timeless, value) or self.fault(value)
+    def time_fault(self, value: bytes) -> Fault | None:
+        """Return why `timestamp` gives None for a record; None if it gives a time."""
+        if len(value) > self.longest or not value:
+            return self.fault(value)
+        return self._total(self._why_timeless, value)
 
     def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
         features, label = self._parts(value)
@@ -131,8 +133,10 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _why_timeless(self, value: bytes) -> Fault | None:
         fields = self._fields(value)
-        if fields is None or self._time is None:
-            return self._unsplit(value) if value else Fault(None, EMPTY)
+        if fields is None:
+            return self._unsplit(value)
+        if self._time is None:
+            return Fault(None, NO_TIME)
         kind = time_fault(fields[self._time]) if self._time in fields else MISSING
         return None if kind is None else Fault(self._time, kind)
 

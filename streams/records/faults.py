@@ -25,7 +25,7 @@ class Fault(NamedTuple):
         return self.kind if self.column is None else f"{self.column}: {self.kind}"
 
 
-EMPTY, MISSING, UNKNOWN = "empty", "missing", "cannot be decoded"
+EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
 _FEW, _DIGITS = 6, 40  # int() reads no more than some thousand digits
 
@@ -34,19 +34,20 @@ class FaultCounts:
     """Counts records and their faults. A private figure: for the owner of the records alone."""
 
     def __init__(self) -> None:
-        self.records = 0
+        self.records = self.malformed = 0
         self.faults = Counter[Fault]()
 
     def add(self, fault: Fault | None) -> None:
         """Count a record, and its fault if it has one."""
         self.records += 1
         if fault is not None:
+            self.malformed += 1
             self.faults[fault] += 1
 
     @property
-    def malformed(self) -> int:
-        """The number of records with a fault."""
-        return self.faults.total()
+    def share(self) -> float:
+        """The share of records with a fault, from 0 to 1."""
+        return self.malformed / max(1, self.records)
 
     def __str__(self) -> str:
         """Return the commonest faults, `amount: not a number (87), label: not one of no, yes (13)`."""

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from nodes.values import FloatArray, IntArray
 from streams.mesh.settings.files import LONGEST_LINE
-from streams.records.faults import EMPTY, UNKNOWN, Fault
+from streams.records.faults import UNKNOWN, Fault
 
 T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
@@ -80,9 +80,9 @@ class TotalDecoder(ABC, Generic[R_co]):
     def fault(self, value: bytes) -> Fault:
         """Return why a record does not decode: a second look at one for which `decode` gives None."""
         if len(value) > self.longest:
-            return Fault(None, f"longer than {self.longest:,} bytes")
+            return Fault(None, f"longer than {self.longest:,} bytes, the source's max_record_bytes")
         if not value:
-            return Fault(None, EMPTY)
+            return Fault(None, "empty, or longer than a record may be")
         return self._total(self._fault, value) or Fault(None, UNKNOWN)
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import cast
@@ -15,8 +16,26 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.private import Private
 from nodes.values import FloatArray, Observations
 from streams.records.decoder import SchemaDecoder
+from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.record import Decoded, Decoder, RawRecord, SparseRow
 from streams.records.sparse import LibsvmDecoder, sparse_observations
+
+MOST_COUNTED = 1_000_000
+"""The most records of a source that are read only to be counted."""
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """Counts of one process: the records that it read, with their faults, and those that entered no slot.
+
+    `untimed` have no time that can be read: they have that fault too. `late` lie before the first slot, and
+    `overfull` were more than their slot holds.
+    """
+
+    read: FaultCounts = field(default_factory=FaultCounts)
+    untimed: int = 0
+    late: int = 0
+    overfull: int = 0
 
 
 class DataLog:
@@ -51,6 +70,10 @@ class DataLog:
             deque(islice(self._records, offset - self._first), maxlen=0)
             self._first = offset
 
+    def after(self, offset: int) -> int:
+        """Return the number of records from `offset` on. Reads `MOST_COUNTED` + 1 more at most."""
+        return self.end - offset + sum(1 for _ in islice(self._records, MOST_COUNTED + 1))
+
 
 class SlotFeed:
     """Closes the slots of one node process, without a clock.
@@ -64,12 +87,12 @@ class SlotFeed:
         self._at: int | None = None
         self._read_to = 0  # the slot of the last record, by time
         self._position: DataPosition | None = None  # after the last slot closed
-        self._dropped = 0
+        self._counts = RecordCounts()
 
     @property
-    def dropped(self) -> Private[int]:
-        """The number of records in no slot: without a time, before the first, or beyond a slot's size."""
-        return Private(self._dropped)
+    def counts(self) -> Private[RecordCounts]:
+        """The counts so far."""
+        return Private(self._counts)
 
     def close(self, opened: OpenSlot) -> SlotClosed | None:
         """Close the opened slot and return it; None if the source has too few records left."""
@@ -89,11 +112,31 @@ class SlotFeed:
             self._slots.add(Arrival(0, self._at, timestamp, record.value))
             if isinstance(self._slots, TimeSlots):
                 self._read_to = self._slots.round_of(timestamp)
+                if record.timestamp is None:
+                    self._untimed(record.value)
             self._at += 1
         closed = self._slots.take()
         self._position = closed.position
-        self._dropped += closed.late + closed.overfull
-        return slot_closed(closed, observed(closed.values, self._decoder), self._decoder)
+        observations = observed(closed.values, self._decoder)
+        self._count(closed, observations)
+        return slot_closed(closed, observations, self._decoder)
+
+    def _count(self, closed: ClosedSlot[bytes], observations: Observations) -> None:
+        counts, present = self._counts, observations.present
+        counts.late += closed.late
+        counts.overfull += closed.overfull
+        if np.count_nonzero(present) == len(closed.values):
+            counts.read.records += len(closed.values)
+            return
+        for value, here in zip(closed.values, present.tolist(), strict=True):
+            counts.read.add(None if here else self._decoder.fault(value))
+
+    def _untimed(self, value: bytes) -> None:
+        self._counts.untimed += 1
+        self._counts.late -= 1  # its slot counts it there too
+        decoder = self._decoder
+        found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+        self._counts.read.add(found or Fault(None, NO_TIME))
 
     def _complete(self, round: int) -> bool:
         if isinstance(self._slots, TimeSlots):

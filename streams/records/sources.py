@@ -21,6 +21,7 @@ from streams.mesh.settings.privacy import TimeSlots
 from streams.mesh.settings.schema import LabelSettings, SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
 from streams.records.own import OwnDecoder
@@ -65,26 +66,34 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     return Source(map(RawRecord, chosen), decoder)
 
 
-def held_out(file: MeshFile) -> tuple[Rows, FloatArray]:
+def held_out(file: MeshFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray]:
     """Return the held-out records: features (n, d), sparse if the source is, and labels (n,).
 
-    Records that cannot be decoded are left out. Raises MeshFileError if none remain.
+    Records that cannot be decoded are left out, and counted in `counts`. Raises MeshFileError if none remain.
     """
     if file.held_out is None:
         raise file.refuse(("held_out",), "missing: must be given to score decisions")
-    return decoded(file, file.held_out, ("held_out",))
+    return decoded(file, file.held_out, ("held_out",), counts)
 
 
-def decoded(file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...]) -> tuple[Rows, FloatArray]:
+def decoded(
+    file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...], counts: FaultCounts | None = None
+) -> tuple[Rows, FloatArray]:
     """Return a file's records, features (n, d) and labels (n,), without those that cannot be decoded.
 
-    Raises MeshFileError, which names `path`, if none remain.
+    All are counted in `counts`. Raises MeshFileError, which names `path`, if none remain.
     """
     found, decoder = _opened(file, settings, path)
-    chosen = ordered(found, 0, shuffle=False, take=settings.take)
-    pairs = [pair for pair in map(decoder.decode, chosen) if pair is not None]
+    counts = FaultCounts() if counts is None else counts
+    pairs = []
+    for value in ordered(found, 0, shuffle=False, take=settings.take):
+        pair = decoder.decode(value)
+        counts.add(None if pair is not None else decoder.fault(value))
+        if pair is not None:
+            pairs.append(pair)
     if not pairs:
-        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded")
+        said = f": {counts}" if counts.malformed else ""
+        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded{said}")
     rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
     return rows_of(rows, decoder.dimension), labels
 

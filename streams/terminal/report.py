@@ -86,8 +86,25 @@ def say_summary(console: Console, summary: Summary) -> None:
     both = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
     for score, what in both:
         if score is not None:
-            of = f"Held-out, {counted(score.records, 'record')}, mean of the nodes' {what}"
+            left_out = f" ({summary.left_out:,} malformed left out)" if summary.left_out else ""
+            of = f"Held-out, {counted(score.records, 'record')}{left_out}, mean of the nodes' {what}"
             say(console, f"{of}: {scored(score)}.", "bold")
+    say_dropped(console, summary)
+
+
+def say_dropped(console: Console, summary: Summary) -> None:
+    """Print the number of records in no slot, if slots by time left some out."""
+    found = []
+    for node in summary.nodes:
+        reasons = (
+            (node.untimed, "without a time"),
+            (node.late, "before the first slot"),
+            (node.overfull, "more than a slot holds"),
+        )
+        said = [f"{number:,} {reason}" for number, reason in reasons if number]
+        found += [f"{node.name} {', '.join(said)}"] if said else []
+    if found:
+        say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(found)}.")
 
 
 def scored(score: Score) -> str:

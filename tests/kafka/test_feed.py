@@ -14,6 +14,7 @@ from streams.bus.preflight import PreflightFailed
 from streams.live.stopping import Stop
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
+from streams.records.faults import Fault
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
@@ -38,7 +39,7 @@ def feeding(broker, tmp_path):
 def test_every_line_once_and_in_order(feeding):
     feeding.provision().write(rows(25_000))  # more than are ever on their way
     fed = feeding()
-    assert (fed.before, fed.records, fed.bad, fed.stopped) == (0, 25_000, 0, False)
+    assert (fed.before, fed.records, fed.counts.malformed, fed.stopped) == (0, 25_000, 0, False)
     assert feeding.values() == rows(25_000)
     assert feeding.numbers() == list(range(1, 25_001))
     assert feeding.letters() == []
@@ -68,11 +69,11 @@ def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
     lines = [row(1), b"{", long, b"", b"\xff\x00", row(6)]
     feeding.provision(max_message_bytes=3500).write(lines)
     fed = feeding()
-    assert (fed.records, fed.bad) == (6, 4)
+    assert (fed.records, fed.counts.malformed) == (6, 4)
     assert feeding.values() == [row(1), b"", b"", b"", b"", row(6)]
     letters = feeding.letters()
     assert [letter["line"] for letter in letters] == [2, 3, 4, 5]
-    assert letters[1]["reason"] == "longer than 2476 bytes, the most that the topic takes"
+    assert letters[1]["reason"] == "longer than 2,476 bytes, the most that the topic takes"
     assert [base64.b64decode(letter["value"]) for letter in letters] == lines[1:5]
     assert feeding().records == 0  # and the lines are known again
 
@@ -89,7 +90,7 @@ def test_letters_that_a_kill_has_cost_are_written_at_the_next_start(feeding, mon
     monkeypatch.undo()
     assert [letter["line"] for letter in feeding.letters()] == [5]
     with writing(feeding) as writer:  # as if killed between the letter and its line
-        bad = Line(7, b"y", None, b"mark", "does not fit the schema")
+        bad = Line(7, b"y", None, b"mark", Fault(None, "not JSON"))
         writer._put_letter(7, encode_letter(bad))
         writer.finish()
     assert feeding().records == 1
@@ -167,7 +168,7 @@ def test_kafkas_timestamps_are_the_records_own_with_slots_by_time(broker, tmp_pa
     feeding()
     times = [message.timestamp()[1] for message in feeding.held()]
     assert times == [-1, 1_700_000_000_001, 1_700_000_003_000, 1_700_000_005_000]  # in order of time
-    assert feeding.letters()[0]["reason"] == "does not fit the schema"
+    assert feeding.letters()[0]["reason"] == "not JSON"
 
 
 def test_a_file_is_fed_in_order_of_time_and_goes_on_there(broker, tmp_path):
@@ -192,7 +193,7 @@ def test_standard_input_waits_for_no_time_with_slots_by_time(broker, tmp_path, m
     lines = [row(1, ahead + 1e9), row(2, ahead + 1200), row(3, ahead)]
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\n".join(lines))))
     fed = feeding("-")
-    assert (fed.records, fed.bad) == (3, 0)
+    assert (fed.records, fed.counts.malformed) == (3, 0)
     assert fed.seconds < 20
     assert feeding.values() == lines
     times = [message.timestamp()[1] for message in feeding.held()]

@@ -9,6 +9,7 @@ from itertools import islice
 from streams.live.process import Stopped, reached
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
+from streams.records.faults import FaultCounts
 from streams.terminal.progress_bars import shown
 from streams.terminal.wording import counted
 from streams.tools.feed.feed_source import Wanted, opened
@@ -20,12 +21,12 @@ from streams.tools.feed.writer import WINDOW, Writer
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """A feed's result: the topic held `before` lines, and holds `records` more, `bad` of them empty."""
+    """A feed's result: the topic held `before` lines, and holds `records` more; `counts` has their faults."""
 
     topic: str
     before: int
     records: int
-    bad: int
+    counts: FaultCounts
     seconds: float
     stopped: bool
 
@@ -60,14 +61,14 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
             for line in _before_end(lines, left, waiting):
                 writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
                 writer.put(takeable(line, time.time() + topic.ahead) if source.live else line)
-                tell(topic.line + writer.acknowledged, writer.bad)
+                tell(topic.line + writer.acknowledged, writer.counts.malformed)
             writer.finish()
     except Stopped:
         stopped = True
     finally:
         writer.close()
     seconds = time.monotonic() - began
-    return Fed(topic.name, topic.line, writer.acknowledged, writer.bad, seconds, stopped)
+    return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped)
 
 
 def takeable(line: Line, latest: float) -> Line:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
+from streams.records.decoder import SchemaDecoder
+from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
 from streams.tools.feed.feed_source import Opened
 
@@ -21,14 +23,14 @@ FURTHEST = 253_402_300_800.0
 class Line(NamedTuple):
     """A record of the feed, its `number` from 1 on, and its own Kafka timestamp, if any.
 
-    `mark`: a digest of all lines up to this one. `bad`: why it cannot be learnt from, if so.
+    `mark`: a digest of all lines up to this one. `bad`: why it cannot be learnt from, if so, for its owner.
     """
 
     number: int
     value: bytes
     timestamp: float | None
     mark: bytes
-    bad: str | None
+    bad: Fault | None
 
 
 class Lines(Iterator[Line]):
@@ -66,15 +68,15 @@ class Lines(Iterator[Line]):
         found = record.timestamp if self._time_of is None else self._time_of(record.value)
         return found if found is not None and 0.0 <= found < FURTHEST else None
 
-    def _wrong_with(self, value: bytes, timestamp: float | None) -> str | None:
+    def _wrong_with(self, value: bytes, timestamp: float | None) -> Fault | None:
+        decoder = self._decoder
         if len(value) > self._largest:
-            return f"longer than {self._largest} bytes, the most that the topic takes"
-        if len(value) > self._decoder.longest:
-            return f"longer than {self._decoder.longest} bytes, the source's max_record_bytes"
-        if self._decoder.decode(value) is None:
-            return "does not fit the schema" if value else "empty, or longer than a record may be"
+            return Fault(None, f"longer than {self._largest:,} bytes, the most that the topic takes")
+        if decoder.decode(value) is None:
+            return decoder.fault(value)
         if self._timed and timestamp is None:
-            return "has no time that can be read"
+            found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+            return found or Fault(None, NO_TIME)
         return None
 
 
@@ -85,7 +87,7 @@ BYTES = 8 * 2**20
 def encode_letter(line: Line) -> bytes:
     """Return the dead letter of a bad line."""
     content = base64.b64encode(line.value).decode("ascii")
-    return json.dumps({"line": line.number, "reason": line.bad, "value": content}).encode()
+    return json.dumps({"line": line.number, "reason": str(line.bad), "value": content}).encode()
 
 
 def digest(letter: bytes) -> bytes:

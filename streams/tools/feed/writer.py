@@ -16,6 +16,7 @@ from streams.bus.preflight import preflight
 from streams.live.process import reached
 from streams.live.stopping import Stop
 from streams.mesh.settings.node import BrokerSettings
+from streams.records.faults import FaultCounts
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter
 from streams.tools.feed.pace import FeedFailed, Waiting
 from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic
@@ -51,14 +52,17 @@ class Writer:
 
     Attributes
     ----------
-    sent, acknowledged, bad : int
-        Lines sent so far, acknowledged so far, and bad ones among the acknowledged.
+    sent, acknowledged : int
+        Lines sent so far, and acknowledged so far.
+    counts : FaultCounts
+        The acknowledged lines and their faults.
     """
 
     def __init__(self, broker: BrokerSettings, node: str, topic: FeedTopic, stop: Stop) -> None:
         self._broker, self._node, self._topic, self._stop = broker, node, topic, stop
         self._waiting = Waiting(stop)
-        self.sent = self.acknowledged = self.bad = 0
+        self.sent = self.acknowledged = 0
+        self.counts = FaultCounts()
         self._letters = deque[tuple[int, int]]()  # (line, bytes) of those on their way
         self._posted = self._delivered = 0  # bytes of letters
         self._failure: FeedFailed | None = None
@@ -147,7 +151,7 @@ class Writer:
             where = f"line {line.number:,} became its record {metadata.offset + 1:,}"
             self._fail(FeedFailed(f"{self._topic.name}: {where}: others write to it: {ANEW}"))
         self.acknowledged += 1
-        self.bad += line.bad is not None
+        self.counts.add(line.bad)
         self._heard = time.monotonic()
 
     def _letter_arrived(self, _: Any) -> None:

@@ -3,6 +3,7 @@ import typer
 
 from streams.cli.feed import _summary, feed
 from streams.mesh.errors import UsageError
+from streams.records.faults import Fault, FaultCounts
 from streams.tools.feed.feed import Fed
 
 
@@ -29,7 +30,13 @@ def test_without_a_broker_in_the_mesh_file_there_is_nowhere_to_feed_to(mesh):
 
 
 def test_the_summary_says_what_was_fed():
-    assert _summary(Fed("data.a", 10, 1500, 2, 0.5, stopped=False)) == (
+    counts = FaultCounts()
+    for fault in [None] * 1_498 + [Fault("x", "empty")] * 2:
+        counts.add(fault)
+    assert _summary(Fed("data.a", 10, 1500, counts, 0.5, stopped=False)) == (
         "data.a: fed 1,500 records (lines 11 to 1,510), 2 bad, in 0.5 s, 3,000 records/s"
     )
-    assert _summary(Fed("data.a", 10, 0, 0, 0.5, stopped=False)) == "data.a: nothing fed; it holds 10 lines"
+    assert (
+        _summary(Fed("data.a", 10, 0, FaultCounts(), 0.5, stopped=False))
+        == "data.a: nothing fed; it holds 10 lines"
+    )

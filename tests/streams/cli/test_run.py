@@ -1,4 +1,5 @@
 import csv
+import gzip
 import io
 import json
 import resource
@@ -7,7 +8,9 @@ import sys
 import pytest
 
 from streams.mesh.file import load
+from streams.records import slot_feed
 from streams.state.journal import Journal
+from streams.terminal import run_end
 from tests.support.terminal import pretend
 
 CSV_NODES = """
@@ -155,12 +158,41 @@ def test_a_source_too_short_for_one_round(call, mesh, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_ended_the_run_is_named(call, mesh, tmp_path):
+def test_what_ended_the_run_is_named(call, mesh, tmp_path, monkeypatch):
     classifying(mesh, tmp_path, lengths=(30, 5, 25))
-    ended = "The run ended as no full slot was left of b."
+    ended = "The run ended: b has no full slot left; unread: a 24, c 19."
     assert ended in call("run", mesh).out.splitlines()
-    classifying(mesh, tmp_path)
-    assert ended not in call("run", mesh, "--rounds", 2).out
+    mesh.write_text(mesh.read_text().replace("path: a.csv", 'path: "-"'))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tmp_path / "a.csv").read_bytes())))
+    assert "The run ended: b has no full slot left; unread: c 19." in call("run", mesh).out.splitlines()
+    mesh.write_text(mesh.read_text().replace('path: "-"', "path: a.csv"))
+    assert "The run ended" not in call("run", mesh, "--rounds", 2).out
+    classifying(mesh, tmp_path, lengths=(5, 5, 25))
+    assert "The run ended: a, b have no full slot left; unread: c 19." in call("run", mesh).out.splitlines()
+
+
+def test_only_so_many_unread_records_are_counted(call, mesh, tmp_path, monkeypatch):
+    monkeypatch.setattr(slot_feed, "MOST_COUNTED", 10)
+    monkeypatch.setattr(run_end, "MOST_COUNTED", 10)
+    classifying(mesh, tmp_path, lengths=(30, 5, 16))
+    assert "unread: a over 10, c 10." in call("run", mesh).out
+
+
+def test_a_rest_that_cannot_be_read_has_no_number(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 5, 25))
+    packed = gzip.compress((tmp_path / "a.csv").read_bytes()) + gzip.compress(b"0,0,0\n" * 50_000)
+    (tmp_path / "a.csv.gz").write_bytes(packed[:-9])
+    mesh.write_text(mesh.read_text().replace("path: a.csv", "path: a.csv.gz"))
+    outcome = call("run", mesh)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "unread: a unknown, c 19." in outcome.out
+
+
+def test_a_header_alone_is_a_mistake_at_its_source(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 0, 25))
+    outcome = call("run", mesh, "--quiet")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"{mesh}: nodes.b.source: has fewer records than one slot holds\n"
 
 
 def test_state_keeps_journals(call, mesh, tmp_path):

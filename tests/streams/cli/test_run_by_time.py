@@ -97,7 +97,21 @@ def test_every_slot_up_to_the_rounds_closes_empty_or_not(call, timed, tmp_path):
 def test_what_entered_no_slot_is_said(call, timed, tmp_path):
     assert "entered no slot" not in call("run", timed, "--rounds", PERIODS).out
     write(tmp_path, "a", ['{"x": 1}', *ROWS, *[row(101.7, 1)] * 3, row(99.9, 1), row(1e9, 1)])
-    assert "own secret too: a 4.\n" in call("run", timed, "--rounds", PERIODS).out
+    outcome = call("run", timed, "--rounds", PERIODS, "--output", "out")
+    said = "a 1 without a time, 1 before the first slot, 2 more than a slot holds"
+    assert f"Records that entered no slot, each node's own secret too: {said}.\n" in outcome.out
+    nodes = json.loads((tmp_path / "out" / "summary.json").read_text())["nodes"]
+    assert [node["dropped"] for node in nodes] == [
+        {"untimed": 1, "late": 1, "overfull": 2},
+        {"untimed": 0, "late": 0, "overfull": 0},
+    ]
+
+
+def test_times_without_a_zone_are_no_success(call, timed, tmp_path):
+    write(tmp_path, "a", [row("2024-03-01T12:00:00", 1)] * 30)
+    outcome = call("run", timed, "--rounds", PERIODS, "--quiet")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert outcome.err == "Malformed records: a 30 of 30 (at: a time without a zone).\n"
 
 
 def test_rounds_must_be_given_and_check_proposes_them(call, timed, tmp_path):

@@ -33,12 +33,12 @@ BAD_CSV = {
     b"1,a": "wrong number of fields",
     b'1,"a,ok,1': "not a line of CSV",
     b"1,\xe9,ok,1": "not UTF-8",
-    b"1,a,ok," + b"9" * 20_000: "longer than 16,384 bytes",
-    b"": "empty",
+    b"1,a,ok," + b"9" * 20_000: "longer than 16,384 bytes, the source's max_record_bytes",
+    b"": "empty, or longer than a record may be",
 }
 BAD_JSON = {
     b'{"amount": 1': "not JSON",
-    b"[" * 100_000: "longer than 16,384 bytes",
+    b"[" * 100_000: "longer than 16,384 bytes, the source's max_record_bytes",
     b"[" * 10_000: "not JSON",
     b"[1]": "not a JSON object",
     b'{"amount": "\xe9"}': "not UTF-8",
@@ -58,7 +58,7 @@ TIMES = {
     b"1,a,ok,": "at: empty",
     b"1,a,ok,inf": "at: not finite",
     b"1,a": "wrong number of fields",
-    b"": "empty",
+    b"": "empty, or longer than a record may be",
 }
 
 

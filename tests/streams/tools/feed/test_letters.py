@@ -103,10 +103,10 @@ def test_a_bad_line_is_sent_at_once_as_a_good_one_is_and_its_letter_with_it(writ
         ("records", b"{"),
     ]
     assert json.loads(sent[2][1])["value"] == base64.b64encode(b"{").decode()
-    assert (writing.acknowledged, writing.bad) == (0, 0)
+    assert (writing.acknowledged, writing.counts.malformed) == (0, 0)
     for future in writing._producer.waiting:
         future.arrived()
-    assert (writing.acknowledged, writing.bad) == (3, 1)
+    assert (writing.acknowledged, writing.counts.malformed) == (3, 1)
     writing.finish()
 
 

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from streams.records.faults import NO_TIME, Fault
 from streams.records.record import RawRecord
 from streams.records.sources import Source
 from streams.tools.feed.feed_source import Opened
@@ -15,6 +16,9 @@ class Digits:
 
     def decode(self, value):
         return (np.array([float(value)]), 0.0) if value.isdigit() else None
+
+    def fault(self, value):
+        return Fault(None, "not a digit")
 
 
 def lines(values, *, largest=10, timed=False, time_of=None):
@@ -32,23 +36,23 @@ def test_lines_are_numbered_from_one():
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b"", "empty, or longer than a record may be"),
-        (b"x", "does not fit the schema"),
+        (b"", "not a digit"),
+        (b"x", "not a digit"),
         (b"1" * 11, "longer than 10 bytes, the most that the topic takes"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_told_and_keeps_its_number(value, words):
     found = list(lines([b"5", value, b"6"]))
-    assert [line.bad for line in found] == [None, words, None]
+    assert [line.bad for line in found] == [None, Fault(None, words), None]
     assert [line.number for line in found] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("time", [None, -1.0, float("nan"), float("inf"), 1e15])
 def test_with_times_a_record_needs_one_that_kafka_takes(time):
     (line,) = lines([RawRecord(b"5", time)], timed=True)
-    assert (line.bad, line.timestamp) == ("has no time that can be read", None)
+    assert (line.bad, line.timestamp) == (Fault(None, NO_TIME), None)
     (line,) = lines([b"5"], timed=True, time_of=lambda _: time)
-    assert (line.bad, line.timestamp) == ("has no time that can be read", None)
+    assert (line.bad, line.timestamp) == (Fault(None, NO_TIME), None)
 
 
 def test_a_bad_record_keeps_its_time():
@@ -89,6 +93,6 @@ def test_a_letter_says_which_line_and_why_and_holds_it():
     (line,) = lines([b"x\xff"])
     assert json.loads(encode_letter(line)) == {
         "line": 1,
-        "reason": "does not fit the schema",
+        "reason": "not a digit",
         "value": "eP8=",
     }

@@ -15,7 +15,7 @@ def test_the_rows_are_fed_as_lines_and_what_is_no_record_is_bad(tmp_path):
     saved(tmp_path, indices=[4, 4, 1, 2])
     found = list(Lines(opened(sparse_mesh(tmp_path, CSR), "a", Wanted()), 1000))
     assert [line.value for line in found] == [b"1.0 5:0.5 5:-2.0", b"-1.0", b"1.0 2:1.0 3:3.0"]
-    assert [line.bad for line in found] == ["does not fit the schema", None, None]
+    assert [line.bad for line in found] == [("index", "not above the one before it"), None, None]
 
 
 def test_another_file_is_read_as_the_sources_own(tmp_path):

@@ -1,0 +1,51 @@
+"""Says how many records are malformed, and why. For the owner of the records alone; it shows no value."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from streams.records.faults import FaultCounts
+from streams.terminal.report import say
+
+MALFORMED = 3
+"""The exit code of `run`, `predict`, `feed` and `up` if more than half of a node's records are malformed."""
+HEAD = "Malformed records: "
+"""The beginning of the line."""
+_SAID, _MOST, _SHOWN = 0.01, 0.5, 6
+
+
+def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
+    """Return a line on all with more than 1 % malformed, the worst first; None if there are none.
+
+    `counts`: by the name of the node or file.
+    """
+    found = sorted(counts, key=lambda name: -counts[name].share)
+    found = [name for name in found if counts[name].share > _SAID]
+    said = [f"{name} {_said(counts[name])}" for name in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        said.append(f"and {len(found) - _SHOWN:,} more")
+    return f"{HEAD}{'; '.join(said)}." if said else None
+
+
+def say_malformed(console: Console, counts: Mapping[str, FaultCounts]) -> bool:
+    """Print the line, if there is one; return whether more than half of somebody's records are malformed.
+
+    If so, the line also goes to standard error, even if the console is quiet.
+    """
+    line = malformed_line(counts)
+    mostly = any(one.share > _MOST for one in counts.values())
+    if line is not None:
+        say(console, line, "bold yellow")
+    if line is not None and mostly:
+        say(Console(highlight=False, stderr=True), line, "bold red")
+    return mostly
+
+
+def most_often(counts: FaultCounts) -> str:
+    """Return the commonest fault, `most often amount: not a number`; counts one at least."""
+    (fault, _), *rest = counts.faults.most_common()
+    return f"{'most often ' if rest else ''}{fault}"
+
+
+def _said(counts: FaultCounts) -> str:
+    return f"{counts.malformed:,} of {counts.records:,} ({most_often(counts)})"
