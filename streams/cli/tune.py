@@ -67,7 +67,9 @@ def tune(
         int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
 ) -> None:
-    """Propose gradient_bound and step size, and with options slot size and mechanism, from public records.
+    """Propose clip, step, slot size and mechanism from public records.
+
+    By default it proposes gradient_bound and step size; options add the others.
 
     The pilot must be PUBLIC or random records, as the proposal reveals something of them. Settings are tried
     on the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh
@@ -88,7 +90,7 @@ def tune(
     if (pilot is None) == (not synthetic):
         raise UsageError("must have either --pilot FILE, public records, or --synthetic")
     console = Console(highlight=False)
-    source = made_up_like(file, seed) if pilot is None else from_file(file, pilot)
+    source = made_up_like(file, seed, "--synthetic") if pilot is None else from_file(file, pilot)
     settings = file.mesh
     total = records or (settings.rounds or 1000) * settings.slots.size
     if total < settings.slots.size:

@@ -1,5 +1,6 @@
 """Resolves a mesh file's shared part: makes each object that the settings describe, once."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -151,6 +152,11 @@ class MeshNode:
     def learner_with(self, sampler: Sampler) -> Learner:
         """Return its learner with other noise, for several nodes or runs at once."""
         return replace(self.learner, mechanism=mechanism(self.mesh.settings, self.name, sampler))
+
+    def noise_length(self, round: int) -> float:
+        """Return the root mean square L2 length of the noise in `round`, where the mechanism puts it."""
+        deviation = math.sqrt(2) if self.privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
+        return math.sqrt(self.mesh.settings.dimension) * deviation * self.mechanism.noise_scale(round)
 
     @cached_property
     def expected(self) -> Expected:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import Mesh
+from streams.mesh.mesh import Mesh, MeshNode
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh.settings.topology import TopologySettings
@@ -96,7 +96,19 @@ def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]
     node = mesh.node(names[0])
     whose = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
     yield "mechanism", f"{whose}: {described(node, rounds)}"
+    if node.mechanism.epsilon is not None and node.privacy.on == "gradient":
+        yield "noise", f"{whose}: {_against_the_signal(node, rounds)}"
     yield from ((key, f"{whose}: {fact}") for key, fact in spending(node, rounds))
+
+
+def _against_the_signal(node: MeshNode, rounds: int | None) -> str:
+    """Return the noise's length over the longest that a slot's mean gradient can be: that of the clip."""
+    lengths = [node.noise_length(round) / node.privacy.gradient_bound for round in (1, rounds or 1)]
+    first, last = (f"{length:.3g}" for length in lengths)
+    ratio = first if first == last else f"{first} (in round {rounds:,} {last})"
+    return (
+        f"at least {ratio} times as long as a slot's signal, its mean gradient (as long as the clip allows)"
+    )
 
 
 def _warnings(file: MeshFile) -> Iterator[Fact]:

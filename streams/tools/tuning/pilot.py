@@ -9,6 +9,8 @@ import numpy as np
 
 from nodes.losses.losses import scores
 from nodes.values import FloatArray, Observations
+from streams.mesh.settings.columns import ColumnSettings
+from streams.mesh.settings.schema import SchemaSettings
 from streams.records.localisation import NOISE, START, sensor, target_path
 from topology.keyed import generator
 
@@ -47,13 +49,42 @@ def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Re
     random = generator("made-up", seed)
     features = random.standard_normal((records, dimension))
     features /= np.sqrt((features * features).sum(-1, keepdims=True))
-    hidden = random.standard_normal(dimension)
-    values = scores(hidden, features)
+    values = scores(random.standard_normal(dimension), features)
+    return Resampled(features, _labels(values, labels, random))
+
+
+def made_up_by(schema: SchemaSettings, labels: str, seed: int, records: int = 20_000) -> Resampled:
+    """Return records with the features of a schema, labelled as those of `made_up`.
+
+    A category is any of a column's with equal chances, or none of them. A number is normal, one with bounds
+    uniform between them. Half of the signs are positive.
+    """
+    records = min(records, max(1_000, MOST_NUMBERS // schema.width))
+    random = generator("made-up", seed)
+    columns = [_column(column, records, random) for column in schema.features.values()]
+    features = np.concatenate([*columns, np.ones((records, int(schema.intercept)))], axis=1)
+    if schema.norm is not None:
+        lengths = np.sqrt((features * features).sum(-1, keepdims=True))
+        features /= np.maximum(lengths / schema.norm, 1.0)
+    values = scores(random.standard_normal(schema.width), features)
+    return Resampled(features, _labels(values - np.median(values), labels, random))
+
+
+def _column(settings: ColumnSettings, records: int, random: np.random.Generator) -> FloatArray:
+    if settings.number:
+        return random.standard_normal((records, 1))
+    if settings.width == 1 and settings.categories is None:
+        return random.random((records, 1))
+    kinds = settings.width + int(settings.categories is not None)
+    found: FloatArray = np.eye(kinds)[random.integers(kinds, size=records)]
+    return found[:, : settings.width]
+
+
+def _labels(values: FloatArray, labels: str, random: np.random.Generator) -> FloatArray:
     if labels == "numbers":
-        return Resampled(features, values + 0.1 * random.standard_normal(records))
-    return Resampled(
-        features, np.where(values > 0, 1.0, -1.0) * np.where(random.random(records) < 0.1, -1, 1)
-    )
+        return values + 0.1 * random.standard_normal(values.size)
+    wrong = random.random(values.size) < 0.1
+    return np.where(values > 0, 1.0, -1.0) * np.where(wrong, -1, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from streams.records.sources import decoded
 from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up
 
 
-def made_up_like(file: MeshFile, seed: int) -> Pilot:
-    """Return a random pilot for the mesh's loss. Raises UsageError if the loss has none."""
+def made_up_like(file: MeshFile, seed: int, option: str) -> Pilot:
+    """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.dimension
     if loss.name == "range" and dimension == 2:
         return MovingTargets()
@@ -22,7 +22,7 @@ def made_up_like(file: MeshFile, seed: int) -> Pilot:
         return made_up(dimension, "signs", seed)
     if loss.name in {"squared", "absolute", "huber"}:
         return made_up(dimension, "numbers", seed)
-    raise UsageError(f"--synthetic: there are no made-up records for loss {loss} in {dimension} dimensions")
+    raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
 
 
 def from_file(file: MeshFile, pilot: Path) -> Pilot:

@@ -32,6 +32,7 @@ def test_a_plan_says_what_would_happen(call):
     assert "2,000 rounds, 1 record a round and node (count slots)" in found["mesh"]
     assert "clipped to 0.5 in l1" in found["mechanism"]
     assert "exact noise of scale 1 " in found["mechanism"]  # 2 theta/epsilon
+    assert "at least 4 times as long as a slot's signal" in found["noise"]  # sqrt(2) sqrt(2) 1 over 0.5
     assert "1 of one record" in found["epsilon"]
     assert "2,000 of a node's whole stream after 2,000 rounds" in found["epsilon"]
     assert found["guarantee"].startswith("Each record of node east's stream is protected with epsilon = 1")

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.laplace import LaplaceGradient
+from nodes.privacy.private import Private
 from nodes.privacy.unprotected import Unprotected
 from streams.mesh.checks import shared_problems
 from streams.mesh.errors import problems
@@ -59,6 +61,14 @@ def test_l2_sphere():
     assert isinstance(mechanism, L2Sphere)
     assert (mechanism.theta, mechanism.epsilon, mechanism.delta) == (0.5, Fraction(1), 0.0)
     assert (mechanism.batch_size, mechanism.dimension) == (4, 2)
+
+
+@pytest.mark.parametrize("privacy", [LAPLACE, GAUSSIAN, SPHERE], ids=lambda privacy: privacy["mechanism"])
+def test_the_noises_length_is_that_of_what_is_drawn(privacy):
+    node = Mesh(mesh(privacy | {"noise": "simulated"}, size=4)).node("a")
+    none = Private(np.zeros((4, 2)))
+    drawn = [node.mechanism.privatise(round, none, np.array).release for round in range(1, 4_001)]
+    assert np.sqrt((np.array(drawn) ** 2).sum(1).mean()) == pytest.approx(node.noise_length(1), rel=0.05)
 
 
 def test_the_norm_is_the_mechanisms():

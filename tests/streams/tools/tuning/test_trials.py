@@ -10,7 +10,8 @@ from nodes.losses.losses import Hinge, RangeLoss
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import Observations
 from streams.mesh.mesh import Mesh
-from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up
+from streams.mesh.settings.schema import SchemaSettings
+from streams.tools.tuning.pilot import MovingTargets, Resampled, made_up, made_up_by
 from streams.tools.tuning.trials import Setting, Trials
 from tests.support.meshes import changed, loaded
 
@@ -23,6 +24,30 @@ def test_made_up_rows_are_of_length_one_with_labels_of_the_kind():
     assert made_up(5, "signs", 1).features.shape == (20_000, 5)
     assert made_up(12_000, "signs", 1, 1_500).features.shape == (1_000, 12_000)
     assert signs.features.tobytes() != made_up(5, "signs", 2, 2_000).features.tobytes()
+
+
+def test_made_up_rows_follow_a_schema():
+    columns = {
+        "age": {"bounds": [17, 90]},
+        "job": {"categories": ["clerk", "farmer"]},
+        "town": {"hashed": 3},
+        "member": {"categories": ["yes"]},
+        "debt": "number",
+    }
+    tree = {"features": columns, "intercept": True, "label": {"column": "income", "positive": ["high"]}}
+    schema = SchemaSettings.model_validate(tree)
+    pilot = made_up_by(schema, "signs", 1, 3_000)
+    age, job, town, member = np.split(pilot.features[:, :7], [1, 3, 6], axis=1)
+    debt, one = pilot.features[:, 7:].T
+    assert (age.min() >= 0, age.max() <= 1, age.std() > 0.25) == (True, True, True)
+    assert set(job.sum(1)) == {0.0, 1.0}  # no category at all is a case
+    assert set(town.sum(1)) == {1.0}
+    assert member.mean() == pytest.approx(0.5, abs=0.05)
+    assert (debt.std(), set(one)) == (pytest.approx(1, abs=0.1), {1.0})
+    assert (pilot.labels > 0).mean() == pytest.approx(0.5, abs=0.05)
+    short = made_up_by(SchemaSettings.model_validate(tree | {"norm": 0.5}), "numbers", 1, 3_000)
+    assert np.sqrt((short.features**2).sum(1)).max() == pytest.approx(0.5)
+    assert np.unique(short.labels).size == 3_000
 
 
 @pytest.mark.parametrize("pilot", [MovingTargets(), made_up(2, "signs", 0)], ids=["targets", "resampled"])
