@@ -1,6 +1,4 @@
-"""The command `mirrormesh`. Exit codes: 0 done, 2 a mistake in the input, 130 interrupted, 141 output unread,
-1 anything else.
-"""
+"""The command `mirrormesh`. Its help says the exit codes."""
 
 import sys
 from collections.abc import Sequence
@@ -55,7 +53,8 @@ def _mirrormesh(
       mirrormesh model mesh.yaml      write what it has learnt; predict: use it
       mirrormesh watch mesh.yaml      see how it is doing, wherever it runs
 
-    Exit codes: 0 done, 2 a mistake in the input, 130 interrupted, 141 output unread, 1 anything else.
+    Exit codes: 0 done, 2 a mistake in the input, 3 most records malformed, 130 interrupted, 141 output
+    unread, 1 anything else.
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 

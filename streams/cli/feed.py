@@ -61,7 +61,8 @@ def feed(
     the mesh's rounds need.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
-    line and the reason; an empty record takes its place.
+    line and the reason; an empty record takes its place. Above 1 % the last line says how many and why; above
+    one half the exit code is 3.
 
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 

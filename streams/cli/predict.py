@@ -16,6 +16,7 @@ from streams.local.results import write_whole
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load
 from streams.mesh.model_file import VectorName
+from streams.terminal.malformed import MALFORMED, most_often
 from streams.terminal.report import say, scored
 from streams.terminal.wording import counted, listed
 from streams.tools.model.predicting import Predictions
@@ -62,7 +63,8 @@ def predict(
     range, the class's index and name for softmax, or an own loss's prediction. The logistic loss adds the
     probability of a positive label; with class_weights it is that of records so weighted. If the file has
     labels, the model's accuracy is shown, and with --threshold its precision and recall. A record that cannot
-    be read has no prediction; only its line number, and the --id column if that can be read, is listed.
+    be read has no prediction; only its line number, and the --id column if that can be read, is listed. The
+    commonest fault is named, and if more than half of the records have one, the exit code is 3.
 
     \b
     Examples:
@@ -80,6 +82,10 @@ def predict(
     else:
         write_whole(output, text.encode())
     _say(Console(highlight=False, stderr=output is None), records, made)
+    if made.left_out.records.mostly:
+        if output is not None:
+            say(Console(highlight=False, stderr=True), _unread(records, made))
+        raise typer.Exit(MALFORMED)
 
 
 def _columns(made: Predictions) -> dict[str, list[Any]]:
@@ -126,13 +132,17 @@ def _finite(value: object) -> object:
 
 
 def _say(console: Console, records: str, predictions: Predictions) -> None:
-    unread = [f"{number:,}" for number, found in predictions.records if found is None]
-    if unread:
-        say(console, f"{records}: {counted(len(unread), 'record')} cannot be read: line {listed(unread)}.")
+    left_out = predictions.left_out
+    if left_out.records.malformed:
+        say(console, _unread(records, predictions))
+    why = f", {most_often(left_out.labels)}" if left_out.labels.malformed else ""
     if predictions.score is None:
+        if why:
+            say(console, f"No score: {counted(left_out.unlabelled, 'record')} left out{why}.")
         return
     labelled = counted(predictions.score.records, "labelled record")
-    say(console, f"{labelled}: {scored(predictions.score)}.", "bold")
+    without = f" ({left_out.unlabelled:,} left out{why})" if left_out.unlabelled else ""
+    say(console, f"{labelled}{without}: {scored(predictions.score)}.", "bold")
     found = predictions.decided
     if found is not None:
         precision, recall = (
@@ -140,3 +150,10 @@ def _say(console: Console, records: str, predictions: Predictions) -> None:
         )
         taken = f"At {found.threshold:g} and above: {found.taken:,} of the {labelled}"
         say(console, f"{taken}, precision {precision}, recall {recall}.", "bold")
+
+
+def _unread(records: str, predictions: Predictions) -> str:
+    counts = predictions.left_out.records
+    lines = [f"{number:,}" for number, found in predictions.records if found is None]
+    share = f"{counts.malformed:,} of {counted(counts.records, 'record')}"
+    return f"{records}: {share} cannot be read ({most_often(counts)}): line {listed(lines)}."

@@ -61,7 +61,10 @@ def run(
 
     It runs all nodes and a scheduler. It ends after the mesh file's rounds, with the first source that ends,
     or with Ctrl-C, SIGTERM or SIGHUP: the first finishes the planned rounds, the second stops at once. In
-    each case the results so far are written.
+    each case the results so far are written. It names the nodes whose records have ended.
+
+    If more than 1 % of a node's records are malformed, the last line says how many and why. If more than half
+    are, the exit code is 3.
 
     With slots by time no clock is used: files are sorted by time first, and every slot closes, even an empty
     one, up to the number of rounds, which must be given.

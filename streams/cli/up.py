@@ -14,6 +14,7 @@ from streams.cli.arguments import MeshArgument
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import load
+from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
 from streams.tools.up.folders import default_folder, other_folders
 from streams.tools.up.programs import Observing, Options
@@ -84,7 +85,8 @@ def up(
     With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
-    With slots by time records are fed at their own times, unless --rate is given.
+    With slots by time records are fed at their own times, unless --rate is given. If many of a node's records
+    are malformed, the last line says how many and why; above one half the exit code is 3.
 
     \b
     Examples:
@@ -101,17 +103,19 @@ def up(
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
     options = Options(folder, rate, not no_feed, metrics_from, observing, others)
+    mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
-            run_up(file, options, Console(highlight=False), stop, plain=plain)
+            mostly = run_up(file, options, Console(highlight=False), stop, plain=plain)
         except Differs as error:
             _leave(*error.lines)
         except (BusError, BrokerError) as error:
             _leave(str(error))
-    if stop.asked.is_set():
-        raise typer.Exit(stop.exit_code)
+    code = stop.exit_code if stop.asked.is_set() else 0
+    if code or mostly:
+        raise typer.Exit(code or MALFORMED)
 
 
 def _leave(*lines: str) -> None:

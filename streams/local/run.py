@@ -14,7 +14,7 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.topology import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
-from streams.records.sources import held_out, open_source
+from streams.records.sources import check_not_empty, held_out, open_source
 
 
 def mesh_parts(
@@ -40,6 +40,7 @@ def mesh_parts(
     nodes = {}
     for name in settings.nodes:
         source = open_source(file, name, settings.seed)
+        check_not_empty(file, name)
         nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
     scheduler = mesh.scheduler(silence=silence, rounds=rounds)
     prices = {name: mesh.node(name).price for name in settings.nodes}

@@ -49,6 +49,11 @@ class FaultCounts:
         """The share of records with a fault, from 0 to 1."""
         return self.malformed / max(1, self.records)
 
+    @property
+    def mostly(self) -> bool:
+        """Whether more than half of the records have a fault."""
+        return 2 * self.malformed > self.records
+
     def __str__(self) -> str:
         """Return the commonest faults, `amount: not a number (87), label: not one of no, yes (13)`."""
         most = self.faults.most_common(_FEW)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from streams.mesh.settings.node import (
 )
 from streams.mesh.settings.privacy import TimeSlots
 from streams.mesh.settings.schema import LabelSettings, SchemaSettings
-from streams.mesh.settings.sparse import CsrSettings, SparseSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
@@ -64,6 +65,18 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         # Standard input may have no end, so it is not sorted; `run` refuses it.
         return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
     return Source(map(RawRecord, chosen), decoder)
+
+
+def check_not_empty(file: MeshFile, node: str) -> None:
+    """Raise MeshFileError if the node's source is a file of lines that holds no record for it.
+
+    A pipe is not opened: what is read from it is gone.
+    """
+    settings, path = _source(file, node), ("nodes", node, "source")
+    if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
+        found, _ = _opened(file, settings, path)
+        if next(ordered(found, 0, shuffle=False, take=settings.take), None) is None:
+            raise file.refuse((*path, "path"), "holds no record", settings.path)
 
 
 def held_out(file: MeshFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray]:

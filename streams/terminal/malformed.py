@@ -11,7 +11,7 @@ MALFORMED = 3
 """The exit code of `run`, `predict`, `feed` and `up` if more than half of a node's records are malformed."""
 HEAD = "Malformed records: "
 """The beginning of the line."""
-_SAID, _MOST, _SHOWN = 0.01, 0.5, 6
+_SAID, _SHOWN = 0.01, 6
 
 
 def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
@@ -33,7 +33,7 @@ def say_malformed(console: Console, counts: Mapping[str, FaultCounts]) -> bool:
     If so, the line also goes to standard error, even if the console is quiet.
     """
     line = malformed_line(counts)
-    mostly = any(one.share > _MOST for one in counts.values())
+    mostly = any(one.mostly for one in counts.values())
     if line is not None:
         say(console, line, "bold yellow")
     if line is not None and mostly:

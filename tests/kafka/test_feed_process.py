@@ -100,6 +100,26 @@ def test_a_signal_ends_it_in_order_and_what_it_told_is_there(feeding, process, n
     assert feeding.values() == rows(MANY)
 
 
+def test_malformed_records_are_a_line_and_code_3_if_they_are_the_most(feeding, process):
+    bad = b'{"x": "1,5", "y": 1, "z": 2}'
+    feeding.provision().write([*rows(98), bad, bad, *[bad] * 103])
+    returned, out, err = ended(process(feeding, "--records", 100))
+    assert (returned, err) == (0, "")
+    assert out.splitlines()[1:] == [f"Malformed records: {feeding.name} 2 of 100 (x: a decimal comma)."]
+    returned, out, err = ended(process(feeding))  # what it fed itself counts
+    line = f"Malformed records: {feeding.name} 103 of 103 (x: a decimal comma)."
+    assert (returned, out.splitlines()[1:], err) == (3, [line], f"{line}\n")
+    assert ended(process(feeding))[0] == 0
+    assert {letter["reason"] for letter in feeding.letters()} == {"x: a decimal comma"}
+
+
+def test_standard_input_without_a_record_is_no_success(feeding, process):
+    one = process(feeding.provision(), "-")
+    returned, out, err = ended(one)
+    assert (returned, out) == (1, "")  # 2 by the command line, which makes a line of it
+    assert "standard input held no record" in err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_standard_input_is_fed_as_it_comes_and_a_signal_ends_the_wait(feeding, process, number, code):
     feeding.provision()

@@ -146,6 +146,24 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
     assert not upped.broker_runs()
 
 
+def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest):
+    """Code 3 is `up`'s and the feeder's alone: the node and the scheduler of such records end as ever."""
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}}
+    name = guest.names[0]
+    guest.tree["nodes"][name] = {"source": {"kind": "json-lines", "path": "a.jsonl", "schema": schema}}
+    (guest.folder / "a.jsonl").write_text('{"x": 1, "y": "secret", "distance": 1}\n' * ROUNDS)
+    guest.path = written(guest.folder, guest.tree)
+    guest.up("--plain")
+    assert guest.ends() == 3, guest.said
+    assert guest.stepped() == ROUNDS
+    line = f"Malformed records: {name} {ROUNDS} of {ROUNDS} (y: not a number)."
+    assert guest.said.splitlines()[-1] == line
+    assert "has failed" not in guest.said
+    logs = {path.name: path.read_text() for path in (guest.state / "logs").iterdir()}
+    assert [name for name, log in sorted(logs.items()) if "Malformed" in log] == [f"feed-{name}.log"]
+    assert not any("secret" in log for log in logs.values())
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_signal_ends_everything_and_the_next_start_finishes_the_run(upped, number, code):
     process = upped.up("--rate", "8")

@@ -68,6 +68,8 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     finally:
         writer.close()
     seconds = time.monotonic() - began
+    if source.piped and not (stopped or topic.line or writer.acknowledged):
+        raise file.refuse(("nodes", node, "source"), "standard input held no record")
     return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped)
 
 

@@ -11,7 +11,7 @@ from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSo
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord
-from streams.records.sources import Source, open_source
+from streams.records.sources import Source, check_not_empty, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
 """Kinds that are no lines, and those that hold the same in lines."""
@@ -39,7 +39,7 @@ class Opened:
 
     `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
     `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
-    in order of time, so none may wait for its time and hold up others.
+    in order of time, so none may wait for its time and hold up others. `piped`: from standard input.
     """
 
     source: Source
@@ -47,6 +47,7 @@ class Opened:
     most: int | None
     time_of: TimeOf | None
     live: bool = False
+    piped: bool = False
 
 
 def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
@@ -65,15 +66,17 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     most = wanted.records
     if most is None and isinstance(settings, LocalisationSettings):
         most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
+    check_not_empty(file, node)
     source = open_source(file, node, file.mesh.seed)
     by_time = file.mesh.slots.by == "time"
     # With slots by time the source itself gives the times: a generator's records do not hold them.
     decoder = source.decoder
     read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
-    live = by_time and getattr(settings, "path", None) == "-"
+    piped = getattr(settings, "path", None) == "-"
+    live = by_time and piped
     if by_time and not live:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
-    return Opened(source, by_time or wanted.timestamps, most, read, live)
+    return Opened(source, by_time or wanted.timestamps, most, read, live, piped)
 
 
 def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:

@@ -18,6 +18,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, records_to_predict
+from streams.tools.model.left_out import LeftOut
 from streams.tools.model.opened_model import ModelFile, check_fits
 from streams.tools.model.threshold import Deciding, check_threshold, decided, probabilities
 
@@ -26,14 +27,16 @@ from streams.tools.model.threshold import Deciding, check_threshold, decided, pr
 class Predictions:
     """(line, prediction) of each record, None for an unreadable one; `score` if labels are known.
 
-    `classes`: the names of the classes whose numbers are predicted. In the records' order: `ids`, what each
-    holds in the column asked for; and of those that can be read `probabilities` of a positive label, for the
-    logistic loss, and what a threshold has `decided`. None if there is no such thing.
+    `classes`: the names of the classes whose numbers are predicted. `left_out`: why some have no prediction,
+    or no label. In the records' order: `ids`, what each holds in the column asked for; and of those that can
+    be read `probabilities` of a positive label, for the logistic loss, and what a threshold has `decided`.
+    None if there is no such thing.
     """
 
     records: list[tuple[int, float | None]]
     classes: tuple[str, ...]
     score: Score | None
+    left_out: LeftOut
     ids: list[str | None] | None = None
     probabilities: list[float] | None = None
     decided: Deciding | None = None
@@ -95,15 +98,17 @@ def predictions(
         check_threshold(wanted.threshold, file.model.loss)
     vector = np.array(getattr(file.model, which))
     first, lines, decoder = records_to_predict(refuser, settings, path)
-    parts, ids = [], []
+    parts, ids, left_out = [], [], LeftOut()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)
     for line in lines:
         parts.append(decoder.parts(line))
+        left_out.add(line, parts[-1], decoder)
         ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
     readable = [(features, label) for features, label in parts if features is not None]
     if not readable:
-        raise refuser.refuse((*path, "path"), "holds no record that can be read", settings.path)
+        why = f": {left_out.records}" if parts else ""
+        raise refuser.refuse((*path, "path"), f"holds no record that can be read{why}", settings.path)
     features = np.array([row for row, _ in readable])
     said = _said(file, loss, vector, features)
     made = iter(said.tolist())
@@ -119,6 +124,7 @@ def predictions(
         records,
         classes,
         scored,
+        left_out,
         None if wanted.id_column is None else ids,
         None if likely is None else likely.tolist(),
         found,

@@ -35,16 +35,15 @@ class Backoff:
 
 
 class Child:
-    """One program. Exit code 0 means that it is done; any other end is a failure.
+    """One program. `code` is its last exit code; one that does not mean that it is done is a failure.
 
     It runs in its own session, out of reach of Ctrl-C, and its standard input ends with this process.
     """
 
     def __init__(self, program: Program, log: Path, say: Say) -> None:
         self.label, self.log = program.label, LogTail(log)
-        self.done = False
-        self._arguments, self._say, self._backoff = program.arguments, say, Backoff()
-        self.restarts = 0
+        self.done, self.code, self.restarts = False, 0, 0
+        self._program, self._say, self._backoff = program, say, Backoff()
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._due = 0.0
 
@@ -94,7 +93,7 @@ class Child:
     def _start(self) -> None:
         with self.log.path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 # arguments of our own
-                [*_COMMAND, *self._arguments],
+                [*_COMMAND, *self._program.arguments],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -108,7 +107,7 @@ class Child:
     def _ended(self, code: int) -> None:
         if self._process is not None:
             self._forget(self._process)
-        if code == 0:
+        if code in self._program.done:
             self.done = True
             return
         now = time.monotonic()
@@ -121,6 +120,7 @@ class Child:
     def _forget(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdin is not None:
             process.stdin.close()
+        self.code = process.returncode
         self._process = None
 
 

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+from streams.terminal.malformed import HEAD
+
 FRESH = 70.0
 """Seconds for which a warning is shown: one whose cause lasts comes again within a minute."""
 _LOUD = {"WARNING", "ERROR", "CRITICAL"}
@@ -13,11 +15,12 @@ _BACK = " is heard again"
 class LogTail:
     """Follows a log. `last` is its last line of this life, `warning` the last one at WARNING or above.
 
-    A warning goes when the log says that its cause is gone, or when it does not come again.
+    A warning goes when the log says that its cause is gone, or when it does not come again. `malformed` is a
+    feeder's line on malformed records.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.last, self.warning = path, "", ""
+        self.path, self.last, self.warning, self.malformed = path, "", "", ""
         self._warned = 0.0
         self._offset = path.stat().st_size if path.exists() else 0
 
@@ -48,6 +51,8 @@ class LogTail:
         level, _, message = rest.partition(" ")
         if level not in _LEVELS:
             self.last = text
+            if text.startswith(HEAD):
+                self.malformed = text
             return
         said = message.partition(": ")[2] or message  # without the speaker's name, which the view shows
         self.last = said

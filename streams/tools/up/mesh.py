@@ -9,6 +9,7 @@ from streams.mesh.file import MeshFile
 from streams.public.progress import Course, Progress, progress
 from streams.public.sight import Sight as Public
 from streams.state.folder import StateFolder
+from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
 from streams.terminal.up_view import Row, Sight
 from streams.tools.up import programs
@@ -58,6 +59,16 @@ class UpMesh:
         """Whether every node here has reached the end of the run."""
         return all(child.done for child in self._nodes.values())
 
+    @property
+    def malformed(self) -> list[str]:
+        """The feeders' lines on malformed records: for the owner, who sees them here."""
+        return [child.log.malformed for child in self._feeders.values() if child.log.malformed]
+
+    @property
+    def mostly_malformed(self) -> bool:
+        """Whether more than half of what a feeder fed was malformed."""
+        return any(child.code == MALFORMED for child in self._feeders.values())
+
     def look(self) -> Sight:
         """Start the processes that are due, and return the state of the mesh."""
         for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
@@ -83,6 +94,8 @@ class UpMesh:
         """End all processes: feeders first, then nodes, then the scheduler."""
         for children in (self._feeders.values(), self._nodes.values(), (self._scheduler,)):
             end_all(tuple(children))
+        for child in self._feeders.values():
+            child.log.read()
         self._stand()
 
     def _stand(self) -> None:

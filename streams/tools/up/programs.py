@@ -8,7 +8,8 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import FileSettings, LocalisationSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
-from streams.records.sources import decoder
+from streams.records.sources import check_not_empty, decoder
+from streams.terminal.malformed import MALFORMED
 
 HIGHEST_PORT = 65_535
 
@@ -48,10 +49,11 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`mirrormesh ARGUMENTS`; `label` is what people call it."""
+    """`mirrormesh ARGUMENTS`; `label` is what people call it. `done`: the exit codes of one that is done."""
 
     label: str
     arguments: tuple[str, ...]
+    done: tuple[int, ...] = (0,)
 
 
 def check(file: MeshFile, options: Options) -> None:
@@ -61,6 +63,8 @@ def check(file: MeshFile, options: Options) -> None:
     for name in file.nodes:
         file.brokers(name)
         decoder(file, name)
+    for name in fed_here(file) if options.feed else ():
+        check_not_empty(file, name)
     endless = [name for name in fed_here(file) if isinstance(file.own(name).source, LocalisationSettings)]
     if options.feed and options.rate is None and file.mesh.rounds is None and endless:
         text = f"none, and the generator of {endless[0]} has no end: must be a number, or give --rate"
@@ -108,7 +112,8 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     elif file.mesh.slots.by == "time":
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
-        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace))
+        # a feed of which most is malformed has fed all
+        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace), (0, MALFORMED))
 
 
 def _is_here(source: object) -> bool:

@@ -35,10 +35,11 @@ PERIOD = 0.25
 """Seconds between two updates."""
 
 
-def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> None:
+def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> bool:
     """Run the whole mesh here until the run is over, or until asked to stop; then end everything.
 
-    Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError: nothing is left running.
+    Returns whether more than half of a node's records were malformed. Raises MeshFileError, UsageError,
+    Differs, BusError, BrokerError, JournalError: nothing is left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -60,7 +61,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         try:
             kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
-            return
+            return False
         _provision(file, fact)
         observers = _observers(options, served, loud, closing)
         asker = Asker(file, closing.enter_context(closed(News(file))))
@@ -78,6 +79,9 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         fact("ending", "the run is over" if mesh.over else "as asked")
     say(console, summary(*mesh.course.whole), "bold")
     _conclude(file, options, fact, console)
+    for line in mesh.malformed:
+        say(console, line, "bold yellow")
+    return mesh.mostly_malformed
 
 
 @contextmanager

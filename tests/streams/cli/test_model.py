@@ -108,7 +108,35 @@ def test_records_without_labels_and_broken_ones(call, mesh, learnt, tmp_path):
     rows = table(done.out)
     assert [row["line"] for row in rows] == ["2", "3", "4", "5"]
     assert [bool(row["prediction"]) for row in rows] == [True, False, True, False]
-    assert done.err == "new.csv: 2 records cannot be read: line 3, 5.\n"
+    line = "new.csv: 2 of 4 records cannot be read (most often y: not a number): line 3, 5.\n"
+    assert done.err == line
+    (tmp_path / "new.csv").write_text("y,x\n1,2\nsecret,3\nsecret,5\n")
+    line = "new.csv: 2 of 3 records cannot be read (y: not a number): line 3, 4.\n"
+    done = call("predict", "out/model.json", "new.csv")
+    assert (done.code, done.err, len(table(done.out))) == (3, line, 3)
+    assert call("predict", "out/model.json", "new.csv", "--output", "made.csv") == (3, line, line)
+    assert [row["line"] for row in table((tmp_path / "made.csv").read_text())] == ["2", "3", "4"]
+    (tmp_path / "new.csv").write_text("y,x\nsecret,3\n6\n")
+    refused = call("predict", "out/model.json", "new.csv")
+    assert refused.code == 2
+    assert refused.err.endswith(
+        "no record that can be read: y: not a number (1), wrong number of fields (1)\n"
+    )
+
+
+def test_labels_that_cannot_be_read_are_left_out_of_the_score_aloud(call, mesh, tmp_path):
+    classifying(mesh, tmp_path)
+    mesh.write_text(mesh.read_text().replace('positive: "1"', 'positive: "1", negative: "0"'))
+    assert call("run", mesh, "--output", "out").code == 0
+    (tmp_path / "new.csv").write_text("x,y,class\n1,0,1\n1,0,no\n-1,0,0\n1,0,no\n1,0,\n")
+    done = call("predict", "out/model.json", "new.csv")
+    assert done.code == 0
+    assert done.err.startswith("2 labelled records (3 left out, class: not one of 0, 1): accuracy 1.0000")
+    (tmp_path / "new.csv").write_text("x,y,class\n1,0,yes\n-1,0,no\n")
+    done = call("predict", "out/model.json", "new.csv")
+    assert done.err == "No score: 2 records left out, class: not one of 0, 1.\n"
+    (tmp_path / "new.csv").write_text("x,y\n1,0\n-1,0\n")
+    assert call("predict", "out/model.json", "new.csv").err == ""
 
 
 def test_records_are_read_as_a_node_reads_them(call, mesh, learnt, tmp_path):

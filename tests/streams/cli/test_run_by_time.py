@@ -107,6 +107,14 @@ def test_what_entered_no_slot_is_said(call, timed, tmp_path):
     ]
 
 
+def test_a_file_without_a_record_is_a_mistake_although_its_slots_would_close(call, timed, tmp_path):
+    (tmp_path / "a.jsonl").write_text("")
+    outcome = call("run", timed, "--rounds", PERIODS)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"{timed}: nodes.a.source.path: ")
+    assert outcome.err.endswith(": holds no record\n")
+
+
 def test_times_without_a_zone_are_no_success(call, timed, tmp_path):
     write(tmp_path, "a", [row("2024-03-01T12:00:00", 1)] * 30)
     outcome = call("run", timed, "--rounds", PERIODS, "--quiet")

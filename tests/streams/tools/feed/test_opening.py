@@ -1,9 +1,11 @@
+import os
 from io import BytesIO, TextIOWrapper
 from itertools import islice
 
 import pytest
 
 from streams.mesh.file import MeshFileError
+from streams.records.sources import check_not_empty
 from streams.tools.feed.feed_source import Wanted, opened
 from tests.support.feeding import SCHEMA, row, rows
 from tests.support.meshes import changed, loaded
@@ -103,6 +105,16 @@ def test_with_slots_by_time_a_file_is_in_order_of_time_up_to_the_last_round(tmp_
     endless = opened(file_of(tmp_path, source, slots=TIMES, rounds=None), "a", Wanted())
     assert values(endless) == [lines[k] for k in (6, 2, 5, 0, 4, 3, 1)]
     assert values(opened(file_of(tmp_path, source), "a", Wanted())) == lines
+
+
+def test_a_header_alone_is_refused_and_a_pipe_is_not_looked_into(tmp_path):
+    csv = {"kind": "csv", "path": "records.csv", "schema": SCHEMA}
+    (tmp_path / "records.csv").write_text("x,y,z\n")
+    assert refused(tmp_path, csv, Wanted()).endswith("holds no record")
+    (tmp_path / "records.csv").write_text("x,y,z\n1,2,3\n")
+    assert refused(tmp_path, csv | {"take": {"every": 2, "offset": 1}}, Wanted()).endswith("holds no record")
+    os.mkfifo(tmp_path / "pipe")
+    check_not_empty(file_of(tmp_path, {"kind": "json-lines", "path": "pipe", "schema": SCHEMA}), "a")
 
 
 def test_with_slots_by_time_standard_input_comes_as_it_comes(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +72,22 @@ def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
     assert one.restarts == 0
     look_until(one, lambda: one.done)
     assert len(one.said) == one.restarts == 1
+
+
+def test_a_feeder_of_malformed_records_is_done_and_its_line_is_kept(child):
+    line = "Malformed records: a 3 of 4 (x: not a number)."
+    feeder = child(f"print('data.a: fed 4 records'); print('{line}'); import sys; sys.exit(3)", "feed a")
+    feeder._program = replace(feeder._program, done=(0, 3))
+    look_until(feeder, lambda: feeder.done)
+    assert (feeder.code, feeder.said, feeder.log.malformed) == (3, [], line)
+    asked = child(
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(3)); print('here', flush=True); "
+        "time.sleep(600)",
+        "feed b",
+    )
+    look_until(asked, lambda: asked.log.last == "here")
+    end_all((asked,))
+    assert (asked.code, asked.log.malformed) == (3, "")
 
 
 def test_one_that_is_asked_to_end_has_a_while_for_it(child, monkeypatch):

@@ -45,6 +45,15 @@ def test_a_node_without_its_own_part_is_not_run_and_one_without_a_path_is_not_fe
     assert not list(programs.feeders(file, Options(tmp_path, feed=False)))
 
 
+def test_a_file_without_a_record_is_refused_before_anything_is_started(tmp_path):
+    (tmp_path / "d.jsonl").write_text("")
+    others = dict.fromkeys("abc", of_file(None))
+    file = file_of(tmp_path, others | {"d": of_file("d.jsonl")}, loss="squared")
+    with pytest.raises(MeshFileError, match=r"nodes\.d\.source\.path: .*: holds no record$"):
+        programs.check(file, Options(tmp_path))
+    programs.check(file, Options(tmp_path, feed=False))
+
+
 @pytest.mark.parametrize(
     ("slots", "rate", "pace"),
     [
