@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 COMMANDS = {
@@ -75,6 +75,15 @@ class LazyGroup(TyperGroup):
         """Write the list of commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands and options that begin so, without loading any command."""
+        loaded = self.commands
+        self.commands = {name: TyperCommand(name, help=said) for name, said in COMMANDS.items()}
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = loaded
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Where nobody reads what it prints, it ends without a word, as SIGPIPE would."""

@@ -11,7 +11,6 @@ from streams.cli.catalogue import SETTINGS, LazyGroup
 app = typer.Typer(
     name="mirrormesh",
     cls=LazyGroup,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

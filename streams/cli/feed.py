@@ -18,28 +18,35 @@ from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
 from streams.tools.feed.feed_source import Wanted
 
-NodeArgument = Annotated[str, typer.Argument(metavar="NAME", help="The node.", show_default=False)]
+NodeArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The node, as in the mesh file.", show_default=False)
+]
 FileArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="FILE",
-        help="A file to read in place of the source's own, in the same way; - is standard input.",
+        help="A file to read in place of the source's path; kind and schema stay. -: standard input.",
         show_default=False,
     ),
 ]
 RateOption = Annotated[
-    float | None, typer.Option("--rate", metavar="R", help="R records a second. [default: full speed]")
+    float | None, typer.Option("--rate", metavar="R", help="Send R records a second. [default: full speed]")
 ]
 TimestampsOption = Annotated[
     bool,
     typer.Option(
-        "--timestamps", help="At the pace of the records' own times, which become Kafka's timestamps."
+        "--timestamps",
+        help="Send each record at its own time (schema: timestamp), which becomes Kafka's timestamp. With "
+        "slots by count past records keep their intervals.",
     ),
 ]
 RecordsOption = Annotated[
     int | None,
     typer.Option(
-        "--records", min=1, metavar="N", help="Only the first N, those already in the topic included."
+        "--records",
+        min=1,
+        metavar="N",
+        help="Stop when the topic holds N, those already there included. [default: all]",
     ),
 ]
 
@@ -55,10 +62,15 @@ def feed(
 ) -> None:
     """Feed a node's source to its data topic, each record once.
 
-    Records go in order. After any interruption the feed continues after the last line that the topic holds,
-    as a record that is fed twice would be learnt from twice. So a topic takes one source, from its first line
-    on, standard input included; shuffle and take of the mesh file apply. A generator gives as many records as
-    the mesh's rounds need.
+    Reads the source that the mesh file gives the node, and writes each record as a message of data.NAME, on
+    the node's data broker. `mirrormesh provision` creates that topic; `mirrormesh up` needs no feed. A line
+    is sent as it is, without a CSV header; rows of Parquet become JSON lines, rows of csr libsvm lines.
+    Shuffle and take apply. A generator gives as many records as the mesh's rounds need.
+
+    To go on after Ctrl-C or any other interruption, call it again in the same way: it continues after the
+    last line that the topic holds, as a record that is fed twice would be learnt from twice. So a topic takes
+    one source, from its first line on, standard input included. To feed another, delete the topic, provision
+    it, and give the run a new name. While the broker does not answer, the feed waits.
 
     A record that cannot be decoded, or is too long, goes to the dead letters (data-deadletter.NAME) with its
     line and the reason; an empty record takes its place. Above 1 % the last line says how many and why; above
@@ -66,16 +78,17 @@ def feed(
 
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
-    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each record at its
-    time. A file is sorted by time first, so that no record holds up an earlier one; its lines and --records
-    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of
-    the horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it
-    comes, without waiting; a record dated further ahead than the topic takes is in no slot.
+    With slots by time Kafka's timestamps are the records' own. A file is sorted by time first, so that no
+    record holds up an earlier one; its lines and --records count in that order, and it ends with the last
+    slot of the mesh's rounds. The feed runs at most half of the horizon ahead of the clock, as nodes drop
+    records beyond the horizon. Standard input is sent as it comes, without waiting; a record dated further
+    ahead than the topic takes is in no slot.
 
     \b
     Examples:
       mirrormesh feed mesh.yaml bank-1
       mirrormesh feed mesh.yaml bank-1 records.csv.gz --rate 500
+      mirrormesh feed mesh.yaml bank-1 --timestamps
       zcat records.csv.gz | mirrormesh feed mesh.yaml bank-1 -
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and timestamps:
