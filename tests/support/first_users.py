@@ -1,4 +1,4 @@
-"""Two data sets of the shape that first users bring: card payments of three banks, and readings of three sensors.
+"""Two data sets as first users bring them: card payments of three banks, and readings of three sensors.
 
 `python -m tests.support.first_users FOLDER` writes both, with their mesh files.
 """
@@ -156,4 +156,4 @@ if __name__ == "__main__":
     for make in (payments, readings):
         where = Path(sys.argv[1]) / make.__name__
         where.mkdir(parents=True)
-        print(make(where, "none"))
+        sys.stdout.write(f"{make(where, 'none')}\n")
