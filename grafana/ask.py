@@ -33,7 +33,7 @@ class Prometheus:
 
     address: str
     mesh: str
-    nodes: str = ".*"
+    nodes: str = ".+"
     interval: str = "10s"
     shown: str = "15m"
 

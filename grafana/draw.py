@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from grafana.ask import Prometheus
 from grafana.build import WIDTH, placed
-from grafana.drawing import GREY, Span, draw_panel
+from grafana.drawing import Span, draw_panel
 from grafana.generate import DASHBOARDS
+from grafana.naming import GREY
 
 CELL = 0.42, 0.26
 """Inches of one column, and of one row, of Grafana's grid."""
@@ -56,7 +57,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description="Draw the dashboards from a running Prometheus.")
     asked.add_argument("prometheus", help="its address, http://127.0.0.1:9090 say")
     asked.add_argument("--mesh", required=True, help="the name of the mesh")
-    asked.add_argument("--nodes", default=".*", help="a regular expression of nodes (all)")
+    asked.add_argument("--nodes", default=".+", help="a regular expression of nodes (all)")
     asked.add_argument("--minutes", type=float, default=15.0, help="how far back (15)")
     asked.add_argument("--ago", type=float, default=0.0, help="minutes from the pictures' end to now (0)")
     asked.add_argument("--output", type=Path, default=Path("grafana/pictures"), help="the folder of the PNG")

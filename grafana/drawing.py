@@ -8,17 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from grafana.ask import Prometheus, Series
+from grafana.naming import GREY, STYLES, keys, names_below
 from grafana.panels import TARGET, Panel
 
-GREY = "#5f6672"
 COLOURS = {"green": "#4f9d58", "orange": "#e08e2b", "red": "#c8453b", "blue": "#4a7fbf", "text": GREY}
-STYLES = ("-", "--", ":", "-.")
-"""Of a panel's queries, in their order."""
+ROOM = 2.5
+"""Letters of a stat in full size, for each column of its panel."""
 UNITS = {"cps": "/s", "h": " h", "s": " s"}
-MANY = 24
-"""Names of more series do not fit under a panel."""
-LINE, LETTER = 0.105, 0.052
-"""Inches of a line of names under a panel, and of a letter of it."""
+WAY = 20
+"""Places of a node on the map: more is scribble."""
 
 
 class Span(NamedTuple):
@@ -63,14 +61,26 @@ def _origin(found: list[list[Series]]) -> float:
 
 def _lines(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
     series = [one for series in found for one in series]
-    names = list(dict.fromkeys(one.labels.get("node", one.name) for one in series))
-    for query, of_query in enumerate(found):
+    nodes = sorted({one.labels["node"] for one in series if "node" in one.labels})  # of one colour everywhere
+    whose = [*nodes, *dict.fromkeys(one.name for one in series if "node" not in one.labels)]
+    for style, of_query in zip(STYLES, found, strict=False):
         for one in of_query:
             values = np.asarray(one.values)
             shown = np.where(values > 0, values, np.nan) if panel.log else values
-            colour = f"C{names.index(one.labels.get('node', one.name)) % 10}"
+            colour = f"C{whose.index(one.labels.get('node', one.name)) % 10}"
             minutes = _minutes(one.times, _origin(found))
-            axes.plot(minutes, shown, STYLES[query], linewidth=0.9, color=colour, label=one.name)
+            axes.plot(minutes, shown, style, linewidth=0.9, color=colour, label=one.name)
+    _scale(axes, panel, series)
+    low, high = axes.get_ylim()
+    for above, colour in panel.steps[1:]:
+        if above is not None and low < above < high:
+            axes.axhline(above, color=COLOURS[colour], linestyle="--", linewidth=0.6)
+    axes.grid(visible=True, alpha=0.25, linewidth=0.5)
+    axes.tick_params(labelsize=6.5)
+    names_below(axes, keys(panel, series, whose) or axes.get_legend_handles_labels()[0])
+
+
+def _scale(axes: Axes, panel: Panel, series: list[Series]) -> None:
     if panel.log:
         axes.set_yscale("log")
     elif not any(any(one.values) for one in series):
@@ -80,39 +90,7 @@ def _lines(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
     if panel.unit == "percentunit":
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     elif panel.unit in {"s", "bytes"} and not panel.log:
-        axes.yaxis.set_major_formatter(EngFormatter("s" if panel.unit == "s" else "B", places=0))
-    low, high = axes.get_ylim()
-    for above, colour in panel.steps[1:]:
-        if above is not None and low < above < high:
-            axes.axhline(above, color=COLOURS[colour], linestyle="--", linewidth=0.6)
-    axes.grid(visible=True, alpha=0.25, linewidth=0.5)
-    axes.tick_params(labelsize=6.5)
-    _names_below(axes)
-
-
-def _names_below(axes: Axes) -> None:
-    """Write what the lines are called under the panel, where nothing is covered: it gets as much lower."""
-    names = axes.get_legend_handles_labels()[1]
-    if len(names) > MANY:
-        return
-    place, figure = axes.get_position(), axes.get_figure(root=True)
-    width, height = figure.get_size_inches() if figure else (1, 1)
-    columns = max(1, int(place.width * width / (0.3 + LETTER * max(map(len, names)))))
-    room = (1 + (len(names) - 1) // columns) * LINE / height
-    axes.set_position((place.x0, place.y0 + room, place.width, place.height - room))
-    axes.legend(
-        fontsize=6,
-        frameon=False,
-        ncols=columns,
-        loc="upper left",
-        bbox_to_anchor=(place.x0 - 0.005, place.y0 + room - 0.16 / height),
-        bbox_transform=figure.transFigure if figure else None,
-        handlelength=1.6,
-        labelspacing=0.2,
-        columnspacing=1,
-        borderpad=0,
-        borderaxespad=0,
-    )
+        axes.yaxis.set_major_formatter(EngFormatter("s" if panel.unit == "s" else "B"))
 
 
 def _stat(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
@@ -121,11 +99,15 @@ def _stat(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
     shown = [
         (query.colour, one) for query, series in zip(panel.queries, found, strict=True) for one in series
     ]
-    for k, (colour, one) in enumerate(shown):
-        middle, value = (k + 0.5) / len(shown), one.values[-1]
-        text = one.name if panel.names else words.get(f"{value:g}", _written(value, panel.unit))
-        place: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
-        size = 11 if panel.names else 14
+    texts = [
+        one.name if panel.names else words.get(f"{one.values[-1]:g}", _written(one.values[-1], panel.unit))
+        for _, one in shown
+    ]
+    whole = len(shown) * max(map(len, texts)) < ROOM * panel.width
+    size = 11 if panel.names else 14 if whole else 9
+    place: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
+    for k, (text, (colour, one)) in enumerate(zip(texts, shown, strict=True)):
+        middle, value = (k + 0.5) / len(shown) * (0.5 if panel.trend else 1), one.values[-1]
         drawn = COLOURS[colour] if colour else _colour(panel, value)
         axes.text(middle, 0.6, text, size=size, weight="bold", color=drawn, **place)
         if not panel.names:
@@ -168,13 +150,13 @@ def _states(axes: Axes, panel: Panel, found: list[list[Series]]) -> None:
 
 
 def _map(axes: Axes, _: Panel, found: list[list[Series]]) -> None:
-    """Draw each node's way in the plane; its last place is a dot, and that of the target a cross."""
+    """Draw the end of each node's way in the plane; its last place is a dot, the target's a cross."""
     across, up = (
         {one.labels["node"]: dict(zip(one.times, one.values, strict=True)) for one in series}
         for series in found
     )
     for node, places in across.items():
-        both = [(x, up[node][time]) for time, x in places.items() if time in up.get(node, {})]
+        both = [(x, up[node][time]) for time, x in places.items() if time in up.get(node, {})][-WAY:]
         if both:
             is_target = node == TARGET
             colour = "black" if is_target else None
@@ -183,4 +165,4 @@ def _map(axes: Axes, _: Panel, found: list[list[Series]]) -> None:
             axes.plot(*both[-1], mark, markersize=size, color=line.get_color(), label=node, zorder=3)
     axes.grid(visible=True, alpha=0.25, linewidth=0.5)
     axes.tick_params(labelsize=6.5)
-    _names_below(axes)
+    names_below(axes, axes.get_legend_handles_labels()[0])

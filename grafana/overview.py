@@ -57,7 +57,7 @@ NOW = Row(
             ((None, RED), (0.001, ORANGE), (1, GREEN)),
             width=4,
             height=5,
-            nothing="no end",
+            nothing="no end, or no rounds",
         ),
         UNPROTECTED,
         Panel(

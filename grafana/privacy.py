@@ -128,7 +128,6 @@ ACCOUNT = Row(
             "states",
             ((None, GREEN), (1, ORANGE)),
             (("0", "learns", GREEN), ("1", "relays", ORANGE)),
-            width=12,
         ),
         Panel(
             "Refusals and evidence",
@@ -139,7 +138,6 @@ ACCOUNT = Row(
                 Query(f"sum by (mesh, node) ({rate('evidence_total')})", "{{node}} evidence"),
                 Query(rate("joins_asked_total"), "{{node}} joins"),
             ),
-            width=12,
             least=0,
         ),
     ),

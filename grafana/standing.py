@@ -53,11 +53,11 @@ LIVE = Panel(
 SLOWEST = Panel(
     "Slowest node's round",
     "Last round that every chosen node has stepped, those that are gone included. Once no process of the "
-    "mesh answers it is where the run ended.",
+    "mesh answers: the last that was seen, which is at most a scrape behind the run's end.",
     COUNT,
     (
         Query(f"min({ROUND_OF}) and on () count({metric('build_info', MESH)})", "is at", BLUE),
-        Query(f"min({ROUND_OF}) unless on () count({metric('build_info', MESH)})", "ended at", GREY),
+        Query(f"min({ROUND_OF}) unless on () count({metric('build_info', MESH)})", "last seen at", GREY),
     ),
     "stat",
     width=4,

@@ -135,7 +135,7 @@ def test_the_slowest_node_may_be_one_that_is_gone(says, module):
 
 
 def test_the_round_in_which_a_run_ended_stays(says):
-    assert says(OVER, overview, "Slowest node's round") == {("ended at", GREY): [19 * 60]}
+    assert says(OVER, overview, "Slowest node's round") == {("last seen at", GREY): [19 * 60]}
 
 
 def test_a_node_that_is_gone_grows_older_and_no_age_is_that_of_a_scrape(says):
