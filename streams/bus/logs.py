@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
 from streams.bus.errors import bus_error, is_passing
+from streams.bus.probe import SILENT, why_silent
 from streams.mesh.settings.node import BrokerSettings
 
 _PAUSE = 0.1
@@ -109,7 +110,7 @@ class Logs(Stores):
         except KafkaException as error:
             told = bus_error(error.args[0], self._servers)
             if isinstance(told, Unreachable):  # the client's own text is for programmers
-                told = Unreachable(f"{self._servers}: the broker does not answer")
+                told = Unreachable(f"{self._servers}: {SILENT}")
             raise told from None
 
 
@@ -126,7 +127,8 @@ def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
 def reach(broker: BrokerSettings) -> str:
     """Return the id of the broker's cluster: equal for two addresses of one.
 
-    Raises Denied for a wrong password, Unreachable without an answer within `PATIENCE` seconds.
+    Raises Denied for a wrong password, Unreachable without an answer within `PATIENCE` seconds: it says why,
+    as far as can be found out.
     """
     told: list[KafkaError] = []
     consumer = Consumer(consumer_settings(broker) | {"error_cb": told.append, "log_level": 0})
@@ -137,7 +139,7 @@ def reach(broker: BrokerSettings) -> str:
         for failure in [bus_error(error, broker.servers) for error in told]:
             if isinstance(failure, Denied):
                 raise failure from None
-        raise Unreachable(f"{broker.servers}: the broker does not answer") from None
+        raise Unreachable(f"{broker.servers}: {why_silent(broker)}") from None
     finally:
         consumer.close()
 
@@ -166,7 +168,7 @@ def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
     while not stopped.is_set():
         try:
             return reach(broker)
-        except Unreachable:
-            LOGGER.warning("waiting for the broker %s: it does not answer", broker.servers)
+        except Unreachable as error:
+            LOGGER.warning("waiting for the broker: %s", error)
             stopped.wait(0.1)
     return None

@@ -4,6 +4,7 @@ import time
 from threading import Lock, Thread
 
 from streams.bus.bus import BusError, Unreachable
+from streams.bus.probe import SILENT, why_silent
 from streams.live.stopping import Asked
 from streams.mesh.file import MeshFile
 from streams.public.sight import Sight, Watched
@@ -22,6 +23,7 @@ class Asker(Thread):
         self._lock, self._ended = Lock(), Asked()
         self._began = time.monotonic()
         self._answered: float | None = None
+        self._why = ""
         self._away, self._failed = False, False
         self._error: BusError | None = None
 
@@ -66,12 +68,17 @@ class Asker(Thread):
         if not self._away:
             return ""
         silent = "" if self._answered is None else f" for {time.monotonic() - self._answered:,.0f} s"
-        return f"no answer from the broker {self._file.mesh_broker.servers}{silent}: waiting for it"
+        return (
+            f"no answer from the broker {self._file.mesh_broker.servers}{silent}{self._why}: waiting for it"
+        )
 
     def _ask(self) -> None:
         try:
             news = self._news.ask()
         except Unreachable:
+            if not self._away:
+                why = why_silent(self._file.mesh_broker)
+                self._why = "" if why == SILENT else f" ({why})"
             self._away = True
             return
         with self._lock:

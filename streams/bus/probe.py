@@ -1,0 +1,70 @@
+"""Finds out why a Kafka client gets no answer from an address: who listens there, if anybody."""
+
+import socket
+import struct
+from contextlib import suppress
+
+from streams.mesh.settings.node import BrokerSettings
+
+SILENT = "the broker does not answer"
+_WAIT = 1.0
+_VERSIONS, _METADATA = 18, 3  # keys of requests in Kafka's protocol
+_MOST = 1 << 16
+_TLS_ALERT = b"\x15\x03"
+
+
+def why_silent(broker: BrokerSettings) -> str:
+    """Return a clause on the first server that accepts a connection; takes a few seconds at most."""
+    for server in broker.servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if port.isdecimal():
+            with suppress(OSError, OverflowError, ValueError):
+                return _who_listens(host.strip("[]"), int(port), named=broker.username is not None)
+    return SILENT
+
+
+def _who_listens(host: str, port: int, *, named: bool) -> str:
+    """Raise OSError if nobody does."""
+    with socket.create_connection((host, port), _WAIT) as asked:
+        answer = _answer(asked, _VERSIONS, 0, b"")
+        version = _version(answer)
+        if version is not None:
+            body = struct.pack(">i", 0) + (b"\0" if version >= 4 else b"")  # no topics; make none
+            refused = not named and not _answer(asked, _METADATA, version, body)
+            return f"{SILENT} without credentials: username and password are missing" if refused else SILENT
+    if answer.startswith(_TLS_ALERT):
+        return "speaks TLS, which is not supported"
+    with socket.create_connection((host, port), _WAIT) as asked:
+        asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        if _received(asked, 5) == b"HTTP/":
+            return "speaks HTTP: it is no Kafka broker"
+    return f"{SILENT}, but something listens there: is it a Kafka broker?"
+
+
+def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:
+    """Send a request; return the answer, with its size, as far as it comes."""
+    name = b"mirrormesh"
+    request = struct.pack(f">hhih{len(name)}s", key, version, key, len(name), name) + body
+    asked.sendall(struct.pack(">i", len(request)) + request)
+    head = _received(asked, 4)
+    size = int.from_bytes(head, "big")
+    return head + _received(asked, size) if len(head) == 4 and size <= _MOST else head
+
+
+def _received(asked: socket.socket, size: int) -> bytes:
+    """Return so many bytes, or fewer if no more come."""
+    found = b""
+    with suppress(OSError):
+        while len(found) < size and (more := asked.recv(size - len(found))):
+            found += more
+    return found
+
+
+def _version(answer: bytes) -> int | None:
+    """Return the oldest version of a request for metadata that a Kafka broker's answer offers."""
+    if len(answer) < 14 or struct.unpack_from(">ih", answer, 4) != (_VERSIONS, 0):
+        return None
+    for key, least, _ in struct.iter_unpack(">hhh", answer[14 : 14 + (len(answer) - 14) // 6 * 6]):
+        if key == _METADATA:
+            return int(least)
+    return None

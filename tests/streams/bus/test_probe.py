@@ -1,0 +1,84 @@
+"""Addresses where something listens that is not the broker one hopes for."""
+
+import struct
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import BaseRequestHandler, TCPServer
+from threading import Thread
+
+import pytest
+
+from streams.bus.probe import why_silent
+from streams.mesh.settings.node import BrokerSettings
+
+SILENT = "the broker does not answer"
+
+
+@contextmanager
+def listening(server):
+    """Serve; yield the address."""
+    thread = Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Quiet(BaseHTTPRequestHandler):
+    """A web server."""
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+class Broker(BaseRequestHandler):
+    """Offers metadata from version 1 on; `answers` it, or hangs up as on one that has not logged in."""
+
+    answers = False
+
+    def handle(self):
+        self.asked(18)
+        versions = struct.pack(">ihihhhhhh", 18, 0, 2, 0, 0, 9, 3, 1, 12)
+        self.request.sendall(struct.pack(">i", len(versions)) + versions)
+        self.asked(3)
+        if self.answers:
+            self.request.sendall(struct.pack(">ii", 4, 3))
+
+    def asked(self, key):
+        """Read a request of that kind."""
+        (size,) = struct.unpack(">i", self.request.recv(4))
+        found = self.request.recv(size)
+        assert struct.unpack_from(">hh", found) == (key, int(key == 3))
+
+
+class Says(BaseRequestHandler):
+    """Answers anything with `text`."""
+
+    text = b""
+
+    def handle(self):
+        self.request.recv(1024)
+        self.request.sendall(self.text)
+
+
+def said(handler, server=TCPServer, **more):
+    kind = type("Handler", (handler,), more)
+    with listening(server(("127.0.0.1", 0), kind)) as address:
+        return why_silent(BrokerSettings(servers=address))
+
+
+def test_who_listens_is_said():
+    assert said(Quiet, HTTPServer) == "speaks HTTP: it is no Kafka broker"
+    assert said(Broker) == f"{SILENT} without credentials: username and password are missing"
+    assert said(Broker, answers=True) == SILENT
+    assert said(Says, text=b"\x15\x03\x03\x00\x02\x02\x50") == "speaks TLS, which is not supported"
+    other = f"{SILENT}, but something listens there: is it a Kafka broker?"
+    assert said(Says) == said(Says, text=b"220 mail\r\n") == other
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1:1", "127.0.0.1", "127.0.0.1:99999999", "nowhere"])
+def test_where_nobody_listens_nothing_more_is_known(servers):
+    assert why_silent(BrokerSettings(servers=servers)) == SILENT
