@@ -52,5 +52,5 @@ def bus_error(error: KafkaError, subject: str) -> BusError:
     passing = is_passing(error) or error.retriable()
     kind = _KINDS.get(code) or (Unreachable if passing else BusError)
     if kind is UnknownTopic:
-        return UnknownTopic(f"no topic {subject}")
+        return UnknownTopic(f"no topic {subject}: run mirrormesh provision")
     return kind(f"{subject}: {error.str()}")

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.bus.access import Access
-from streams.bus.bus import BusError, UnknownTopic, Unreachable
+from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
@@ -78,9 +78,6 @@ def preflight(
             found = _answer(future, topic)
         except Unreachable:
             raise
-        except UnknownTopic as error:
-            wrong.append(f"{error}: run provision")
-            continue
         except BusError as error:
             wrong.append(str(error))
             continue

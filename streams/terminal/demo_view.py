@@ -15,7 +15,8 @@ from rich.text import Text
 from nodes.values import FloatArray
 from streams.local.run import LocalRun
 from streams.local.tracking import distances
-from streams.terminal.report import say, table
+from streams.terminal.report import say
+from streams.terminal.tables import Fitting, table
 
 _PERIOD = 0.1
 _LINES = 10
@@ -125,7 +126,7 @@ class Picture:
         )
         return head
 
-    def _nodes(self, done: int) -> Table:
+    def _nodes(self, done: int) -> Fitting:
         watched = self._watched
         decisions, errors, regrets = watched.decisions(done), watched.errors(done), watched.regrets(done)
         rows = [

@@ -10,6 +10,7 @@ from nodes.decimals import up_to_digits
 from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
+from streams.terminal.tables import table
 from streams.terminal.wording import counted, promises, shared
 
 
@@ -39,16 +40,6 @@ def say_promises(
         *shared(file),
     ):
         say(console, sentence)
-
-
-def table(headings: Iterable[str], rows: Iterable[tuple[str, ...]], title: str = "") -> Table:
-    """Return a table: words on the left, numbers on the right."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
-    for k, heading in enumerate(headings):
-        made.add_column(heading, justify="right" if k else "left", no_wrap=k == 0)
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
 
 
 SHORT = 8

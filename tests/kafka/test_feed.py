@@ -299,8 +299,8 @@ def test_a_topic_that_is_not_there_is_a_line(feeding):
         feeding()
     topics = feeding.topics
     assert [line.partition(": ")[2] for line in failed.value.lines] == [
-        f"no topic {topics.records}: run provision",
-        f"no topic {topics.dead_letters}: run provision",
+        f"no topic {topics.records}: run mirrormesh provision",
+        f"no topic {topics.dead_letters}: run mirrormesh provision",
     ]
 
 

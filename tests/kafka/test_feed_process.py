@@ -162,7 +162,7 @@ def test_a_refusal_is_a_line_on_standard_error(feeding, process):
     assert (code, out) == (1, "")
     servers, topics = feeding.broker.servers, feeding.topics
     asked = (topics.records, topics.dead_letters)
-    assert err == "".join(f"{servers}: no topic {topic}: run provision\n" for topic in asked)
+    assert err == "".join(f"{servers}: no topic {topic}: run mirrormesh provision\n" for topic in asked)
 
 
 def test_a_killed_broker_is_waited_for_and_no_line_is_lost_or_doubled(new_broker, tmp_path, process):

@@ -35,8 +35,8 @@ def test_every_missing_topic_is_a_line(at, topics):
     with pytest.raises(PreflightFailed) as failed:
         preflight(at, access(topics[0], "gone", "lost"), {})
     assert failed.value.lines == (
-        f"{at.servers}: no topic gone: run provision",
-        f"{at.servers}: no topic lost: run provision",
+        f"{at.servers}: no topic gone: run mirrormesh provision",
+        f"{at.servers}: no topic lost: run mirrormesh provision",
     )
 
 

@@ -140,3 +140,4 @@ def test_what_is_not_there_is_one_clear_line(tmp_path, broker):
             assert asked.ends() == 1
             (line,) = asked.log.splitlines()
             assert line.startswith(f"no topic {mesh.file.mesh.name}.run-2.")
+            assert line.endswith(": run mirrormesh provision")

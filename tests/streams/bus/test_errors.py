@@ -1,0 +1,10 @@
+from confluent_kafka import KafkaError
+
+from streams.bus.bus import UnknownTopic
+from streams.bus.errors import bus_error
+
+
+def test_a_topic_that_is_missing_says_who_makes_it():
+    error = bus_error(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "m.run-1.topology")
+    assert isinstance(error, UnknownTopic)
+    assert str(error) == "no topic m.run-1.topology: run mirrormesh provision"
