@@ -28,6 +28,7 @@ class MeshParts:
     """The parts of a mesh. `round_timeout` None: nodes wait for ever.
 
     `prices`: the price of each node's releases, for its journal; a node without one has an unknown price.
+    `agreed`: the settings of which `digest` is one, for journals; empty if they are not known.
     """
 
     topics: MeshTopics
@@ -37,6 +38,7 @@ class MeshParts:
     nodes: dict[str, NodeParts]
     round_timeout: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
+    agreed: str = ""
 
     def expected(self, source: str) -> Expected:
         """Return the releases that a reader of that source's edges accepts."""
@@ -51,7 +53,7 @@ class MeshParts:
         heard = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
         own = self.expected(name)
-        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets)
+        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets, self.agreed)
 
 
 class MemoryMesh:

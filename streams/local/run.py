@@ -44,7 +44,16 @@ def mesh_parts(
         nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
     scheduler = mesh.scheduler(silence=silence, rounds=rounds)
     prices = {name: mesh.node(name).price for name in settings.nodes}
-    return MeshParts(mesh.topics, mesh.digest, settings.horizon, scheduler, nodes, round_timeout, prices)
+    return MeshParts(
+        mesh.topics,
+        mesh.digest,
+        settings.horizon,
+        scheduler,
+        nodes,
+        round_timeout,
+        prices,
+        settings.agreed_text,
+    )
 
 
 def _check_times(file: MeshFile, rounds: int | None) -> None:

@@ -25,7 +25,10 @@ from topology.schedules import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up."""
+    """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up.
+
+    `digest` is that of `agreed`, the settings that all nodes share, as text.
+    """
 
     topics: MeshTopics
     digest: bytes
@@ -35,6 +38,7 @@ class Surroundings:
     own: Expected
     expected: dict[str, Expected]
     targets: tuple[str, ...]
+    agreed: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,5 +176,12 @@ class MeshNode:
         waits = mesh.settings.round_timeout, mesh.settings.silence
         heard = {source: mesh.node(source).expected for source in sources}
         return Surroundings(
-            mesh.topics, mesh.digest, mesh.settings.horizon, *waits, self.expected, heard, targets
+            mesh.topics,
+            mesh.digest,
+            mesh.settings.horizon,
+            *waits,
+            self.expected,
+            heard,
+            targets,
+            mesh.settings.agreed_text,
         )

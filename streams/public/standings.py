@@ -27,6 +27,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     try:
         with JournalReader(path) as journal:
             life, records, price = journal.life, journal.records(1), journal.price
+            others = journal.differing(file.mesh.agreed_text)
             charged = journal.charged
     except JournalEmpty:
         return None
@@ -35,7 +36,8 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
             f"{path} is of node {life.node} in run {life.run}, not of {node} in {file.mesh.run}"
         )
     if life.digest != file.digest():
-        raise JournalError(f"{path} is of other settings of the mesh: its account is not known")
+        which = f" ({others})" if others else ""
+        raise JournalError(f"{path} is of other settings of the mesh{which}: its account is not known")
     if charged:
         now = file.resolved.node(node).price
         price = price or price_in_spends(state, life)

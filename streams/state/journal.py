@@ -44,8 +44,9 @@ class Journal(JournalReader):
     `copied`: the file is a copy of the one opened last, or was put back over a newer one. Then it has begun a
     new life, with `instance` and the charges of the one before. A journal that is created in a folder with
     other lives of this run also begins with their charges. `price` is that of a release by the current
-    settings (None: not given); the first charge fixes it. Raises JournalLocked if another process has it
-    open, and JournalError if it is broken, or has another run, node, mesh, digest, price, horizon or version.
+    settings (None: not given); the first charge fixes it. `agreed`: the settings of which `digest` is one, to
+    name what differs. Raises JournalLocked if another process has it open, and JournalError if it is broken,
+    or has another run, node, mesh, digest, price, horizon or version.
     """
 
     def __init__(
@@ -59,11 +60,12 @@ class Journal(JournalReader):
         horizon: int,
         mesh: str = "",
         price: Price | None = None,
+        agreed: str = "",
     ) -> None:
         life = Life(run, node, digest, horizon, instance, mesh=mesh, price=to_text(price))
         self._asked = price
         made = partial(next_life, path.parent, life, price)
-        self._start(path, lambda closing: open_to_write(path, life, made, closing))
+        self._start(path, lambda closing: open_to_write(path, life, made, closing, agreed))
         with ExitStack() as refused:
             refused.callback(self.close)
             with explained(path):
@@ -204,4 +206,5 @@ def open_journal(
         horizon=mesh.horizon,
         mesh=mesh.topics.mesh,
         price=price,
+        agreed=mesh.agreed,
     )

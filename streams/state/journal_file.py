@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
+from streams.state.agreed import differing, keep_agreed, read_agreed
 from streams.state.folder import JournalError, lock_of, place_of
 from streams.state.rows import TABLES
 from streams.state.secret import DRAWS_TABLE
@@ -59,10 +60,11 @@ _OLD = 6
 
 
 def open_to_write(
-    path: Path, life: Life, begin: Callable[[], Life], closing: ExitStack
+    path: Path, life: Life, begin: Callable[[], Life], closing: ExitStack, agreed: str = ""
 ) -> sqlite3.Connection:
     """Open the journal of `life` at `path`, or create it with `begin`'s life. `closing` frees its lock.
 
+    `agreed`: the settings of which `life` has the digest, to name what differs from the journal's.
     Raises JournalLocked, or ValueError, OSError, sqlite3.Error with the reason.
     """
     closing.enter_context(locked(path))
@@ -78,8 +80,9 @@ def open_to_write(
         _create(connection, replace(begin(), place=place_of(path)))
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
-    _check_owner(read_life(connection), life)
+    _check_owner(read_life(connection), life, differing(read_agreed(connection), agreed))
     _migrate(connection)
+    keep_agreed(connection, agreed)
     return connection
 
 
@@ -175,10 +178,12 @@ def _create(connection: sqlite3.Connection, life: Life) -> None:
         keep_life(connection, life)
 
 
-def _check_owner(life: Life, asked: Life) -> None:
+def _check_owner(life: Life, asked: Life, differing: str) -> None:
     for name in ("run", "node", "digest", "horizon"):
         its, ours = getattr(life, name), getattr(asked, name)
         if its != ours:
+            if name == "digest" and differing:
+                raise ValueError(f"its {differing}: other settings of the mesh need a new run")
             shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
             reason = ": other settings of the mesh need a new run" if name == "digest" else ""
             raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")

@@ -11,6 +11,7 @@ from typing import Self
 from nodes.accounting.price import Price
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
+from streams.state.agreed import differing, read_agreed
 from streams.state.folder import JournalError, write_ahead_log
 from streams.state.journal_file import OLDEST, Life, open_to_read, read_life
 from streams.state.rows import SELECT, from_row, from_text
@@ -108,6 +109,11 @@ class JournalReader:
 
     def __enter__(self) -> Self:
         return self
+
+    def differing(self, agreed: str) -> str:
+        """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
+        with explained(self._path):
+            return differing(read_agreed(self._connection), agreed)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

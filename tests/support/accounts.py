@@ -38,6 +38,7 @@ def journal(folder, file, node, made):
         run=file.mesh.run,
         node=node,
         digest=file.digest(),
+        agreed=file.mesh.agreed_text,
         instance="aa" * 16,
         horizon=file.mesh.horizon,
         mesh=file.mesh.name,

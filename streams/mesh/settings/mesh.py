@@ -94,7 +94,11 @@ class MeshSettings(Settings):
         weighted = set() if self.class_weights is None else {"class_weights"}
         return self.model_dump(mode="json", include=AGREED | {"privacy"} | weighted)
 
+    @property
+    def agreed_text(self) -> str:
+        """`agreed` as canonical JSON."""
+        return json.dumps(self.agreed, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
     def digest(self) -> bytes:
-        """Return 16 bytes of the SHA-256 of `agreed`, as canonical JSON."""
-        text = json.dumps(self.agreed, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).digest()[:16]
+        """Return 16 bytes of the SHA-256 of `agreed_text`."""
+        return hashlib.sha256(self.agreed_text.encode()).digest()[:16]

@@ -253,7 +253,10 @@ def test_journals_of_other_settings_are_refused(call, mesh):
     mesh.write_text(mesh.read_text().replace("epsilon: 1", "epsilon: 2"))
     outcome = call("run", mesh, "--state", "state")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "a.journal cannot be used: its digest" in outcome.err
+    said = (
+        "a.journal cannot be used: its privacy.epsilon is 1, not 2: other settings of the mesh need a new run"
+    )
+    assert said in outcome.err
 
 
 def test_a_journal_that_is_open_elsewhere_is_refused(call, mesh, tmp_path):

@@ -53,7 +53,10 @@ def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account
     assert journal_standing(tmp_path, file, "a") == Standing(0, 0, exactly=True)
     with pytest.raises(JournalError, match="is of node a in run run-1, not of a in run-2"):
         journal_standing(tmp_path, mesh_file(tmp_path, run="run-2"), "a")
-    with pytest.raises(JournalError, match="is of other settings"):
+    with pytest.raises(
+        JournalError,
+        match=r"is of other settings of the mesh \(privacy\.epsilon is 1, not 2\): its account",
+    ):
         journal_standing(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
 
 
