@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from pydantic.fields import FieldInfo
 
 import streams.mesh
-from streams.mesh.settings.base import Choice, Settings, or_none
+from docs.regions.setting_values import takes_none, value
+from streams.mesh.settings.base import Choice, Settings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import CommonBrokers, NodeSettings
 
@@ -100,9 +101,9 @@ def _keys(titles: Mapping[str, str], kind: type[Settings], schema: _Schema) -> I
     fields = {field.alias or name: (name, field) for name, field in kind.model_fields.items()}
     words = kind.words if issubclass(kind, Choice) else ()
     meanings = _meanings(kind)
-    for key, value in schema.get("properties", {}).items():
+    for key, allowed in schema.get("properties", {}).items():
         name, field = fields[key]
-        shown = "alone" if key in words else _value(titles, value, field)
+        shown = "alone" if key in words else value(titles, allowed, field)
         default = "" if issubclass(kind, Choice) else _default(field)
         yield Row(key, shown, default, meanings.get(name, "").replace("|", r"\|"))
 
@@ -125,67 +126,9 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if value is None:
-        return "`none`" if _takes_none(field) else "not given"
+        return "`none`" if takes_none(field) else "not given"
     if isinstance(value, Choice):
         return f"`{value.name}`"
     if isinstance(value, Settings):
         return "`{}`"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def _takes_none(field: FieldInfo) -> bool:
-    return any(getattr(one, "func", None) is or_none for one in field.metadata)
-
-
-def _value(titles: Mapping[str, str], schema: _Schema, field: FieldInfo) -> str:
-    said = _said(titles, schema)
-    return f"{said}; or `none`" if _takes_none(field) else said
-
-
-def _said(titles: Mapping[str, str], schema: _Schema) -> str:  # a table
-    options = schema.get("anyOf", schema.get("oneOf"))
-    if options is not None:
-        said = [_said(titles, one) for one in options if one.get("type") != "null"]
-        return " or ".join(dict.fromkeys(said))
-    if "$ref" in schema:
-        title = titles[schema["$ref"].rpartition("/")[2]]
-        return f"[{title}](#{title.replace(' ', '-').replace(chr(39), '')})"
-    if "enum" in schema:
-        return ", ".join(f"`{one}`" for one in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    match schema.get("type"):
-        case "array":
-            return _list(titles, schema)
-        case "object":
-            (named,) = schema.get("patternProperties", {"": schema.get("additionalProperties", {})}).values()
-            return f"a mapping from names to {_said(titles, named)}"
-        case "boolean":
-            return "true or false"
-        case "integer" | "number":
-            return _number(schema)
-        case "string":
-            return "a name of a-z, 0-9 and -" if "pattern" in schema else "text"
-    return "a positive number, kept exactly"
-
-
-def _list(titles: Mapping[str, str], schema: _Schema) -> str:
-    parts = schema.get("prefixItems")
-    if parts is None:
-        item = _said(titles, schema.get("items", {}))
-        return "a list of " + re.sub("^a (list|(?:whole )?number)", r"\1s", item)
-    if [part["type"] for part in parts] == ["string", "integer"]:
-        return "a port, or `address:port`"
-    return f"[{', '.join(_said(titles, one) for one in parts)}]"
-
-
-def _number(schema: _Schema) -> str:
-    what = "a whole number" if schema["type"] == "integer" else "a number"
-    limits = {
-        "exclusiveMinimum": "above",
-        "minimum": "of at least",
-        "exclusiveMaximum": "below",
-        "maximum": "of at most",
-    }
-    said = [f"{words} {schema[key]:,}" for key, words in limits.items() if key in schema]
-    return " ".join([what, " and ".join(said)]).strip()

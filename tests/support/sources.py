@@ -1,13 +1,12 @@
 """A small mesh for every kind of source: node b reads it; and ordinary records of each."""
 
 import json
-import sys
 from itertools import count
 
 import numpy as np
-import pytest
 
 from tests.support.meshes import changed, loaded
+from tests.support.programs import leave_out
 
 KINDS = ("csv", "json-lines", "libsvm", "csr", "own", "localisation")
 ALL_KINDS = (*KINDS, "parquet")
@@ -67,9 +66,11 @@ def own_module(folder, monkeypatch):
 
 def write_parquet(path, columns, types=None, **settings):
     """Write columns, of these types, as a Parquet file; without pyarrow the test is left out."""
-    reason = "needs pyarrow: pip install 'mirrormesh[parquet]'"
-    parquet = pytest.importorskip("pyarrow.parquet", reason=reason)
-    pa = sys.modules["pyarrow"]
+    try:
+        import pyarrow as pa  # noqa: PLC0415 # an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        leave_out("with pyarrow: it is missing: pip install 'mirrormesh[parquet]'")
     arrays = {name: pa.array(values, (types or {}).get(name)) for name, values in columns.items()}
     parquet.write_table(pa.table(arrays), path, **settings)
 

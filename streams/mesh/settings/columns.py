@@ -107,10 +107,10 @@ class ColumnSettings(Choice):
     hashed: Count | None = None
     """That many features: a hash of the value chooses which of them is 1."""
     hour: Zone = None
-    """A time zone: 24 features, of which that of the time's hour there is 1. Times are read as `timestamp`
-    of the schema reads them."""
+    """A time zone by its IANA name, such as UTC or Europe/Berlin: 24 features, of which that of the time's
+    hour there is 1. Times are read as `timestamp` of the schema reads them."""
     weekday: Zone = None
-    """A time zone: 7 features, Monday first, of which that of the time's day there is 1."""
+    """A time zone, as for `hour`: 7 features, Monday first, of which that of the time's day there is 1."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

@@ -1,9 +1,12 @@
 import gzip
+import re
 from typing import get_args
 
 import pytest
+import yaml
 
 from streams.mesh.file import load
+from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.privacy import MechanismName
 
 CSV = """
@@ -202,3 +205,13 @@ def test_the_starters_example_of_a_source_is_right(call, tmp_path):
     outcome = call("check", "mesh.yaml")
     assert outcome.err.count("\n") == 1
     assert "cannot be read" in outcome.err  # the records alone are missing
+
+
+def test_the_columns_commented_out_there_are_right_too(call, tmp_path):
+    call("init", "mesh.yaml")
+    text = (tmp_path / "mesh.yaml").read_text()
+    named = dict(re.findall(r"^# +# (\w+): (\{.*?\})  ", text, re.MULTILINE))
+    kinds = [
+        ColumnSettings.model_validate(yaml.safe_load(named[name])) for name in ("amount", "balance", "at")
+    ]
+    assert [(kind.name, kind.width) for kind in kinds] == [("log", 1), ("buckets", 3), ("hour", 24)]
