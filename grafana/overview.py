@@ -27,6 +27,8 @@ FIRING = (
     'ALERTS{mesh=~"$mesh|",node=~"$node|",alertname=~"MetricsGone|TargetDown",alertstate="firing"})'
 )
 """The alerts of the mesh, and those that are of no mesh: they say that targets are gone."""
+RULED = 'last_over_time(mesh:mirrormesh_round:max{mesh="$mesh",node=~"$node|"}[$__range])'
+"""What the rules record: there is none where Prometheus has not loaded them."""
 LEFT = f"1 - {by_node(last('epsilon_spent', STREAM))} / ({by_node(last('epsilon_budget', STREAM))} < Inf)"
 ROUNDS_LEFT = f"clamp_min(({metric('last_learning_round')} < Inf) - {metric('round')}, 0)"
 HOURS_LEFT = f"{by_node(ROUNDS_LEFT)} / ({by_node(rate('rounds_total'))} > 0) / 3600"
@@ -79,12 +81,13 @@ NOW = Row(
             COUNT,
             (
                 Query(f"count by (alertname, node) {FIRING}", "{{alertname}} {{node}}", RED),
-                Query(f"absent{FIRING} - 1", "none", GREEN),
+                Query(f"(absent{FIRING} - 1) and on () {RULED}", "none", GREEN),
             ),
             "stat",
             width=12,
             height=6,
             names=True,
+            nothing="rules.yaml is not loaded",
         ),
     ),
 )

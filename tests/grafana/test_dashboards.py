@@ -123,8 +123,9 @@ def test_a_query_asks_for_the_chosen_mesh_and_nodes_and_only_for_what_there_is(n
     found = OURS.findall(expr)
     alerts = re.findall(r"ALERTS(\{[^}]*\})", expr)
     assert found or alerts
-    assert len(found) + len(alerts) == expr.count("{")
-    for selector in alerts:
+    recorded = re.findall(r"mesh:mirrormesh_\w+:max(\{[^}]*\})", expr)
+    assert len(found) + len(alerts) + len(recorded) == expr.count("{")
+    for selector in (*alerts, *recorded):
         assert re.search(r'mesh=(~"\$mesh\||"\$mesh)"', selector)
         assert 'node=~"$node|"' in selector
     for metric, selector in found:
