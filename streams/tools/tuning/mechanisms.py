@@ -70,13 +70,16 @@ def search(
     found: list[Candidate] = []
     left_out: list[MechanismName] = []
     for name in names:
+        start = found[0].setting if found else Setting.of(mesh)
+        done = _after(len(tried), report)
         try:
             trials = trials_of(with_mechanism(mesh, name, delta))
+            measured, chosen = _walked(trials, start, done, sizes=sizes)
         except ValueError:
+            if not found:  # the mesh's own
+                raise
             left_out.append(name)
             continue
-        start = found[0].setting if found else Setting.of(mesh)
-        measured, chosen = _walked(trials, start, _after(len(tried), report), sizes=sizes)
         tried |= {Candidate(name, setting): one for setting, one in measured.items()}
         found.append(Candidate(name, chosen))
     least = min(one.loss for one in tried.values())

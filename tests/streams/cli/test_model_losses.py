@@ -106,7 +106,8 @@ def test_a_model_of_any_loss_scores_what_the_run_has_printed(call, mesh, tmp_pat
             assert [row["class"] for row in rows] == [CLASSES[int(row["prediction"])] for row in rows]
             assert {row["prediction"] for row in rows} <= {"0", "1", "2"}
         else:
-            assert list(rows[0]) == ["line", "prediction"]
+            more = ["probability"] if loss == "logistic" else []
+            assert list(rows[0]) == ["line", "prediction", *more]
 
 
 def test_a_class_that_nobody_can_read_has_no_name(call, mesh, tmp_path):
