@@ -35,7 +35,7 @@ def once(file: MeshFile, console: Console) -> None:
         watched.take(news.ask())
     sight = watched.sight(time.monotonic())
     say(console, f"{_title(file)}: {line(sight)}")
-    console.print(nodes(sight, len(sight.rows)))
+    console.print(nodes(sight, len(sight.rows), console.width))
 
 
 def watch(file: MeshFile, console: Console, stopped: Asked, *, plain: bool) -> None:
@@ -70,7 +70,8 @@ def _drawn(asker: Asker, console: Console, stopped: Asked, title: str) -> None:
     with keys() as pressed, Live(console=console, auto_refresh=False, screen=True) as live:
         while not stopped.is_set():
             sight = asker.sight()
-            now = explained(title) if helping else picture(title, asker.trouble, sight, console.height)
+            size = console.height, console.width
+            now = explained(title) if helping else picture(title, asker.trouble, sight, *size)
             live.update(now, refresh=True)
             key = pressed(PERIOD)
             if key in {"q", "Q"}:

@@ -14,6 +14,8 @@ ROOM = 24
 """Columns for names and the picture of edges together; further nodes are only counted."""
 NAME = 16
 """Longest name shown whole."""
+NARROW = 60
+"""Columns of a terminal below which edges and epsilon are left out, so that the rest stays whole."""
 HELP = (
     ("round", "the last that the node says it has stepped"),
     ("hears", "its row of the graph, a column a node: ● the edge is on, ○ off, - itself"),
@@ -36,8 +38,8 @@ def line(sight: Sight) -> str:
     return "; ".join([*_facts(sight), *_flags(sight.rows), *_ended(sight.rows)])
 
 
-def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableType:
-    """Return the state of the mesh in `height` lines; `trouble`: why it may be old.
+def picture(title: str, trouble: str, sight: Sight, height: int, width: int = 80) -> RenderableType:
+    """Return the state of the mesh in `height` lines of `width` columns; `trouble`: why it may be old.
 
     Unusual states are shown even of nodes without a line.
     """
@@ -46,34 +48,37 @@ def picture(title: str, trouble: str, sight: Sight, height: int) -> RenderableTy
         head.append(_one_line(trouble, "bold red"))
     room = max(0, height - len(head) - 3)  # without the title and two lines of headings
     if room >= len(sight.rows):
-        return Group(_title(title), *head, nodes(sight, len(sight.rows)))
+        return Group(_title(title), *head, nodes(sight, len(sight.rows), width))
     shown = max(0, room - 1)
     rest = sight.rows[shown:]
     more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
-    return Group(_title(title), *head, nodes(sight, shown), more)
+    return Group(_title(title), *head, nodes(sight, shown, width), more)
 
 
-def nodes(sight: Sight, shown: int) -> Table:
+def nodes(sight: Sight, shown: int, width: int = 80) -> Table:
     """Return the first nodes by row, with a picture of the edges if it fits."""
+    wide = width >= NARROW
     drawn = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", expand=True)
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
     made.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
     made.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
     longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # other columns are cut first
     made.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
     numbers = "".join(str(k % 10) for k in range(1, len(sight.rows) + 1))
-    made.add_column(f"hears\n{numbers}" if drawn else "hears", no_wrap=True)
-    made.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
+    if wide:
+        made.add_column(f"hears\n{numbers}" if drawn else "hears", no_wrap=True)
+        made.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
     made.add_column("seen", justify="right", no_wrap=True, min_width=4)
     made.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     names = [row.name for row in sight.rows]
     for number, row in enumerate(sight.rows[:shown], 1):
+        edges = Text(_edges(row, names) if drawn else f"{len(row.hears)} of {len(row.sources)}")
+        epsilon = spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}")
         made.add_row(
             str(number),
             Text(row.name),
             "" if row.stepped is None else f"{row.stepped:,}",
-            Text(_edges(row, names) if drawn else f"{len(row.hears)} of {len(row.sources)}"),
-            spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}"),
+            *((edges, epsilon) if wide else ()),
             "" if row.seen is None else f"{row.seen:,.0f} s",
             Text(
                 ", ".join((*row.flags, *_unused(row))),

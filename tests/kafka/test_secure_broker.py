@@ -7,6 +7,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from streams.bus.bus import Unreachable
+from streams.bus.logs import reach
+from streams.mesh.settings.node import BrokerSettings
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.launch import CONTROLLER
 from tests.support.brokers import Client, started
@@ -97,3 +100,10 @@ def test_the_command_line_says_who_may_enter_and_not_how(secure, capsys):
     assert "\naccess  SASL_PLAINTEXT, SCRAM-SHA-512, ACLs; user admin\n" in outcome.out
     assert f"\nsecret  its password: {secure.password_file}\n" in outcome.out
     assert secure.password_file.read_text().strip() not in outcome.out
+
+
+def test_a_client_without_credentials_is_told_that_they_are_missing(secure):
+    with pytest.raises(Unreachable) as raised:
+        reach(BrokerSettings(servers=secure.address))
+    reason = "the broker does not answer without credentials: username and password are missing"
+    assert str(raised.value) == f"{secure.address}: {reason}"

@@ -83,6 +83,15 @@ def test_help_tells_of_every_flag_and_fits_a_screen():
         assert flag in text
 
 
+def test_on_a_narrow_terminal_names_rounds_and_flags_stay_whole():
+    lines = [text.rstrip() for text in printed(picture("tracking", "", SIGHT, 24, 40), 40)]
+    assert lines[-3:] == [
+        "1  east      41   0 s  relaying",
+        "2  west      40  12 s  silent, 7 behind",
+        "3  north               never seen",
+    ]
+
+
 rows = st.builds(
     lambda name, stepped, spent, budget, seen, flags: Row(
         name, stepped, frozenset(), ("b", "c"), spent, budget, seen, tuple(flags)
