@@ -77,10 +77,10 @@ def up(
     """Run a whole mesh on this machine, on Kafka.
 
     Starts a broker if none answers, creates topics, and runs scheduler, nodes and feeders. Each is a process
-    of its own, restarted when it fails, and so is the broker started here. Nodes whose own part is not here are run by their owners; a source
-    without a path, or standard input, is fed by its owner. It ends with the run or with Ctrl-C, and ends
-    everything that it has started. If it is killed, only its broker keeps running: the next start takes it
-    over, or stop it with: mirrormesh broker stop --folder DIR/broker
+    of its own, restarted when it fails, and so is the broker started here. Nodes whose own part is not here
+    are run by their owners; a source without a path, or standard input, is fed by its owner. It ends with the
+    run or with Ctrl-C, and ends everything that it has started. If it is killed, only its broker keeps
+    running: the next start takes it over, or stop it with: mirrormesh broker stop --folder DIR/broker
 
     With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
