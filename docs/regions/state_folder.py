@@ -45,6 +45,7 @@ FILES = (
     ),
     StateFile(f"{_FOLDER.faust}/", "node", "Faust's own files. The truth is in the journal, never here."),
     StateFile(_FOLDER.up_lock, "up", "Held by the `up` that works in this folder."),
+    StateFile(_FOLDER.replay, "up", "The mesh file that runs, with `--replay`: slots begin with the replay."),
     StateFile(f"{_FOLDER.logs}/", "up", "The log of each process."),
     StateFile(f"{_FOLDER.broker()}/", "up", "The development broker's data, where `up` started one."),
     StateFile(f"{_FOLDER.observe}/", "up", "What Prometheus and Grafana have kept, with `--observe`."),

@@ -40,6 +40,8 @@ class Guarantee:
         Whether the mesh broker also carries the data, so that it is no adversary.
     correlated : bool
         Whether noise is correlated over rounds: slots share it, and the proof is for real arithmetic.
+    shift : float
+        The public seconds by which the time of every record is moved, with slots by time.
     """
 
     adjacency: ClassVar[Literal["event"]] = "event"
@@ -52,6 +54,7 @@ class Guarantee:
     simulated: bool = False
     trusted_broker: bool = False
     correlated: bool = False
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
         at_least_one("batch_size", self.batch_size)
@@ -82,6 +85,10 @@ class Guarantee:
             )
         strength = "pure" if self.delta == 0 else f"delta = {self.delta!r}"
         public = _PUBLIC[self.slots].format(moved=self._moved(self.epsilon))
+        if self.shift:
+            public += (
+                f"; the time of every record is moved by the same {self.shift:,.15g} s, which are public"
+            )
         reals = ", proved for real arithmetic" if self.correlated else ""
         more = "" if self.delta == 0 else ", delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large"
         return (

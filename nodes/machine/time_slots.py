@@ -35,6 +35,10 @@ class TimeSlots(Generic[T]):
         periods = (timestamp - self._start) / self._period
         return math.floor(periods) + 1 if 0 <= periods < math.inf else 0
 
+    def end(self, round: int) -> float:
+        """Return when the slot of that round ends."""
+        return self._start + round * self._period
+
     def open(self, round: int) -> None:
         """Open the slot of that round; drop records of earlier ones."""
         self._round = round
@@ -58,7 +62,7 @@ class TimeSlots(Generic[T]):
 
     def ready(self, now: float) -> bool:
         """Return whether the slot's end and the grace are over."""
-        return now >= self._start + self._round * self._period + self._grace
+        return now >= self.end(self._round) + self._grace
 
     def behind(self, now: float) -> bool:
         """Return whether the clock is more than H rounds ahead, so that new records would only pile up."""

@@ -1,5 +1,6 @@
 """`mirrormesh check`: names every mistake in a mesh file."""
 
+import time
 from dataclasses import replace
 from itertools import islice
 
@@ -8,6 +9,7 @@ import typer
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli.arguments import MeshArgument
+from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import MeshFileError, Problem
 from streams.mesh.file import MeshFile, load
 from streams.mesh.plugins import raw_loss
@@ -45,7 +47,8 @@ def check(mesh: MeshArgument) -> None:
         raise MeshFileError(wrong)
     typer.echo(f"{mesh}: right")
     typer.echo(headline(file.mesh))
-    for line in [*shared(file), *proposed_rounds(file)]:
+    ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
+    for line in [*shared(file), *proposed_rounds(file), *([] if ended is None else [ended])]:
         typer.echo(line)
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:

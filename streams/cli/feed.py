@@ -1,6 +1,7 @@
 """`mirrormesh feed`: writes records to a node's data topic."""
 
 import math
+import time
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
+from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.terminal.malformed import MALFORMED, say_malformed
@@ -40,6 +42,9 @@ TimestampsOption = Annotated[
         "slots by count past records keep their intervals.",
     ),
 ]
+ShiftOption = Annotated[
+    float, typer.Option("--shift", metavar="SECONDS", help="Add SECONDS to the time of every record.")
+]
 RecordsOption = Annotated[
     int | None,
     typer.Option(
@@ -58,6 +63,7 @@ def feed(
     *,
     rate: RateOption = None,
     timestamps: TimestampsOption = False,
+    shift: ShiftOption = 0.0,
     records: RecordsOption = None,
 ) -> None:
     """Feed a node's source to its data topic, each record once.
@@ -78,11 +84,22 @@ def feed(
 
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
+    <<<<<<< HEAD
     With slots by time Kafka's timestamps are the records' own. A file is sorted by time first, so that no
     record holds up an earlier one; its lines and --records count in that order, and it ends with the last
     slot of the mesh's rounds. The feed runs at most half of the horizon ahead of the clock, as nodes drop
     records beyond the horizon. Standard input is sent as it comes, without waiting; a record dated further
     ahead than the topic takes is in no slot.
+    =======
+    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each record at its
+    time. A file is sorted by time first, so that no record holds up an earlier one; its lines and --records
+    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of
+    the horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it
+    comes, without waiting; a record dated further ahead than the topic takes is in no slot. If all slots of
+    the mesh's rounds have ended, nothing is fed.
+
+    With --shift old records are fed as new ones: choose one number for all nodes, from nobody's records.
+    >>>>>>> 2cf290a (Slots by time in the past are refused on a broker, and up --replay runs them from now on)
 
     \b
     Examples:
@@ -95,10 +112,13 @@ def feed(
         raise UsageError("--rate and --timestamps are two paces: must be one of them")
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
-    wanted = Wanted(file, records, rate, timestamps)
+    if not math.isfinite(shift):
+        raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
+    wanted, loaded = Wanted(file, records, rate, timestamps, shift), load(mesh)
+    refuse_ended(loaded, time.time())
     with Stop() as stop:
         try:
-            fed = feed_topic(load(mesh), name, wanted, stop)
+            fed = feed_topic(loaded, name, wanted, stop)
         except Stopped:
             raise typer.Exit(stop.exit_code) from None
         except BusError as error:

@@ -1,5 +1,6 @@
 """`mirrormesh plan`: shows what a mesh would do and promise, without running it."""
 
+import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -39,7 +40,10 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
     file = load(mesh)
     found = estimate(file, rounds) if estimated else None
     console = Console(highlight=False)
-    say_facts(console, [*facts(file, rounds), *(() if found is None else in_words(file, found, rounds))])
+    say_facts(
+        console,
+        [*facts(file, rounds, time.time()), *(() if found is None else in_words(file, found, rounds))],
+    )
 
 
 def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fact]:

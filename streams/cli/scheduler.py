@@ -23,7 +23,8 @@ def scheduler(
 ) -> None:
     """Plan which edges are on in which round, ahead of the nodes. Any number may run: the first plan wins.
 
-    It sees releases and heartbeats, never data. Killed and started again, it goes on.
+    It sees releases and heartbeats, never data. Killed and started again, it goes on. With slots by time a
+    run whose slots have all ended before its first plan is refused.
 
     \b
     Example:

@@ -34,6 +34,14 @@ RateOption = Annotated[
     float | None,
     typer.Option("--rate", metavar="R", help="Feed each node R records a second. [default: full speed]"),
 ]
+ReplayOption = Annotated[
+    bool,
+    typer.Option(
+        "--replay",
+        help="With slots by time: slots begin now, and the times of all records move along. The own parts of "
+        "all nodes must be here.",
+    ),
+]
 NoFeedOption = Annotated[bool, typer.Option("--no-feed", help="Feed nobody.")]
 MetricsOption = Annotated[
     int | None,
@@ -68,6 +76,7 @@ def up(
     state: StateOption = None,
     rate: RateOption = None,
     no_feed: NoFeedOption = False,
+    replay: ReplayOption = False,
     metrics_from: MetricsOption = None,
     plain: PlainOption = False,
     observe: ObserveOption = False,
@@ -85,14 +94,19 @@ def up(
     With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
-    With slots by time records are fed at their own times, unless --rate is given. If many of a node's records
-    are malformed, the last line says how many and why; above one half the exit code is 3.
+    With slots by time records are fed at their own times, unless --rate is given. A run whose slots have all
+    ended is refused. --replay runs it from now on: it writes a mesh file that starts now to DIR/replay.yaml,
+    and feeds every record with its time moved by the same number of seconds, which is public.
+
+    If many of a node's records are malformed, the last line says how many and why; above one half the exit
+    code is 3.
 
     \b
     Examples:
       mirrormesh up mesh.yaml
       mirrormesh up mesh.yaml --state state --rate 50 --metrics-from 9100
       mirrormesh up mesh.yaml --rate 5 --observe
+      mirrormesh up mesh.yaml --replay
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
@@ -102,7 +116,7 @@ def up(
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
-    options = Options(folder, rate, not no_feed, metrics_from, observing, others)
+    options = Options(folder, rate, not no_feed, metrics_from, observing, others, replay)
     mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it

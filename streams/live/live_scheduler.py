@@ -19,6 +19,7 @@ from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
 from streams.live.start import FLUSH
 from streams.live.stopping import Failed, ProcessExit, Stop
+from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
@@ -104,7 +105,10 @@ LOGGER = logging.getLogger("mirrormesh.scheduler")
 
 
 def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
-    """Plan until asked to stop. Raises ProcessExit when the run is over, Failed, Stopped, BusError."""
+    """Plan until asked to stop. Raises ProcessExit when the run is over, Failed, Stopped, BusError.
+
+    Raises MeshFileError if all slots have ended before the first plan.
+    """
     mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
     settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
     with ExitStack() as closing:
@@ -121,7 +125,10 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             endpoint.show(figures.shared, figures.missing)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
-        live.run(retry_until_reachable(stop, live.logs))
+        start = retry_until_reachable(stop, live.logs)
+        if not start.stored[topics.topology]:  # a run that has begun is ended in order
+            refuse_ended(file, time.time())
+        live.run(start)
         LOGGER.info("stopped, as asked")
 
 

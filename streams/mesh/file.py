@@ -35,7 +35,8 @@ class MeshFile:
 
     `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
     file of labelled records that no node learns from: a run in one process scores its last decisions on it.
-    `common` holds the brokers of nodes that do not name their own.
+    `common` holds the brokers of nodes that do not name their own. `shift`: the seconds by which a replay
+    moves the time of every record.
     """
 
     path: Path
@@ -44,11 +45,13 @@ class MeshFile:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
+    shift: float = 0.0
 
     @cached_property
     def resolved(self) -> Mesh:
         """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
-        return Mesh(self.mesh, frozenset(name for name in self.mesh.nodes if self.trusts_broker(name)))
+        trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
+        return Mesh(self.mesh, trusting, self.shift)
 
     @property
     def dimension(self) -> int:
@@ -96,6 +99,11 @@ class MeshFile:
             if own.brokers is not None:
                 return own.brokers.mesh
         raise self.refuse(("brokers",), "missing: must be given to use a broker")
+
+    @property
+    def names_brokers(self) -> bool:
+        """Whether any broker is named here: without one the mesh runs in one process only."""
+        return self.common is not None or any(own.brokers is not None for own in self.nodes.values())
 
     def trusts_broker(self, node: str) -> bool:
         """Return whether the mesh broker is known to carry the node's data too, and is trusted."""

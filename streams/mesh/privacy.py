@@ -60,8 +60,10 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
-def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool) -> Guarantee:
-    """Return the mechanism's guarantee to the owner of a record."""
+def guarantee(
+    mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool, shift: float = 0.0
+) -> Guarantee:
+    """Return the mechanism's guarantee to the owner of a record, whose time is moved by `shift` seconds."""
     return Guarantee(
         mechanism.name,
         mechanism.epsilon,
@@ -71,6 +73,7 @@ def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool)
         mechanism.simulated,
         trusted_broker,
         correlated=mechanism.band is not None,
+        shift=shift,
     )
 
 

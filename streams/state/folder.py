@@ -60,6 +60,11 @@ class StateFolder:
         return self.path / "up.lock"
 
     @property
+    def replay(self) -> Path:
+        """The mesh file that `up --replay` runs."""
+        return self.path / "replay.yaml"
+
+    @property
     def logs(self) -> Path:
         """The folder of `log`."""
         return self.path / "logs"

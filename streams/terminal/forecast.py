@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from streams.mesh.ended_slots import ended_slots
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh, MeshNode
 from streams.mesh.settings.mesh import MeshSettings
@@ -19,8 +20,11 @@ _DRAWS = 4_000_000
 _NOTHING = 1e-12  # what rounding leaves of a rate of 0
 
 
-def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
-    """Yield (name, fact) in the order in which an operator asks; `rounds` replaces the file's."""
+def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
+    """Yield (name, fact) in the order in which an operator asks; `rounds` replaces the file's.
+
+    `now`: in seconds since 1970.
+    """
     mesh = file.mesh
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
@@ -33,6 +37,9 @@ def facts(file: MeshFile, rounds: int | None) -> Iterator[Fact]:
     yield from (("guarantee", sentence) for sentence in promised)
     yield from (("shared", sentence) for sentence in shared(file))
     yield from _waiting(mesh)
+    ended = ended_slots(file, rounds, now) if file.names_brokers else None
+    if ended is not None:
+        yield "ended", ended
 
 
 def _members(file: MeshFile) -> Iterator[Fact]:

@@ -1,5 +1,6 @@
 """`mirrormesh up`: everything of a mesh on this machine, from a mesh file alone to nothing left running."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,11 @@ import yaml
 
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs, reach
+from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
+from streams.live.live_scheduler import run_scheduler
+from streams.live.stopping import Stop
+from streams.mesh.file import MeshFileError, load
 from streams.public.progress import progress
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker import broker as development
@@ -271,3 +276,38 @@ def test_its_broker_that_dies_is_started_again_and_the_run_goes_on(upped):
     assert f"{upped.servers} has died, and is started again" in upped.said
     assert f"{upped.servers} runs again" in upped.said
     assert not upped.broker_runs()
+
+
+def by_time(upped, rounds, start):
+    """Give each node a record a second, from `start` on, in slots of a second."""
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}, "timestamp": "at"}
+    rows = [{"x": k % 5, "y": 1, "z": k % 3, "at": start + k + 0.5} for k in range(rounds)]
+    (upped.folder / "records.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    upped.tree["mesh"] |= {"loss": "squared", "rounds": rounds, "round_timeout": 5, "horizon": 64}
+    upped.tree["mesh"]["slots"] = {"by": "time", "size": 1, "period": 1, "start": start}
+    own = {"source": {"kind": "json-lines", "path": "records.jsonl", "schema": schema}}
+    upped.tree["nodes"] = dict.fromkeys(upped.names, own)
+    written(upped.folder, upped.tree)
+
+
+def test_slots_in_the_past_are_refused_and_a_replay_learns_from_their_records(guest):
+    by_time(guest, 20, 1_700_000_000)
+    guest.up()
+    assert guest.ends() != 0
+    assert "mesh.slots.start: slot 1 ended " in guest.said
+    guest.up("--replay")
+    assert guest.ends() == 0, guest.said
+    assert guest.stepped() == 20
+    assert "the time of every record moves by " in guest.said
+    with JournalReader(guest.state / f"{guest.names[0]}.journal") as journal:
+        learnt = journal.records(1)[0]
+    assert learnt.charged == 20  # every slot held a record, and was charged for it
+    assert fed(guest) == dict.fromkeys(guest.names, 20)
+
+
+def test_a_scheduler_refuses_a_run_that_was_over_before_it_began(guest):
+    by_time(guest, 20, 1_700_000_000)
+    file = load(guest.path)
+    provision(file)
+    with Stop() as stop, pytest.raises(MeshFileError, match=r"mesh\.slots\.start: slot 1 ended "):
+        run_scheduler(file, stop)

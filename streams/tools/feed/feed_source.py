@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 
 from nodes.machine.time_slots import TimeSlots
@@ -24,13 +25,15 @@ class Wanted:
     """The request, beside the mesh file.
 
     `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
-    first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times.
+    first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times. `shift`: the
+    seconds that are added to each of these times.
     """
 
     path: str | None = None
     records: int | None = None
     rate: float | None = None
     timestamps: bool = False
+    shift: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class Opened:
 
     `timed`: Kafka's timestamps are the records' own, read by `time_of` if the source does not give them.
     `most`: the number of lines that the topic is to hold in the end; None: all. `live`: the records are not
-    in order of time, so none may wait for its time and hold up others. `piped`: from standard input.
+    in order of time, so none may wait for its time and hold up others. `piped`: from standard input. `shift`:
+    the seconds that have been added to each time.
     """
 
     source: Source
@@ -48,6 +52,7 @@ class Opened:
     time_of: TimeOf | None
     live: bool = False
     piped: bool = False
+    shift: float = 0.0
 
 
 def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
@@ -63,6 +68,9 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
         file = replace(file, nodes={**file.nodes, node: own})
     if wanted.timestamps:
         _check_times(file, node)
+    elif wanted.shift and file.mesh.slots.by != "time":
+        text = "--shift moves records' times: must be time, or give --timestamps"
+        raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
     most = wanted.records
     if most is None and isinstance(settings, LocalisationSettings):
         most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
@@ -71,12 +79,25 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     by_time = file.mesh.slots.by == "time"
     # With slots by time the source itself gives the times: a generator's records do not hold them.
     decoder = source.decoder
-    read = None if by_time or not isinstance(decoder, SchemaDecoder) else decoder.timestamp
+    read = None
+    if not by_time and isinstance(decoder, SchemaDecoder):
+        read = partial(_later, wanted.shift, decoder.timestamp)
     piped = getattr(settings, "path", None) == "-"
     live = by_time and piped
+    if wanted.shift:
+        moved = (RawRecord(value, _moved(wanted.shift, time)) for value, time in source.records)
+        source = replace(source, records=moved)
     if by_time and not live:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
-    return Opened(source, by_time or wanted.timestamps, most, read, live, piped)
+    return Opened(source, by_time or wanted.timestamps, most, read, live, piped, wanted.shift)
+
+
+def _moved(shift: float, time: float | None) -> float | None:
+    return None if time is None else time + shift
+
+
+def _later(shift: float, time_of: TimeOf, value: bytes) -> float | None:
+    return _moved(shift, time_of(value))
 
 
 def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:

@@ -23,7 +23,8 @@ FURTHEST = 253_402_300_800.0
 class Line(NamedTuple):
     """A record of the feed, its `number` from 1 on, and its own Kafka timestamp, if any.
 
-    `mark`: a digest of all lines up to this one. `bad`: why it cannot be learnt from, if so, for its owner.
+    `mark`: a digest of all lines up to this one, and of the shift of their times. `bad`: why it cannot be
+    learnt from, if so, for its owner.
     """
 
     number: int
@@ -40,7 +41,8 @@ class Lines(Iterator[Line]):
         self._records, self._decoder = opened.source.records, opened.source.decoder
         self._timed, self._time_of, self._largest = opened.timed, opened.time_of, largest
         self._read = 0
-        self._hash = hashlib.blake2b(digest_size=8)
+        shift = repr(opened.shift).encode() if opened.shift else b""  # a topic never holds two of them
+        self._hash = hashlib.blake2b(shift, digest_size=8)
 
     def skip(self, count: int) -> bytes | None:
         """Skip the first lines; return the mark of the last of them, or None if there are fewer."""

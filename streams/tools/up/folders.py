@@ -4,12 +4,14 @@ Earlier versions kept one folder per run, `<mesh>.<run>`. A run that began there
 may still run in it. Spending in any of these folders counts in all.
 """
 
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from streams.mesh.file import MeshFile
-from streams.state.folder import StateFolder
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import locked
+from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends, keep_spend
 
 PARENT = Path("mirrormesh-state")
@@ -25,6 +27,15 @@ def other_folders(file: MeshFile, folder: Path) -> tuple[Path, ...]:
     """Return the other folders of the mesh beside `folder`: names of meshes and runs have no dots."""
     found = (path for path in sorted(folder.parent.glob("*")) if path.is_dir() and path != folder)
     return tuple(path for path in found if path.name.partition(".")[0] == file.mesh.name)
+
+
+def has_begun(file: MeshFile, state: Path) -> bool:
+    """Return whether a node of the run has stepped a round in the folder `state`."""
+    for name in file.nodes:
+        with suppress(JournalError), JournalReader(StateFolder(state).journal(name)) as journal:
+            if journal.life.run == file.mesh.run and journal.records(1):
+                return True
+    return False
 
 
 def bring_spends(file: MeshFile, folder: Path, others: tuple[Path, ...]) -> list[Path]:

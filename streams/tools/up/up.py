@@ -1,9 +1,11 @@
 """`mirrormesh up`, step by step: brokers, topics, processes; the view; the end."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextlib import closing as closed
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +14,7 @@ from nodes.accounting.spends import reuse_of
 from streams.bus.provision import provision
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
+from streams.mesh.ended_slots import has_ended, refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
@@ -26,10 +29,11 @@ from streams.tools.up import observers as observing
 from streams.tools.up import programs
 from streams.tools.up.brokers import Fact, Kept, ensure_brokers
 from streams.tools.up.children import Say
-from streams.tools.up.folders import bring_spends
+from streams.tools.up.folders import bring_spends, has_begun
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.observers import Observers
 from streams.tools.up.programs import Options, Ports
+from streams.tools.up.replay import check_replay, replayed
 
 PERIOD = 0.25
 """Seconds between two updates."""
@@ -38,8 +42,9 @@ PERIOD = 0.25
 def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, plain: bool) -> bool:
     """Run the whole mesh here until the run is over, or until asked to stop; then end everything.
 
-    Returns whether more than half of a node's records were malformed. Raises MeshFileError, UsageError,
-    Differs, BusError, BrokerError, JournalError: nothing is left running.
+    A run whose slots had all ended before it began is refused. Returns whether more than half of a node's
+    records were malformed. Raises MeshFileError, UsageError, Differs, BusError, BrokerError, JournalError:
+    nothing is left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -49,6 +54,10 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         say(console, text, "bold red")
 
     programs.check(file, options)
+    if options.replay:
+        check_replay(file)
+    else:
+        options = _in_time(file, options)
     served = programs.ports(file, options.metrics_from)
     if options.observing is not None:
         observing.check()
@@ -62,6 +71,10 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
             return False
+        if options.replay:
+            file = replayed(file, options.state, time.time())
+            options = _in_time(file, options)
+            fact("replay", f"{file.path}: the time of every record moves by {file.shift:,.15g} s")
         _provision(file, fact)
         observers = _observers(options, served, loud, closing)
         asker = Asker(file, closing.enter_context(closed(News(file))))
@@ -82,6 +95,14 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     for line in mesh.malformed:
         say(console, line, "bold yellow")
     return mesh.mostly_malformed
+
+
+def _in_time(file: MeshFile, options: Options) -> Options:
+    """Return the options, without feeders if every slot has ended. Raises MeshFileError if none had begun."""
+    now = time.time()
+    if not has_begun(file, options.state):
+        refuse_ended(file, now)
+    return replace(options, feed=options.feed and not has_ended(file, now))
 
 
 @contextmanager
@@ -112,7 +133,8 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
         fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
     unfed = [name for name in file.nodes if name not in fed]
     if unfed:
-        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed")
+        shift = f" --shift {file.shift:.15g}" if file.shift else ""
+        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed{shift}")
     if served is not None:
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
         for name, port in served.shared.items():

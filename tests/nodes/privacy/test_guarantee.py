@@ -99,3 +99,8 @@ def test_what_delta_becomes_is_said() -> None:
     sentence = Guarantee("gaussian", Fraction("0.5"), 1e-6, slots="time").sentence("A")
     assert "moved to another slot it is protected at epsilon = 1, delta = 2e-06;" in sentence
     assert sentence.endswith("at k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1) times as large.")
+
+
+def test_a_replays_one_public_difference_is_named() -> None:
+    sentence = Guarantee("laplace", Fraction(1), slots="time", shift=86_400.0).sentence("A")
+    assert "; the time of every record is moved by the same 86,400 s, which are public; a fact in" in sentence

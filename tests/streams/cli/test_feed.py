@@ -14,6 +14,7 @@ from streams.tools.feed.feed import Fed
         ({"rate": 0.0}, "--rate is 0: must be a number above 0"),
         ({"rate": float("nan")}, "--rate is nan: must be a number above 0"),
         ({"rate": float("inf")}, "--rate is inf: must be a number above 0"),
+        ({"shift": float("nan")}, "--shift is nan: must be a number of seconds"),
     ],
 )
 def test_a_pace_that_is_none_is_refused(tmp_path, options, words):

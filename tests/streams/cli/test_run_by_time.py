@@ -171,3 +171,47 @@ def test_a_run_goes_on_by_time_and_not_in_a_folder_that_was_begun_in_file_order(
     words = 'mesh.slots.by: "time": records are read in order of time, and were in another when run run-1'
     assert words in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+BROKERS = """
+brokers:
+  mesh: {servers: "127.0.0.1:1"}
+  data: {servers: "127.0.0.1:1"}
+  trust_broker: true
+"""
+
+
+def past(timed, rounds="rounds: 8"):
+    """Give the mesh brokers; its slots lie in 1970."""
+    timed.write_text(timed.read_text().replace("horizon: 4", f"horizon: 4\n  {rounds}") + BROKERS)
+    return timed
+
+
+def test_slots_that_lie_in_the_past_are_said_of_a_file_that_names_brokers(call, timed):
+    assert "ended" not in call("check", timed).out + call("plan", timed).out
+    past(timed)
+    for command in ("check", "plan"):
+        outcome = call(command, timed)
+        assert outcome.code == 0
+        (line,) = (line for line in outcome.out.splitlines() if "slot 1 ended" in line)
+        assert " d ago, and slot 8, the last, " in line
+        assert line.endswith("on a broker no record enters a slot any more")
+
+
+@pytest.mark.parametrize("command", [("up",), ("feed", "a")])
+def test_a_run_whose_slots_all_lie_in_the_past_is_refused_before_anything_is_done(
+    call, timed, tmp_path, command
+):
+    outcome = call(command[0], past(timed), *command[1:])
+    assert (outcome.code, outcome.out) == (2, "")
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"{timed}: mesh.slots.start: slot 1 ended ")
+    assert line.endswith("must be later; with up --replay a mesh starts now, and all times move along")
+    assert not list((tmp_path / "mirrormesh-state").glob("*/*"))
+
+
+def test_a_run_without_an_end_is_not_refused(call, timed):
+    past(timed, "rounds: none")
+    assert "a run that begins now on a broker begins with slot " in call("check", timed).out
+    outcome = call("up", timed, "--metrics-from", -1)  # the next check refuses this
+    assert "--metrics-from -1" in outcome.err

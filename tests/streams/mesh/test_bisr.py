@@ -101,7 +101,7 @@ def test_the_account_is_of_correlated_noise(tmp_path):
 
 def test_the_words_say_what_is_proved_and_what_is_secret(tmp_path):
     file = meshed(tmp_path, noise="exact")
-    said = dict(facts(file, None))
+    said = dict(facts(file, None, 0.0))
     assert (
         "Each record of node a's stream is protected with epsilon = 1 (delta = 1e-06, proved for real "
         "arithmetic), for the whole stream"
@@ -110,5 +110,5 @@ def test_the_words_say_what_is_proved_and_what_is_secret(tmp_path):
     assert "correlated over 16 rounds: over many rounds it adds up to 0.21 times" in said["mechanism"]
     assert "the last 15 draws, which are secret" in said["mechanism"]
     assert "correlated Gaussian noise (analytic) at delta = 1e-06" in said["epsilon"]
-    assert "correlated over" not in dict(facts(meshed(tmp_path, bands=1), None))["mechanism"]
+    assert "correlated over" not in dict(facts(meshed(tmp_path, bands=1), None, 0.0))["mechanism"]
     assert math.isclose(made(file).noise_scale(1), 6.927, abs_tol=1e-3)

@@ -21,9 +21,9 @@ class Digits:
         return Fault(None, "not a digit")
 
 
-def lines(values, *, largest=10, timed=False, time_of=None):
+def lines(values, *, largest=10, timed=False, time_of=None, shift=0.0):
     records = (value if isinstance(value, RawRecord) else RawRecord(value) for value in values)
-    return Lines(Opened(Source(records, Digits()), timed, None, time_of), largest)
+    return Lines(Opened(Source(records, Digits()), timed, None, time_of, shift=shift), largest)
 
 
 def test_lines_are_numbered_from_one():
@@ -96,3 +96,8 @@ def test_a_letter_says_which_line_and_why_and_holds_it():
         "reason": "not a digit",
         "value": "eP8=",
     }
+
+
+def test_lines_that_were_fed_with_another_shift_are_others():
+    marks = {next(lines([b"5"], shift=shift)).mark for shift in (0.0, 60.0, 61.0)}
+    assert len(marks) == 3

@@ -131,3 +131,19 @@ def test_slots_by_time_always_go_by_the_records_times(tmp_path):
     found = opened(file_of(tmp_path, GENERATOR, slots=TIMES), "a", Wanted())
     assert (found.timed, found.time_of) == (True, None)
     assert [record.timestamp for record in islice(found.source.records, 2)] == [1_700_000_001, 1_700_000_003]
+
+
+def test_a_shift_moves_every_time_and_leaves_the_records_alone(tmp_path):
+    source, lines = timed(tmp_path, 4, 1, 23.9, 25, -5)
+    slots = TIMES | {"start": TIMES["start"] + 86_400}
+    found = opened(file_of(tmp_path, source, slots=slots), "a", Wanted(shift=86_400.0))
+    times = [record.timestamp for record in found.source.records]
+    assert times == [1_700_086_400 + at for at in (-5, 1, 4, 23.9)]  # 25 lies behind the last round
+    found = opened(file_of(tmp_path, source), "a", Wanted(timestamps=True, shift=-60.0))
+    assert (values(found), found.time_of(lines[0])) == (lines, 1_699_999_944.0)
+    assert found.time_of(b"{}") is None
+
+
+def test_a_shift_needs_times(tmp_path):
+    line = refused(tmp_path, records_file(tmp_path), Wanted(shift=1.0))
+    assert line == 'mesh.slots.by: "count": --shift moves records\' times: must be time, or give --timestamps'
