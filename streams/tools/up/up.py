@@ -54,10 +54,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         say(console, text, "bold red")
 
     programs.check(file, options)
-    if options.replay:
-        check_replay(file)
-    else:
-        options = _in_time(file, options)
+    _check_times(file, options)
     served = programs.ports(file, options.metrics_from)
     if options.observing is not None:
         observing.check()
@@ -71,10 +68,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
             return False
-        if options.replay:
-            file = replayed(file, options.state, time.time())
-            options = _in_time(file, options)
-            fact("replay", f"{file.path}: the time of every record moves by {file.shift:,.15g} s")
+        file, options = _in_time(file, options, fact)
         _provision(file, fact)
         observers = _observers(options, served, loud, closing)
         asker = Asker(file, closing.enter_context(closed(News(file))))
@@ -97,12 +91,24 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     return mesh.mostly_malformed
 
 
-def _in_time(file: MeshFile, options: Options) -> Options:
-    """Return the options, without feeders if every slot has ended. Raises MeshFileError if none had begun."""
+def _check_times(file: MeshFile, options: Options) -> None:
+    """Raise MeshFileError if no replay is possible, or all slots had ended before the run began."""
+    if options.replay:
+        check_replay(file)
+    elif not has_begun(file, options.state):
+        refuse_ended(file, time.time())
+
+
+def _in_time(file: MeshFile, options: Options, fact: Fact) -> tuple[MeshFile, Options]:
+    """Return the mesh file, that of the replay if there is one, and the options.
+
+    They are without feeders if every slot has ended: then the run only ends in order.
+    """
     now = time.time()
-    if not has_begun(file, options.state):
-        refuse_ended(file, now)
-    return replace(options, feed=options.feed and not has_ended(file, now))
+    if options.replay:
+        file = replayed(file, options.state, now)
+        fact("replay", f"{file.path}: the time of every record moves by {file.shift:,.15g} s")
+    return file, replace(options, feed=options.feed and not has_ended(file, now))
 
 
 @contextmanager
