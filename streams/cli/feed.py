@@ -84,22 +84,13 @@ def feed(
 
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
-    <<<<<<< HEAD
     With slots by time Kafka's timestamps are the records' own. A file is sorted by time first, so that no
     record holds up an earlier one; its lines and --records count in that order, and it ends with the last
     slot of the mesh's rounds. The feed runs at most half of the horizon ahead of the clock, as nodes drop
     records beyond the horizon. Standard input is sent as it comes, without waiting; a record dated further
-    ahead than the topic takes is in no slot.
-    =======
-    With slots by time Kafka's timestamps are the records' own, and --timestamps sends each record at its
-    time. A file is sorted by time first, so that no record holds up an earlier one; its lines and --records
-    count in that order, and it ends with the last slot of the mesh's rounds. The feed runs at most half of
-    the horizon ahead of the clock, as nodes drop records beyond the horizon. Standard input is sent as it
-    comes, without waiting; a record dated further ahead than the topic takes is in no slot. If all slots of
-    the mesh's rounds have ended, nothing is fed.
+    ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended, nothing is fed.
 
     With --shift old records are fed as new ones: choose one number for all nodes, from nobody's records.
-    >>>>>>> 2cf290a (Slots by time in the past are refused on a broker, and up --replay runs them from now on)
 
     \b
     Examples:
