@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import typer
 
@@ -19,20 +20,24 @@ from streams.mesh.settings.node import (
     NodeSettings,
     OwnSourceSettings,
 )
-from streams.records.record import RawRecord
+from streams.records.decoder import SchemaDecoder
+from streams.records.faults import NO_TIME, Fault, FaultCounts
+from streams.records.record import Decoder, RawRecord
 from streams.records.slot_feed import has_truth, truth
 from streams.records.sources import held_out, open_source
 from streams.terminal.wording import counted, headline, listed, shared
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
+_PIPE = "is a pipe, which can be read only once: must be a file"
 
 
 def check(mesh: MeshArgument) -> None:
     """Check a mesh file, and name every mistake.
 
     Each mistake is a line on standard error: the file, the key, its value, what is allowed. The files of
-    sources must exist and begin with records that fit their schemas. Standard input is not read. An own loss
+    sources must exist and begin with records that fit their schemas; if none does, the reasons are counted by
+    column. Standard input is not read, and a pipe is refused. An own loss
     is tried on random records: its shapes, its gradients against its values, and more. If several nodes read
     the same file, or equal ones, the output says so: such records pay in each node. With slots by time whole
     files are read, and if the mesh file has no rounds, the output proposes a number.
@@ -77,14 +82,20 @@ def unreadable(file: MeshFile) -> list[str]:
     """Return a line for each source's file that cannot be read, or holds no record."""
     wrong: list[str] = []
     for name, own in file.nodes.items():
-        if own.source is None or getattr(own.source, "path", None) == "-":
+        path = getattr(own.source, "path", None)
+        if own.source is None or path == "-":
+            continue
+        if path is not None and Path(path).is_fifo():
+            wrong += file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines
             continue
         opened = replace(file, nodes={name: _in_order(own)})
         try:
             _look_at(opened, name)
         except MeshFileError as error:
             wrong += error.lines
-    if file.held_out is not None and file.held_out.path != "-":
+    if file.held_out is not None and file.held_out.path is not None and Path(file.held_out.path).is_fifo():
+        wrong += file.refuse(("held_out", "path"), _PIPE, file.held_out.path).lines
+    elif file.held_out is not None and file.held_out.path != "-":
         try:
             held_out(file)
         except MeshFileError as error:
@@ -110,25 +121,39 @@ def proposed_rounds(file: MeshFile) -> list[str]:
 def _look_at(file: MeshFile, name: str) -> None:
     """Raise MeshFileError unless one of the source's first records can be decoded."""
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
-    first, looked_at = list(islice(source.records, _LOOKED_AT)), 0
+    first, timeless = list(islice(source.records, _LOOKED_AT)), FaultCounts()
     while timed and first and _timeless(first):  # they come before those with a time
-        looked_at += len(first)
+        for record in first:
+            timeless.add(_time_fault(source.decoder, record.value))
         first = list(islice(source.records, _LOOKED_AT))
-    if timed and looked_at and not first:
-        allowed = f"reads no time in the first {counted(looked_at, 'record')}"
+    if timed and timeless.records and not first:
+        allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first:
         raise file.refuse(("nodes", name, "source"), "holds no record")
     longest = source.decoder.longest
     if all(len(record.value) > longest for record in first):
-        allowed = f"each of the first {counted(len(first), 'record')} is longer than {longest} bytes"
+        allowed = f"each of the first {_of(len(first))} is longer than {longest} bytes"
         raise file.refuse(("nodes", name, "source", "max_record_bytes"), allowed)
     if all(source.decoder.decode(record.value) is None for record in first):
-        allowed = f"fits none of the first {counted(len(first), 'record')}"
+        faults = FaultCounts()
+        for record in first:
+            faults.add(source.decoder.fault(record.value))
+        allowed = f"fits none of the first {_of(len(first))}: {faults}"
         raise file.refuse(("nodes", name, "source", *_decoding(file.own(name))), allowed)
     if has_truth(source.decoder) and all(truth((record.value,), source.decoder) is None for record in first):
-        allowed = f"reads no truth in the first {counted(len(first), 'record')}"
+        allowed = f"reads no truth in the first {_of(len(first))}"
         raise file.refuse(("nodes", name, "source", "schema", "truth"), allowed)
+
+
+def _of(records: int) -> str:
+    """Return how many records come after `the first`."""
+    return "record" if records == 1 else counted(records, "record")
+
+
+def _time_fault(decoder: Decoder, value: bytes) -> Fault:
+    found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+    return found or Fault(None, NO_TIME)
 
 
 def _timeless(records: list[RawRecord]) -> bool:

@@ -134,5 +134,5 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
         timeout = "for ever" if slots.timeout is None else f"{slots.timeout:g} s"
         yield "slots", f"{counted(slots.size, 'record')} a round; waits {timeout} for them on a broker"
     else:
-        size = counted(slots.size, "record")
+        size = "record" if slots.size == 1 else counted(slots.size, "record")
         yield "slots", f"{slots.period:g} s each, the first {size} of it; closed {slots.grace:g} s late"

@@ -1,4 +1,5 @@
 import gzip
+import os
 import re
 from typing import get_args
 
@@ -55,7 +56,14 @@ def test_a_part_that_is_elsewhere_is_no_mistake(call, mesh):
         (b"", "header"),
         (b"x,y\n1,2\n", "distance"),
         (b"x,y,distance\n", "holds no record"),
-        (b"x,y,distance\n1,2,?\n3;4;5\n", "schema: fits none of the first 2 records"),
+        (
+            b"x,y,distance\n1,2,?\n3;4;5\n",
+            "fits none of the first 2 records: distance: not a number (1), wrong number of fields (1)\n",
+        ),
+        (
+            b'x,y,distance\n1,2,"3,5"\n',
+            "schema: fits none of the first record: distance: a decimal comma (1)\n",
+        ),
     ],
 )
 def test_a_source_that_cannot_be_used_is_named(call, mesh, tmp_path, content, words):
@@ -77,7 +85,10 @@ def test_a_source_without_a_time_that_can_be_read_is_named(call, mesh, tmp_path)
     (tmp_path / "records.csv").write_text("x,y,distance,at\n1,2,3,yesterday\n")
     outcome = call("check", mesh)
     assert outcome.code == 2
-    assert "nodes.a.source.schema.timestamp: reads no time in the first 1 record\n" in outcome.err
+    assert (
+        "nodes.a.source.schema.timestamp: reads no time in the first record: at: not a time (1)\n"
+        in outcome.err
+    )
     (tmp_path / "records.csv").write_text("x,y,distance,at\n1,2,3,yesterday\n1,2,3,7\n")
     assert call("check", mesh).code == 0
 
@@ -105,6 +116,14 @@ def test_a_damaged_archive_is_named(call, mesh, tmp_path):
     outcome = call("check", mesh)
     assert outcome.code == 2
     assert "nodes.a.source.path" in outcome.err
+
+
+def test_a_pipe_is_refused_and_not_waited_for(call, mesh, tmp_path):
+    with_csv(mesh, "records.csv")
+    os.mkfifo(tmp_path / "records.csv")
+    outcome = call("check", mesh)
+    assert outcome.code == 2
+    assert outcome.err.endswith('records.csv": is a pipe, which can be read only once: must be a file\n')
 
 
 def test_standard_input_is_not_read(call, mesh):

@@ -120,4 +120,4 @@ def test_without_rounds_the_price_of_one_is_told(call, mesh):
 def test_slots_by_time_are_explained(call, mesh):
     change(mesh, ("{by: count, size: 1}", "{by: time, period: 2, start: 0}"))
     found = facts(call("plan", mesh))
-    assert found["slots"] == "2 s each, the first 1 record of it; closed 0.2 s late"
+    assert found["slots"] == "2 s each, the first record of it; closed 0.2 s late"

@@ -140,7 +140,12 @@ def test_check_looks_past_records_without_a_time(call, timed, tmp_path):
     write(tmp_path, "a", ['{"x": 1}'] * 150)
     outcome = call("check", timed)
     assert outcome.code == 2
-    assert outcome.err.endswith("schema.timestamp: reads no time in the first 150 records\n")
+    assert outcome.err.endswith(
+        "schema.timestamp: reads no time in the first 150 records: at: missing (150)\n"
+    )
+    write(tmp_path, "a", [row("2026-01-31T12:00:00", 1)])
+    said = "reads no time in the first record: at: a time without a zone (1)\n"
+    assert call("check", timed).err.endswith(said)
     write(tmp_path, "a", ['{"x": 1}'] * 150 + ROWS)
     assert call("check", timed).code == 0
 
