@@ -1,4 +1,4 @@
-"""Two data sets as first users bring them: card payments of three banks, and readings of three sensors.
+"""Two data sets of the shape that first users bring: three banks' card payments, three sensors' readings.
 
 `python -m tests.support.first_users FOLDER` writes both, with their mesh files.
 """
@@ -10,13 +10,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from nodes.values import FloatArray
 
 BANKS = {"bank-a": 9_000, "bank-b": 6_000, "bank-c": 5_000}
 HELD_OUT, PUBLIC = 8_000, 3_000
 SENSORS = ("attic", "cellar", "hall")
-READINGS = 3_000  # of each sensor, one a minute
+READINGS = 3_000  # of each sensor
+OPEN = "mechanism: none, gradient_bound: 20"
+PRIVATE = "mechanism: gaussian-bisr, epsilon: 10, delta: 1.0e-6, gradient_bound: 5"
 _START = datetime(2026, 3, 2, tzinfo=UTC)
 _SHOPS, _CHANNELS = ("grocery", "fuel", "travel", "electronics", "gambling"), ("chip", "web", "phone")
 _PAYMENT = ("id", "time", "amount", "age_days", "shop", "channel", "abroad", "is_fraud")
@@ -26,7 +29,7 @@ PAYMENTS_MESH = """
 mesh:
   name: payments
   run: run-1
-  nodes: [bank-a, bank-b, bank-c]
+  nodes: []
   dimension: 40
   algorithm:
     name: dola
@@ -35,14 +38,9 @@ mesh:
   loss: logistic
   class_weights: [1, 20]
   slots: {by: count, size: 50}
-  privacy: {mechanism: MECHANISM}
+  privacy: {PRIVACY}
   topology: {graph: complete}
   rounds: 100
-nodes:
-  bank-a: {source: {kind: csv, path: bank-a.csv, schema: schema.yaml}}
-  bank-b: {source: {kind: csv, path: bank-b.csv, schema: schema.yaml}}
-  bank-c: {source: {kind: csv, path: bank-c.csv, schema: schema.yaml}}
-held_out: {kind: csv, path: held-out.csv, schema: schema.yaml}
 """
 PAYMENTS_SCHEMA = """
 features:
@@ -53,29 +51,24 @@ features:
   channel: {categories: [chip, web, phone]}
   abroad: {categories: ["0", "1"]}
 intercept: true
-norm: 1
+norm: 2
 label: {column: is_fraud, positive: [fraud], negative: [ok]}
 """
 READINGS_MESH = """
 mesh:
   name: readings
   run: run-1
-  nodes: [attic, cellar, hall]
+  nodes: []
   dimension: 4
   algorithm:
     name: dola
     constraint: {l2-ball: 8}
     step_size: {rule: inverse-sqrt, a: 1}
   loss: squared
-  slots: {by: time, period: 1800, start: 2026-03-02T00:00:00Z, size: 30, grace: 0.2}
-  privacy: {mechanism: MECHANISM}
+  slots: {by: time, period: PERIOD, start: 2026-03-02T00:00:00Z, size: 30, grace: 0.2}
+  privacy: {PRIVACY}
   topology: {graph: complete}
   rounds: 100
-nodes:
-  attic: {source: {kind: csv, path: attic.csv, schema: schema.yaml}}
-  cellar: {source: {kind: csv, path: cellar.csv, schema: schema.yaml}}
-  hall: {source: {kind: csv, path: hall.csv, schema: schema.yaml}}
-held_out: {kind: csv, path: held-out.csv, schema: schema.yaml}
 """
 READINGS_SCHEMA = """
 features:
@@ -88,25 +81,40 @@ timestamp: time
 """
 
 
-def payments(folder: Path, mechanism: str) -> Path:
-    """Write the banks' files, the held-out ones and the public ones; return the mesh file."""
+def payments(folder: Path, privacy: str = OPEN, mark: str = "") -> Path:
+    """Write the banks' files, held-out and public ones; return the mesh file (names end in `mark`)."""
     random = np.random.default_rng(1)
     for name, count in (BANKS | {"held-out": HELD_OUT, "public": PUBLIC}).items():
         _write(folder / f"{name}.csv", _PAYMENT, _payments(random, name, count))
-    (folder / "schema.yaml").write_text(PAYMENTS_SCHEMA)
-    path = folder / "payments.yaml"
-    path.write_text(PAYMENTS_MESH.replace("MECHANISM", mechanism))
-    return path
+    return _mesh(folder, PAYMENTS_MESH, PAYMENTS_SCHEMA, BANKS, privacy, mark)
 
 
-def readings(folder: Path, mechanism: str) -> Path:
-    """Write the sensors' files and the held-out ones; return the mesh file."""
+def readings(folder: Path, privacy: str = OPEN, mark: str = "", every: float = 60) -> Path:
+    """Do the same for the sensors; `every`: seconds between two readings."""
     random = np.random.default_rng(2)
     for name in (*SENSORS, "held-out"):
-        _write(folder / f"{name}.csv", _READING, _readings(random))
-    (folder / "schema.yaml").write_text(READINGS_SCHEMA)
-    path = folder / "readings.yaml"
-    path.write_text(READINGS_MESH.replace("MECHANISM", mechanism))
+        _write(folder / f"{name}.csv", _READING, _readings(random, every))
+    mesh = READINGS_MESH.replace("PERIOD", str(30 * every))
+    return _mesh(folder, mesh, READINGS_SCHEMA, SENSORS, privacy, mark)
+
+
+def on_broker(path: Path, servers: str) -> None:
+    """Let the mesh of that file use one trusted broker."""
+    tree = yaml.safe_load(path.read_text())
+    tree["brokers"] = {"mesh": {"servers": servers}, "data": {"servers": servers}, "trust_broker": True}
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+
+
+def _mesh(folder: Path, mesh: str, schema: str, nodes: Iterable[str], privacy: str, mark: str) -> Path:
+    (folder / "schema.yaml").write_text(schema)
+    tree = yaml.safe_load(mesh.replace("PRIVACY", privacy))
+    tree["mesh"]["name"] += mark
+    tree["mesh"]["nodes"] = [name + mark for name in nodes]
+    source = {"kind": "csv", "schema": "schema.yaml"}
+    tree["nodes"] = {name + mark: {"source": {**source, "path": f"{name}.csv"}} for name in nodes}
+    tree["held_out"] = {**source, "path": "held-out.csv"}
+    path = folder / "mesh.yaml"
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
     return path
 
 
@@ -119,7 +127,7 @@ def _payments(random: np.random.Generator, name: str, count: int) -> Iterable[Se
     seconds = np.sort(random.integers(30 * 86_400, size=count))
     night = seconds % 86_400 < 6 * 3_600
     score = 0.9 * np.log(amount) + 1.2 * (channel == 1) + 1.6 * abroad + 1.0 * night
-    odds = score + 1.5 * (shop == 4) + 1.0 * (age < 90) - 9.7
+    odds = score + 1.5 * (shop == 4) + 1.0 * (age < 90) - 9.2
     fraud = random.random(count) < 1 / (1 + np.exp(-odds))
     for k in range(count):
         yield (
@@ -134,7 +142,7 @@ def _payments(random: np.random.Generator, name: str, count: int) -> Iterable[Se
         )
 
 
-def _readings(random: np.random.Generator) -> Iterable[Sequence[object]]:
+def _readings(random: np.random.Generator, every: float) -> Iterable[Sequence[object]]:
     """How warm it is inside depends on the weather and the fan, with an error of 0.11."""
     minutes = np.arange(READINGS)
     outside = 12 + 8 * np.sin(2 * np.pi * minutes / 1_440) + random.normal(0, 1, READINGS)
@@ -143,7 +151,7 @@ def _readings(random: np.random.Generator) -> Iterable[Sequence[object]]:
     features: FloatArray = np.stack([(outside + 10) / 50, humidity / 100, fan], axis=1)
     inside = features @ [3.0, -0.6, -0.7] + 0.4 + random.normal(0, 0.11, READINGS)
     for k in range(READINGS):
-        time = (_START + timedelta(minutes=int(minutes[k]))).isoformat()
+        time = (_START + timedelta(seconds=every * k)).isoformat()
         yield time, f"{outside[k]:.2f}", f"{humidity[k]:.1f}", fan[k], f"{inside[k]:.3f}"
 
 
@@ -156,4 +164,4 @@ if __name__ == "__main__":
     for make in (payments, readings):
         where = Path(sys.argv[1]) / make.__name__
         where.mkdir(parents=True)
-        sys.stdout.write(f"{make(where, 'none')}\n")
+        make(where)

@@ -1,0 +1,50 @@
+"""Two data sets as first users bring them: from CSV to predictions, on a real Kafka."""
+
+import csv
+import re
+import uuid
+
+import numpy as np
+import pytest
+
+from tests.support.first_users import on_broker, payments, readings
+from tests.support.process import Process
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def predicted(tmp_path, broker):
+    """Run the mesh of a file on the broker to its end, and predict held-out records; what `predict` says."""
+
+    def made(path, *options):
+        on_broker(path, broker.address)
+        said = done("up", path, "--state", tmp_path / "state", *options)
+        assert "100 rounds in " in said
+        done("model", path, "--output", tmp_path / "learnt")
+        return done("predict", "learnt.json", "held-out.csv", "--output", "p.csv")
+
+    def done(command, *arguments):
+        process = Process(tmp_path, command, command, *arguments)
+        assert process.ends(300) == 0, process.log
+        return process.log
+
+    return made
+
+
+def marked():
+    return f"-{uuid.uuid4().hex[:8]}"
+
+
+def test_card_payments(tmp_path, predicted):
+    said = predicted(payments(tmp_path, mark=marked()))
+    assert "8,000 labelled records" in said
+    assert float(re.search(r"AUC (\d\.\d+)", said)[1]) > 0.75
+
+
+def test_readings_of_a_past_day_are_replayed(tmp_path, predicted):
+    predicted(readings(tmp_path, mark=marked(), every=0.02), "--replay")
+    with (tmp_path / "p.csv").open() as told, (tmp_path / "held-out.csv").open() as wanted:
+        predictions = np.array([float(row["prediction"]) for row in csv.DictReader(told)])
+        inside = np.array([float(row["inside"]) for row in csv.DictReader(wanted)])
+    assert np.sqrt(np.mean((predictions - inside) ** 2)) < 0.8 * inside.std()
