@@ -21,7 +21,8 @@ def predicted(tmp_path, broker):
         on_broker(path, broker.address)
         said = done("up", path, "--state", tmp_path / "state", *options)
         assert "100 rounds in " in said
-        done("model", path, "--output", tmp_path / "learnt")
+        replayed = tmp_path / "state" / "replay.yaml"
+        done("model", replayed if "--replay" in options else path, "--output", tmp_path / "learnt")
         return done("predict", "learnt.json", "held-out.csv", "--output", "p.csv")
 
     def done(command, *arguments):
