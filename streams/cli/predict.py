@@ -78,7 +78,7 @@ def predict(
     made = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
     text = _json_lines(_columns(made)) if as_json else _csv(_columns(made))
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
     else:
         write_whole(output, text.encode())
     _say(Console(highlight=False, stderr=output is None), records, made)

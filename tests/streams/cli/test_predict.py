@@ -1,9 +1,13 @@
 """`predict`: probabilities, classes by a threshold, a column copied, JSON lines."""
 
 import csv
+import fcntl
 import io
 import json
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -123,3 +127,24 @@ def test_what_no_record_can_be_held_against_is_refused(call, tmp_path, records, 
     done = call("predict", model(tmp_path, loss, label=label), records, *arguments)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert said in done.err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_stops_after_the_first_lines_ends_it_without_a_word(tmp_path, unbuffered):
+    (tmp_path / "new.csv").write_text("x,y\n" + "1,2\n" * 3_000)
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4_096)  # it cannot end before the reader does
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from streams.cli import main; main()", "predict", model(tmp_path), "new.csv"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    head = os.read(reading, 4_096)
+    os.close(reading)
+    _, err = process.communicate(timeout=120)
+    assert head.startswith(b"line,prediction,probability\n")
+    assert (process.returncode, err) == (141, "")
