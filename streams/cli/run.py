@@ -25,7 +25,7 @@ from streams.records.sources import held_out
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
-from streams.terminal.run_end import starved, what_ended, why_nothing
+from streams.terminal.run_end import starved, too_short, what_ended, why_nothing
 from streams.tools.model.writing import model_paths, run_model, write_model
 
 OutputOption = Annotated[
@@ -104,11 +104,7 @@ def run(
         written = write_results(output, local.recorder, summary)
         written += write_model(output / MODEL, run_model(file, summary))
     if fresh and not (summary.rounds or interrupted) and starved(local):
-        raise MeshFileError(
-            line
-            for name in starved(local)
-            for line in file.refuse(("nodes", name, "source"), "has fewer records than one slot holds").lines
-        )
+        raise MeshFileError(too_short(local, file))
     report(console, local, file, summary, written)
     malformed = {name: counts.read for name, counts in local.counts.items()}
     mostly = say_malformed(console, malformed)

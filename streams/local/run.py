@@ -104,9 +104,9 @@ class LocalRun:
         return {name: for_the_owner(node.counts) for name, node in self.mesh.nodes.items()}
 
     def unread(self, name: str) -> int:
-        """Return the number of a node's records after its last step; reads them, up to `MOST_COUNTED`."""
+        """Return the number of a node's records after its last step, or all. Reads up to `MOST_COUNTED`."""
         stepped = self.recorder.nodes[name].records
-        position = stepped[-1].data_position if stepped else None
+        position = stepped[-1].data_position if stepped else ()
         return 0 if position is None else for_the_owner(self.mesh.nodes[name].unread(position))
 
     def finish(self) -> None:

@@ -4,12 +4,25 @@ from streams.local.run import LocalRun
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile
 from streams.records.slot_feed import MOST_COUNTED
-from streams.terminal.wording import listed
+from streams.terminal.wording import counted, listed
 
 
 def starved(local: LocalRun) -> list[str]:
     """Return the nodes whose records did not fill one more slot: they ended the run."""
     return [name for name, node in local.mesh.nodes.items() if node.starved]
+
+
+def too_short(local: LocalRun, file: MeshFile) -> list[str]:
+    """Return a line for each source that holds fewer records than one slot; for a new run without a round."""
+    lines: list[str] = []
+    least = file.mesh.slots.size
+    for name in starved(local):
+        if not local.recorder.nodes[name].rounds:
+            allowed = (
+                f"has {counted(local.unread(name), 'record')}: must have at least {least:,}, to fill one slot"
+            )
+            lines += file.refuse(("nodes", name, "source"), allowed).lines
+    return lines
 
 
 def why_nothing(local: LocalRun) -> str:

@@ -154,8 +154,10 @@ def test_a_source_too_short_for_one_round(call, mesh, tmp_path):
     classifying(mesh, tmp_path, lengths=(30, 1, 25))
     outcome = call("run", mesh, "--output", "out", "--quiet")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == f"{mesh}: nodes.b.source: has fewer records than one slot holds\n"
+    assert outcome.err == f"{mesh}: nodes.b.source: has 1 record: must have at least 2, to fill one slot\n"
     assert list((tmp_path / "out").iterdir()) == []
+    classifying(mesh, tmp_path, lengths=(3, 1, 25))  # a fills its first slot, not its second
+    assert call("run", mesh, "--quiet").err == outcome.err
 
 
 def test_what_ended_the_run_is_named(call, mesh, tmp_path, monkeypatch):
