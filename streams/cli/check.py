@@ -11,7 +11,7 @@ from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli.arguments import MeshArgument
 from streams.mesh.ended_slots import ended_slots
-from streams.mesh.errors import MeshFileError, Problem
+from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.file import MeshFile, load
 from streams.mesh.plugins import raw_loss
 from streams.mesh.settings.node import (
@@ -130,7 +130,9 @@ def _look_at(file: MeshFile, name: str) -> None:
         allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first:
-        raise file.refuse(("nodes", name, "source"), "holds no record")
+        path = getattr(file.own(name).source, "path", None)
+        where = ("nodes", name, "source", *([] if path is None else ["path"]))
+        raise file.refuse(where, "holds no record", ABSENT if path is None else path)
     longest = source.decoder.longest
     if all(len(record.value) > longest for record in first):
         allowed = f"each of the first {_of(len(first))} is longer than {longest} bytes"

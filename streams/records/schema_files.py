@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from streams.mesh.errors import ABSENT, MeshFileError
+from streams.mesh.errors import ABSENT, MeshFileError, meant
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import Fields, SchemaDecoder, csv_fields, csv_row, json_fields
 from streams.records.lines import lines
@@ -121,7 +121,8 @@ def _check_columns(
     for name in settings.record.columns if needed is None else needed:
         if columns.count(name) != 1:
             what = "twice" if name in columns else "not"
-            allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}"
+            near = meant(columns, name) if what == "not" else ""
+            allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}{near}"
             raise file.refuse((*path, "schema"), allowed, name)
 
 

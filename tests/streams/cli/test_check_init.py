@@ -55,7 +55,8 @@ def test_a_part_that_is_elsewhere_is_no_mistake(call, mesh):
         (None, "cannot be read"),
         (b"", "header"),
         (b"x,y\n1,2\n", "distance"),
-        (b"x,y,distance\n", "holds no record"),
+        (b"x,y,distanz\n1,2,3\n", 'which is "x", "y", "distanz" (did you mean distanz?)\n'),
+        (b"x,y,distance\n", 'records.csv": holds no record\n'),
         (
             b"x,y,distance\n1,2,?\n3;4;5\n",
             "fits none of the first 2 records: distance: not a number (1), wrong number of fields (1)\n",
