@@ -62,7 +62,8 @@ def _topology(mesh: Mesh, rounds: int | None) -> Iterator[Fact]:
     found = window(schedule, limit, starts)
     where = f" (looked at: rounds 1 to {starts:,})" if isinstance(schedule, SwitchingSchedule) else ""
     if found is None:
-        yield "connected", f"NOT IN {limit:,} ROUNDS{where}".upper()
+        never = f"NOT IN {limit:,} ROUNDS" if isinstance(schedule, SwitchingSchedule) else "NEVER"
+        yield "connected", f"{never}{where.upper()}"
         yield "", "nodes that are not connected never learn from each other"
         return
     width = counted(found, "round")

@@ -97,13 +97,14 @@ def _of_shared(guarantees: Sequence[Guarantee], names: Sequence[str]) -> str:
     said = (
         f"Nodes {listed(names)} may hold the same records (they read one file, or files of equal content): "
     )
+    each = "both" if len(names) == 2 else f"all {len(names)}"
     epsilons = [made.epsilon for made in guarantees if made.protects and made.epsilon is not None]
     delta = rounded_up(sum((Fraction(made.delta) for made in guarantees), Fraction(0)))
     if len(epsilons) < len(guarantees) or delta >= 1:
-        return f"{said}nothing is known to be protected of a record in all {len(names)}."
+        return f"{said}nothing is known to be protected of a record in {each}."
     strength = f"delta = {up_to_digits(delta)!r}" if delta else "pure"
     paid = as_text(sum(epsilons, Fraction(0)))
-    return f"{said}a record in all {len(names)} is protected with epsilon = {paid} ({strength}) over them."
+    return f"{said}a record in {each} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _privacy(mesh: MeshSettings) -> str:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,10 @@ def test_simulated_noise_is_said_loudly(call, mesh):
 
 def test_nodes_that_never_meet_are_said_loudly(call, mesh):
     change(mesh, ("graph: ring", "graph: {edges: [[a, b]]}"))
-    assert facts(call("plan", mesh))["connected"].startswith("NOT IN")
+    assert facts(call("plan", mesh))["connected"] == "NEVER"
+    change(mesh, ("{graph: {edges: [[a, b]]}}", "{graph: {edges: [[a, b]]}, switching: 0.5}"))
+    found = facts(call("plan", mesh))["connected"]
+    assert re.fullmatch(r"NOT IN [\d,]+ ROUNDS \(LOOKED AT: ROUNDS 1 TO 40\)", found)
 
 
 def test_switching_edges_are_looked_at_over_the_rounds(call, mesh):

@@ -6,7 +6,7 @@ from tests.support.meshes import changed, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}}
 SAID = (
-    "Nodes a, b may hold the same records (they read one file, or files of equal content): a record in all 2"
+    "Nodes a, b may hold the same records (they read one file, or files of equal content): a record in both"
 )
 
 
@@ -40,7 +40,7 @@ def test_deltas_and_what_is_not_protected_are_counted_too(call, tmp_path):
     path = mesh_file(tmp_path, mechanism="gaussian", delta=1e-6, epsilon=0.25)
     assert f"{SAID} is protected with epsilon = 0.5 (delta = 2e-06) over them." in call("check", path).out
     path.write_text(path.read_text().replace("exact", "simulated"))
-    assert "nothing is known to be protected of a record in all 2." in call("check", path).out
+    assert "nothing is known to be protected of a record in both." in call("check", path).out
 
 
 def test_parts_of_one_file_share_nothing(call, tmp_path):
