@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -84,8 +84,12 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def text(self, value: bytes, column: str) -> str | None:
         """Return what the record holds in a column, as text; None if it holds no single value there."""
-        fields = self._total(self._fields, value)
-        return None if fields is None else spelt(fields.get(column))
+        return self.texts(value, (column,))[0]
+
+    def texts(self, value: bytes, columns: Sequence[str]) -> list[str | None]:
+        """Return `text` of each of the columns."""
+        fields = self._total(self._fields, value) or {}
+        return [spelt(fields.get(column)) for column in columns]
 
     def truth(self, value: bytes) -> FloatArray | None:
         """Return the right decision, (d,) and finite; None if the record does not hold it."""

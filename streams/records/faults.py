@@ -27,6 +27,7 @@ class Fault(NamedTuple):
 
 EMPTY, MISSING, NO_TIME, UNKNOWN = "empty", "missing", "no time that can be read", "cannot be decoded"
 _COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
+_NOTABLE = 0.01
 _FEW, _DIGITS = 6, 40  # int() reads no more than some thousand digits
 
 
@@ -48,6 +49,11 @@ class FaultCounts:
     def share(self) -> float:
         """The share of records with a fault, from 0 to 1."""
         return self.malformed / max(1, self.records)
+
+    @property
+    def notable(self) -> bool:
+        """Whether more than 1 % of the records have a fault: that is worth a line."""
+        return self.share > _NOTABLE
 
     @property
     def mostly(self) -> bool:
@@ -99,7 +105,7 @@ def label_fault(settings: LabelSettings, value: object) -> str | None:
         return None
     if value is None or value == "":
         return EMPTY
-    return "neither text nor a number" if allowed is None else f"not one of {_some(allowed)}"
+    return "neither text nor a number" if allowed is None else f"not one of {some_of(allowed)}"
 
 
 def time_fault(value: object) -> str | None:
@@ -144,7 +150,7 @@ def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimen
     first, *pairs = value.split() or [b""]
     label = number_fault(_text(first))
     if label is None and allowed is not None and float(first) not in allowed:
-        label = f"not one of {_some([f'{one:g}' for one in allowed])}"
+        label = f"not one of {some_of([f'{one:g}' for one in allowed])}"
     if label is not None:
         return Fault("label", label)
     split = [_text(pair).split(":") for pair in pairs]
@@ -163,6 +169,7 @@ def _text(part: bytes) -> str:
     return part.decode("ascii", "replace").replace("_", "?")  # Python would read 1_0 as ten
 
 
-def _some(words: Sequence[str]) -> str:
+def some_of(words: Sequence[str]) -> str:
+    """Return the words, only the first few if there are many."""
     shown = ", ".join(words[:_FEW])
     return shown if len(words) <= _FEW else f"{shown} and {len(words) - _FEW:,} more"

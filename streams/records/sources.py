@@ -58,7 +58,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         records = own.records(partial(file.refuse, (*path, "name")))
         records = ordered(records, seed, shuffle=settings.shuffle, take=settings.take)
         return Source(map(RawRecord, records), own)
-    found, decoder = _opened(file, settings, path)
+    found, decoder = opened_records(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
     if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
         timed = (RawRecord(line, decoder.timestamp(line)) for line in chosen)
@@ -74,7 +74,7 @@ def check_not_empty(file: MeshFile, node: str) -> None:
     """
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
-        found, _ = _opened(file, settings, path)
+        found, _ = opened_records(file, settings, path)
         if next(ordered(found, 0, shuffle=False, take=settings.take), None) is None:
             raise file.refuse((*path, "path"), "holds no record", settings.path)
 
@@ -96,7 +96,7 @@ def decoded(
 
     All are counted in `counts`. Raises MeshFileError, which names `path`, if none remain.
     """
-    found, decoder = _opened(file, settings, path)
+    found, decoder = opened_records(file, settings, path)
     counts = FaultCounts() if counts is None else counts
     pairs = []
     for value in ordered(found, 0, shuffle=False, take=settings.take):
@@ -156,10 +156,10 @@ def _source(
     return settings
 
 
-def _opened(
+def opened_records(
     file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
 ) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
-    """Return the lines of a file, and their decoder."""
+    """Return a file's lines in its order, and their decoder. Raises MeshFileError, which names `path`."""
     if isinstance(settings, FileSettings):
         return opened_file(file, settings, path)
     decoder = LibsvmDecoder(settings, file.mesh.dimension)

@@ -11,7 +11,7 @@ MALFORMED = 3
 """The exit code of `run`, `predict`, `feed` and `up` if more than half of a node's records are malformed."""
 HEAD = "Malformed records: "
 """The beginning of the line."""
-_SAID, _SHOWN = 0.01, 6
+_SHOWN = 6
 
 
 def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
@@ -20,7 +20,7 @@ def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
     `counts`: by the name of the node or file.
     """
     found = sorted(counts, key=lambda name: -counts[name].share)
-    found = [name for name in found if counts[name].share > _SAID]
+    found = [name for name in found if counts[name].notable]
     said = [f"{name} {_said(counts[name])}" for name in found[:_SHOWN]]
     if len(found) > _SHOWN:
         said.append(f"and {len(found) - _SHOWN:,} more")

@@ -1,0 +1,45 @@
+"""Says what a mesh file may do but hardly means, by its graph and the first records of its files."""
+
+from collections.abc import Iterator
+
+from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.settings.node import NodeSettings
+from streams.records.faults import some_of
+from streams.records.first_records import data_files, file_oddities, most_looked_at
+from streams.records.shared_records import shared_records
+from topology.connectivity import window
+from topology.schedules import CycleSchedule, FixedSchedule
+
+
+def oddities(file: MeshFile) -> list[str]:
+    """Return a line for each oddity. Raises MeshFileError for all files that cannot be read so far."""
+    found, wrong = [*_unconnected(file), *_tested_on_learnt(file)], list[str]()
+    files = data_files(file)
+    for one in files:
+        try:
+            found += file_oddities(file, one, most_looked_at(len(files)))
+        except MeshFileError as error:
+            wrong += error.lines
+    if wrong:
+        raise MeshFileError(wrong)
+    return found
+
+
+def _unconnected(file: MeshFile) -> Iterator[str]:
+    """Yield a line if the graph is not connected over the horizon; switched edges: over its first rounds."""
+    schedule, horizon = file.resolved.schedule, file.mesh.horizon
+    turns = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
+    repeats = isinstance(schedule, CycleSchedule | FixedSchedule)
+    if window(schedule, min(turns, horizon) if repeats else horizon, turns) is None:
+        over = f"{horizon} rounds, the horizon"
+        yield f"mesh.topology: not connected over {over}: what some nodes learn does not reach all others"
+
+
+def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
+    if file.held_out is None:
+        return
+    tested = NodeSettings.model_construct(source=file.held_out)
+    names = shared_records({**file.nodes, "held_out": tested}).get("held_out")  # no node's name has a _
+    if names:
+        learn = f"{some_of(names)} {'learns' if len(names) == 1 else 'learn'}"
+        yield f"held_out: may hold records that {learn} from (one file, or equal ones): scores look too good"

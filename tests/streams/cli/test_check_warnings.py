@@ -1,0 +1,234 @@
+"""`check` warns of what is allowed but hardly meant: each warning fires once, and once stays silent."""
+
+import gzip
+import os
+
+import pytest
+
+from streams.mesh.examples import examples
+from streams.mesh.file import load
+from streams.records import first_records
+from streams.records.oddities import oddities
+
+LABEL = "{column: y, positive: [ok], negative: [bad]}"
+SCHEMA = f"{{features: {{x: number, c: {{categories: [red, blue]}}}}, label: {LABEL}}}"
+SCHEMA_OF_A = "nodes.a.source.schema"
+ROW, OTHER = "1,red,ok\n", "2,blue,bad\n"
+GOOD = (ROW + OTHER) * 60
+
+
+@pytest.fixture
+def checked(call, mesh, tmp_path):
+    """Check a mesh whose node a reads `name`, with these rows below the header; return its warnings.
+
+    The mesh has dimension 3, a hinge loss, and nodes a, b and c; b and c are elsewhere. `more` replaces text.
+    """
+    text = mesh.read_text().replace("dimension: 2", "dimension: 3").replace("loss: range", "loss: hinge")
+    text = text[: text.index("nodes:\n")]
+
+    def check(rows=None, *more, name="a.csv", extra="", shared=""):
+        source = f"{{kind: csv, path: {name}, schema: {SCHEMA}{extra}}}"
+        own = f"nodes:\n  a: {{source: {source}}}\n  b: b.yaml\n  c: c.yaml\n{shared}"
+        written = text + own
+        for old, new in more:
+            assert old in written
+            written = written.replace(old, new)
+        mesh.write_text(written)
+        if rows is not None:
+            content = f"x,c,y\n{rows}".encode()
+            (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        outcome = call("check", mesh)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.out.startswith(f"{mesh}: right\n")
+        found = [line for line in outcome.out.splitlines() if "warning" in line.lower()]
+        return [line.removeprefix("Warning: ").replace(f"{tmp_path}/", "") for line in found]
+
+    return check
+
+
+def test_a_file_as_it_is_meant_gets_no_warning(checked):
+    assert checked(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (ROW * 7, ['features.c: "blue" never occurs in', 'label: "bad" never occurs in']),
+        ("1,red,bad\n2,green,bad\n3,blue,bad\n" * 2, ['label: "ok" never occurs in']),
+        ("1,,ok\n2,green,bad\n" * 3, ['features.c: "red", "blue" never occur in']),
+    ],
+)
+def test_a_listed_word_that_never_occurs(checked, rows, said):
+    records = f"the {rows.count(chr(10))} records of a.csv"
+    assert checked(rows) == [f"{SCHEMA_OF_A}.{one} {records}" for one in said]
+
+
+def test_a_class_that_never_occurs(checked):
+    classes = ("positive: [ok], negative: [bad]", "classes: [ok, bad, odd]")
+    softmax = (("loss: hinge", "loss: {softmax: 3}"), ("dimension: 3", "dimension: 9"), classes)
+    said = f'{SCHEMA_OF_A}.label: "odd" never occurs in the 120 records of a.csv'
+    assert checked(GOOD, *softmax) == [said]
+    assert checked(GOOD + "1,red,odd\n", *softmax) == []
+
+
+def test_words_that_differ_by_case_alone_name_the_listed_one(checked):
+    found = checked(GOOD + "1,RED,ok\n")
+    assert found == [
+        f'{SCHEMA_OF_A}.features.c: 1 of the 121 records of a.csv differs from "red" by case alone'
+    ]
+    assert checked(GOOD + "1,reddish,ok\n") == []
+    found = checked(GOOD + "1,red,Ok\n" * 200)
+    assert f'{SCHEMA_OF_A}.label: 200 of the 320 records of a.csv differ from "ok" by case alone' in found
+    assert not any(word in line for line in found for word in ("RED", "Ok"))
+
+
+def test_two_listed_words_may_differ_by_case_alone(checked):
+    assert checked(GOOD, ("[red, blue]", "[red, Red, blue]"), ("dimension: 3", "dimension: 4")) == [
+        f'{SCHEMA_OF_A}.features.c: "Red" never occurs in the 120 records of a.csv'
+    ]
+    rows = GOOD + "1,Red,ok\n"
+    assert checked(rows, ("[red, blue]", "[red, Red, blue]"), ("dimension: 3", "dimension: 4")) == []
+
+
+def test_malformed_records_are_counted_by_column_and_kind(checked):
+    found = checked(GOOD + "?,red,ok\n" * 3 + "1,red,so\n")
+    why = "x: not a number (3), y: not one of bad, ok (1)"
+    assert found == [f"nodes.a.source: 4 of the 124 records of a.csv are malformed: {why}"]
+    assert checked(GOOD + "?,red,ok\n") == []  # below one in a hundred
+
+
+def test_a_record_without_a_time_is_malformed_where_slots_go_by_time(checked):
+    timed = (
+        ("{by: count, size: 1}", "{by: time, period: 1, start: 0, size: 50}"),
+        ("{x: number", "{x: number, at: number"),
+    )
+    schema = ("positive: [ok], negative: [bad]}", "positive: [ok], negative: [bad]}, timestamp: x")
+    found = checked(GOOD + "1,red,ok\n" * 3, timed[0], schema)
+    assert found == []
+    mixed = GOOD.replace("1,red", "2026-01-31T12:00:00,red", 2)
+    number = ("{x: number,", "{x: {weekday: UTC},"), ("dimension: 3", "dimension: 9")
+    assert checked(mixed, timed[0], schema, *number) == [
+        "nodes.a.source: 2 of the 120 records of a.csv are malformed: x: a time without a zone (2)"
+    ]
+
+
+def test_the_number_of_records_is_said_and_no_more_are_looked_at(checked, monkeypatch):
+    monkeypatch.setattr(first_records, "MOST", 100)
+    assert checked(ROW * 100 + OTHER) == [
+        f'{SCHEMA_OF_A}.features.c: "blue" never occurs in the first 100 records of a.csv',
+        f'{SCHEMA_OF_A}.label: "bad" never occurs in the first 100 records of a.csv',
+    ]
+    assert checked(ROW * 99 + OTHER + ROW) == []
+
+
+def test_a_slot_larger_than_the_file(checked):
+    size = ("size: 1}", "size: 121}")
+    said = "mesh.slots.size: 121 is more than the records that a takes of a.csv ({}): they fill no slot"
+    assert checked(GOOD, size) == [said.format(120)]
+    assert checked(GOOD + ROW, size) == []
+    assert checked(GOOD * 3, size, extra=", take: {every: 3}") == [said.format(120)]
+    assert checked(GOOD * 3 + ROW, size, extra=", take: {every: 3}") == []
+
+
+def test_a_large_slot_is_held_against_more_records_than_are_looked_at(checked, monkeypatch):
+    monkeypatch.setattr(first_records, "MOST", 100)
+    assert checked(GOOD, ("size: 1}", "size: 120}")) == []
+    assert len(checked(GOOD, ("size: 1}", "size: 121}"))) == 1
+
+
+def test_held_out_records_that_a_node_learns_from(checked, tmp_path):
+    held_out = f"held_out: {{kind: csv, path: NAME, schema: {SCHEMA}}}\n"
+    said = "held_out: may hold records that a learns from (one file, or equal ones): scores look too good"
+    (tmp_path / "test.csv").write_text("x,c,y\n" + OTHER + ROW)
+    assert checked(GOOD, shared=held_out.replace("NAME", "a.csv")) == [said]
+    assert checked(GOOD, shared=held_out.replace("NAME", "test.csv")) == []
+    apart = held_out.replace("NAME", "a.csv").replace(SCHEMA, f"{SCHEMA}, take: {{every: 2, offset: 1}}")
+    assert checked(GOOD, extra=", take: {every: 2}", shared=apart) == []
+    (tmp_path / "test.csv").write_text(f"x,c,y\n{GOOD}")
+    assert checked(shared=held_out.replace("NAME", "test.csv")) == [said]
+
+
+def test_held_out_records_are_looked_at_too_but_need_not_have_every_category(checked, tmp_path):
+    (tmp_path / "test.csv").write_text("x,c,y\n" + ROW + "?,red,bad\n")
+    held_out = f"held_out: {{kind: csv, path: test.csv, schema: {SCHEMA}}}\n"
+    why = "x: not a number (1)"
+    assert checked(GOOD, shared=held_out) == [f"held_out: 1 of the 2 records of test.csv is malformed: {why}"]
+    (tmp_path / "test.csv").write_text("x,c,y\n" + ROW)
+    said = 'held_out.schema.label: "bad" never occurs in the 1 record of test.csv'
+    assert checked(GOOD, shared=held_out) == [said]
+
+
+def test_a_graph_that_is_not_connected_over_the_horizon(checked):
+    ring, said = "{graph: ring}", "mesh.topology: not connected over {} rounds, the horizon: "
+    more = "what some nodes learn does not reach all others"
+    assert checked(GOOD, (ring, "{graph: {edges: [[a, b]]}}")) == [said.format(32) + more]
+    assert checked(GOOD, (ring, "{graph: {edges: [[a, b], [b, c]]}}")) == []
+    first, second = "{edges: [[a, b]]}", "{edges: [[b, c]]}"
+    assert checked(GOOD, (ring, f"{{cycle: [{first}, {second}]}}")) == []
+    turns = f"{{cycle: [{first}, {first}, {first}, {first}, {second}]}}"
+    assert checked(GOOD, (ring, f"{turns}\n  horizon: 4")) == [said.format(4) + more]
+    assert checked(GOOD, (ring, f"{turns}\n  horizon: 5")) == []
+    assert checked(GOOD, (ring, "{graph: ring, switching: 0.000001}")) == [said.format(32) + more]
+    assert checked(GOOD, (ring, "{graph: ring, switching: 0.5}")) == []
+
+
+def test_sparse_labels(call, mesh, tmp_path):
+    text = mesh.read_text().replace("loss: range", "loss: hinge")
+    source = "{kind: libsvm, path: a.txt, label: {positive: 2, negative: [7, 8]}}"
+    mesh.write_text(
+        text[: text.index("nodes:\n")] + f"nodes:\n  a: {{source: {source}}}\n  b: b.yaml\n  c: c.yaml\n"
+    )
+    (tmp_path / "a.txt").write_text("2 1:1\n7 2:1\n")
+    assert f'nodes.a.source.label: "8" never occurs in the 2 records of {tmp_path}' in call("check", mesh).out
+    (tmp_path / "a.txt").write_text("2 1:1\n7.0 2:1\n8 1:1\n")
+    assert "Warning" not in call("check", mesh).out
+
+
+def test_nodes_that_share_a_file_get_one_warning(call, mesh, tmp_path):
+    text = mesh.read_text().replace("dimension: 2", "dimension: 3").replace("loss: range", "loss: hinge")
+    source = f"kind: csv, path: a.csv, schema: {SCHEMA}"
+    nodes = [
+        f"  {name}: {{source: {{{source}, take: {{every: 3, offset: {k}}}}}}}\n"
+        for k, name in enumerate("abc")
+    ]
+    mesh.write_text(
+        text[: text.index("nodes:\n")].replace("size: 1}", "size: 3}") + "nodes:\n" + "".join(nodes)
+    )
+    (tmp_path / "a.csv").write_text("x,c,y\n" + ROW * 7)
+    lines = [line for line in call("check", mesh).out.splitlines() if line.startswith("Warning")]
+    assert [line.partition(": ")[2].partition(":")[0] for line in lines] == [
+        "nodes.a.source.schema.features.c",
+        "nodes.a.source.schema.label",
+        "mesh.slots.size",
+    ]
+    assert "that b, c take of" in lines[-1]
+    assert "(2 at most)" in lines[-1]
+
+
+def test_a_file_that_is_cut_off_within_the_records_that_are_read(call, checked, mesh, tmp_path):
+    numbers = "".join(f"{k * 7919 % 10007},red,ok\n{k},blue,bad\n" for k in range(4_000))
+    assert checked(numbers, name="a.csv.gz") == []
+    whole = (tmp_path / "a.csv.gz").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
+    outcome = call("check", mesh)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert (
+        outcome.err == f'{mesh}: nodes.a.source.path: "{tmp_path}/a.csv.gz": cannot be read: it is damaged\n'
+    )
+
+
+def test_standard_input_is_not_read_and_a_pipe_not_opened(call, checked, mesh, tmp_path):
+    assert checked(name="-", extra=", columns: [x, c, y]") == []
+    checked(GOOD)
+    (tmp_path / "a.csv").unlink()
+    os.mkfifo(tmp_path / "a.csv")
+    assert oddities(load(mesh)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in examples() if name != "money-fx"])
+def test_the_examples_get_no_warning_but_of_a_soil_that_is_rare(name):
+    """Of 581,012 records of the forest cover data three have soil 15. money-fx has no records here."""
+    found = oddities(load(examples()[name]))
+    soil = 'nodes.north.source.schema.features.soil: "15" never occurs in the first 10,000 records'
+    assert [line.partition(" of /")[0] for line in found] == ([soil] if name == "forest-cover" else [])
