@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from nodes.accounting.ledger import Ledger
 from streams.mesh.mesh import Mesh
-from streams.public.account import charged_by, relays, unused
+from streams.public.account import Standing, charged_by, relays, unused
 from streams.public.progress import Course
-from streams.public.standings import standing_by
+from streams.public.standings import standings_by
 from topology.plans import Heartbeat, Plan
 from topology.roster import Roster
 
@@ -109,14 +109,17 @@ class Watched:
         if over:  # a node that died before the end holds up nobody
             round = max(stepped, default=0)
         planned = [plan.round for plan in self._plans if not plan.ended]
-        rows = tuple(self._row(name, now, middle) for name in self._mesh.nodes)
+        reported = {
+            name: self._beats[name].stepped if name in self._beats else 0 for name in self._mesh.nodes
+        }
+        standings = standings_by(self._plans, reported)
+        rows = tuple(self._row(name, standing, now, middle) for name, standing in standings.items())
         ahead = sum(number > round for number in planned)
         rate, rounds = None if over or not live else self._course.rate, self._mesh.rounds
         return Sight(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
 
-    def _row(self, name: str, now: float, middle: float) -> Row:
+    def _row(self, name: str, standing: Standing, now: float, middle: float) -> Row:
         beat, ledger = self._beats.get(name), self._ledgers[name]
-        standing = standing_by(self._plans, name, beat.stepped if beat else 0)
         charged = charged_by(ledger, standing)
         relaying = beat is not None and relays(ledger, standing)
         at = self._plan_of(name)

@@ -1,6 +1,6 @@
 """Where nodes stand and what they have spent: by a journal in a state folder, or by the public broker."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -60,19 +60,28 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
         log = MeshLog.of(file, logs)
         plans = messages(log.plans())
         stepped = {node: _stepped(log, node) for node in nodes}
-    return {node: standing_by(plans, node, last) for node, last in stepped.items()}
+    return standings_by(plans, stepped)
 
 
-def standing_by(plans: Sequence[Plan], node: str, stepped: int | None) -> Standing:
-    """Return the upper bound of a node's standing by all stored plans; `stepped` None: it is not known.
+def standings_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> dict[str, Standing]:
+    """Return upper bounds of nodes' standings by all stored plans; `stepped` None: it is not known.
 
-    A plan holds the number of earlier plans that name the node. A heartbeat may be older than the last
-    charge, so plans after it count too.
+    A plan holds the number of earlier plans that name a node. A heartbeat may be older than the last charge,
+    so plans after it count too. Each plan is read once, however many nodes there are.
     """
-    named = [dict(plan.named).get(node, 0) + (plan.member(node) is not None) for plan in plans]
-    planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=stepped or 0)
-    last = planned if stepped is None else stepped
-    return Standing(last, max(named, default=last), exactly=False, planned=planned)
+    named: dict[str, int] = {}
+    for plan in plans:
+        counts = dict(plan.named)
+        counts |= {member.name: counts.get(member.name, 0) + 1 for member in plan.members}
+        named |= {name: count for name, count in counts.items() if count > named.get(name, 0)}
+    planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=None)
+    found = {}
+    for node, reported in stepped.items():
+        latest = (reported or 0) if planned is None else planned
+        last = latest if reported is None else reported
+        charged = last if planned is None else named.get(node, 0)
+        found[node] = Standing(last, charged, exactly=False, planned=latest)
+    return found
 
 
 def _stepped(log: MeshLog, node: str) -> int | None:

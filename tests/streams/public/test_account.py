@@ -5,7 +5,7 @@ import pytest
 from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
-from streams.public.standings import journal_standing, standing_by
+from streams.public.standings import journal_standing, standings_by
 from streams.state.folder import JournalError, StateFolder
 from streams.state.run_spends import begin_spend, end_spend, reuse_beside
 from streams.state.spend_file import read_spends
@@ -60,6 +60,10 @@ def test_a_journal_of_another_run_or_of_other_settings_is_not_this_nodes_account
         journal_standing(tmp_path, mesh_file(tmp_path, dimension=2, privacy={"epsilon": 2}), "a")
 
 
+def standing_by(plans, node, stepped):
+    return standings_by(plans, {node: stepped})[node]
+
+
 def test_by_plans_a_node_has_charged_at_most_the_rounds_that_named_it():
     plans = [plan(t, named=(("a", t - 1), ("b", t - 3))) for t in range(5, 10)]
     assert standing_by(plans, "a", 6) == Standing(6, 9, exactly=False, planned=9)
@@ -71,6 +75,24 @@ def test_by_plans_a_node_has_charged_at_most_the_rounds_that_named_it():
     # its last heartbeat is of round 5, and it has charged all nine
     assert standing_by([*plans, ended], "a", 5) == Standing(5, 9, exactly=False, planned=9)
     assert standing_by([], "a", 3) == Standing(3, 3, exactly=False, planned=3)  # only that is known
+
+
+def test_each_plan_is_read_once_for_all_nodes():
+    class Counted(tuple):
+        __slots__ = ()
+
+        def __iter__(self):
+            read.append(self)
+            return super().__iter__()
+
+    read = []
+    names = [f"n{k}" for k in range(50)]
+    plans = [plan(t, named=tuple((name, t - 1) for name in names)) for t in range(1, 20)]
+    for one in plans:
+        object.__setattr__(one, "named", Counted(one.named))
+    found = standings_by(plans, dict.fromkeys(names, 3))
+    assert len(read) == len(plans)
+    assert set(found.values()) == {Standing(3, 18, exactly=False, planned=19)}
 
 
 def test_by_plans_no_more_is_charged_than_the_budget_lets(tmp_path):
