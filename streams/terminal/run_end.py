@@ -1,5 +1,7 @@
 """Says why a run in one process ended."""
 
+from pathlib import Path
+
 from streams.local.run import LocalRun
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile
@@ -37,12 +39,12 @@ def why_nothing(local: LocalRun) -> str:
 def what_ended(local: LocalRun, file: MeshFile) -> str:
     """Return which nodes have no full slot left, and how many records the others have not learnt from.
 
-    Only files are read for that: standard input may not end, nor a generator, nor an own source.
+    Only files are read for that: a pipe may not end, nor standard input, a generator or an own source.
     """
     unread = []
     for name in file.mesh.nodes:
         path = getattr(file.own(name).source, "path", None)
-        if name in starved(local) or path in {None, "-"}:
+        if name in starved(local) or not Path(path or "-").is_file():
             continue
         try:
             number = local.unread(name)

@@ -2,8 +2,10 @@ import csv
 import gzip
 import io
 import json
+import os
 import resource
 import sys
+from threading import Event, Thread
 
 import pytest
 
@@ -171,6 +173,28 @@ def test_what_ended_the_run_is_named(call, mesh, tmp_path, monkeypatch):
     assert "The run ended" not in call("run", mesh, "--rounds", 2).out
     classifying(mesh, tmp_path, lengths=(5, 5, 25))
     assert "The run ended: a, b have no full slot left; unread: c 19." in call("run", mesh).out.splitlines()
+
+
+def test_the_rest_of_a_pipe_is_not_waited_for(call, mesh, tmp_path):
+    classifying(mesh, tmp_path, lengths=(30, 5, 25))
+    mesh.write_text(mesh.read_text().replace("path: a.csv", "path: a.fifo"))
+    os.mkfifo(tmp_path / "a.fifo")
+    ended = Event()
+
+    def write():
+        with (tmp_path / "a.fifo").open("wb") as pipe:
+            pipe.write((tmp_path / "a.csv").read_bytes())
+            pipe.flush()
+            ended.wait(20)  # so that a run that waits for the rest fails, and does not hang
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        out = call("run", mesh).out
+    finally:
+        ended.set()
+        writer.join()
+    assert "The run ended: b has no full slot left; unread: c 19." in out.splitlines()
 
 
 def test_only_so_many_unread_records_are_counted(call, mesh, tmp_path, monkeypatch):
