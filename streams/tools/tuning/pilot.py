@@ -76,7 +76,8 @@ def _column(settings: ColumnSettings, records: int, random: np.random.Generator)
     if settings.width == 1 and settings.categories is None:
         return random.random((records, 1))
     kinds = settings.width + int(settings.categories is not None)
-    found: FloatArray = np.eye(kinds)[random.integers(kinds, size=records)]
+    found = np.zeros((records, kinds))
+    found[np.arange(records), random.integers(kinds, size=records)] = 1.0
     return found[:, : settings.width]
 
 

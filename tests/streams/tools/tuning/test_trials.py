@@ -1,6 +1,7 @@
 """Trials: pilots of the right shape, and losses that are what a run by hand gives."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -48,6 +49,17 @@ def test_made_up_rows_follow_a_schema():
     short = made_up_by(SchemaSettings.model_validate(tree | {"norm": 0.5}), "numbers", 1, 3_000)
     assert np.sqrt((short.features**2).sum(1)).max() == pytest.approx(0.5)
     assert np.unique(short.labels).size == 3_000
+
+
+def test_made_up_rows_need_no_more_memory_than_they_hold():
+    columns = {"town": {"hashed": 4_000}}
+    schema = SchemaSettings.model_validate({"features": columns, "label": {"column": "y", "positive": ["1"]}})
+    tracemalloc.start()
+    try:
+        pilot = made_up_by(schema, "signs", 1, 500)
+        assert tracemalloc.get_traced_memory()[1] < 4 * pilot.features.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("pilot", [MovingTargets(), made_up(2, "signs", 0)], ids=["targets", "resampled"])
