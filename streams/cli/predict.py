@@ -118,7 +118,8 @@ def _csv(columns: dict[str, list[Any]]) -> str:
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([columns, *zip(*columns.values(), strict=True)])  # None is written as nothing
-    return text.getvalue()
+    # a record of JSON may hold half a character, which no output can take
+    return text.getvalue().encode(errors="replace").decode()
 
 
 def _json_lines(columns: dict[str, list[Any]]) -> str:

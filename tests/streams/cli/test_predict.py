@@ -93,6 +93,7 @@ def test_the_column_of_json_lines_may_be_missing(call, tmp_path):
     tree["source"]["kind"] = "json-lines"
     path.write_text(json.dumps(tree))
     lines = ['{"x": 1, "y": 2, "n": 7}', '{"x": 1, "y": 2}', '{"y": 2, "n": "a"}', "no json"]
+    lines += ['{"x": 1, "y": 2, "n": "\\ud800"}']  # half a character
     (tmp_path / "new.jsonl").write_text("\n".join(lines) + "\n")
     done = call("predict", path, tmp_path / "new.jsonl", "--id", "n")
     rows = list(csv.DictReader(io.StringIO(done.out)))
@@ -101,6 +102,7 @@ def test_the_column_of_json_lines_may_be_missing(call, tmp_path):
         ("2", "", True),
         ("3", "a", False),
         ("4", "", False),
+        ("5", "?", True),
     ]
 
 
