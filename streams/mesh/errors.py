@@ -132,7 +132,11 @@ def _key(key: str | int) -> str:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    return elided(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def elided(text: str) -> str:
+    """Return the text, or the two ends of a long one."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"
 
 

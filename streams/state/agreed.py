@@ -7,7 +7,9 @@ import json
 import sqlite3
 from collections.abc import Iterator
 
-_SHOWN = 3
+from streams.mesh.errors import elided
+
+_SHOWN, _NONE = 3, "none"
 
 
 def keep_agreed(connection: sqlite3.Connection, agreed: str) -> None:
@@ -29,18 +31,14 @@ def differing(was: str | None, now: str) -> str:
     if not was or not now:
         return ""
     before, after = (dict(_leaves("", json.loads(text))) for text in (was, now))
-    keys = [
-        key
-        for key in sorted(before.keys() | after.keys())
-        if before.get(key, "none") != after.get(key, "none")
+    both = {
+        key: (before.get(key, _NONE), after.get(key, _NONE)) for key in sorted(before.keys() | after.keys())
+    }
+    apart = [
+        f"{key} is {elided(its)}, not {elided(ours)}" for key, (its, ours) in both.items() if its != ours
     ]
-    more = f", and {len(keys) - _SHOWN} more differ" if len(keys) > _SHOWN else ""
-    return (
-        ", ".join(
-            f"{key} is {before.get(key, 'none')}, not {after.get(key, 'none')}" for key in keys[:_SHOWN]
-        )
-        + more
-    )
+    more = [f"and {len(apart) - _SHOWN} more differ"] if len(apart) > _SHOWN else []
+    return ", ".join([*apart[:_SHOWN], *more])
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
@@ -48,4 +46,4 @@ def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
         for key, inner in value.items():
             yield from _leaves(f"{path}.{key}" if path else key, inner)
     else:
-        yield path, "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+        yield path, _NONE if value is None else value if isinstance(value, str) else json.dumps(value)

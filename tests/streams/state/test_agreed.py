@@ -15,6 +15,7 @@ LIFE = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
         ({"privacy": {"epsilon": "1"}}, {"privacy": {"epsilon": "2"}}, "privacy.epsilon is 1, not 2"),
         ({"horizon": 32}, {"horizon": 16, "x": None}, "horizon is 32, not 16"),
         ({}, {"class_weights": [1, 2]}, "class_weights is none, not [1, 2]"),
+        ({"x": [0] * 9_999}, {"x": None}, f"x is [{'0, ' * 13}...{', 0' * 13}], not none"),
         ({"x": {}}, {"x": {"kind": "ball"}}, "x is {}, not none, x.kind is none, not ball"),
         (
             dict.fromkeys("abcde", 1),
