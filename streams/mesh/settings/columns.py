@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from streams.mesh.errors import meant
 from streams.mesh.settings.base import Choice, Count, Vector, listed, refusal
 
+_OF_THE_MACHINE = {"localtime", "posixrules"}
+
 
 def spelt(value: object) -> str | None:
     """Return the same text for a value from YAML, JSON or CSV; None if it is not a single value."""
@@ -77,10 +79,12 @@ def _edges(value: Any) -> Any:
 
 def _zone(value: Any) -> Any:
     try:
-        ZoneInfo(value)
+        same_everywhere = ZoneInfo(value).key not in _OF_THE_MACHINE
     except (TypeError, ValueError, OSError, KeyError):  # not text; a path; a folder; unknown
+        same_everywhere = False
+    if not same_everywhere:
         near = meant(sorted(available_timezones()), value)
-        raise refusal(f"must be the IANA name of a time zone, such as UTC or Europe/Berlin{near}") from None
+        raise refusal(f"must be the IANA name of a time zone, such as UTC or Europe/Berlin{near}")
     return value
 
 

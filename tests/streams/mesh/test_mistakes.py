@@ -192,6 +192,7 @@ MISTAKES = [
     (f"{SCHEMA}.features.age", {"buckets": [30, 60, 90]}, f"{SCHEMA}: makes 5 features: must be 2, the dime"),
     (f"{SCHEMA}.features.age", {"hour": "Berlin"}, 'age.hour: "Berlin": must be the IANA name of a time zon'),
     (f"{SCHEMA}.features.age", {"hour": "Europe/Berln"}, "or Europe/Berlin (did you mean Europe/Berlin?)"),
+    (f"{SCHEMA}.features.age", {"hour": "localtime"}, '"localtime": must be the IANA name of a time zone'),
     (f"{SCHEMA}.features.age", {"hour": "../../etc/passwd"}, "must be the IANA name of a time zone, such as"),
     (f"{SCHEMA}.features.age", {"weekday": "America"}, "must be the IANA name of a time zone, such as UTC o"),
     (f"{SCHEMA}.features.age", {"weekday": 1}, "age.weekday: 1: must be the IANA name of a time zone, such"),
