@@ -28,8 +28,8 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
     With --estimate it runs a mesh of the same nodes, schedule, slots, steps and mechanism in this process, on
     made-up records with simulated noise, and the same without privacy. The records have the features of the
     first schema that is here (bounds and categories, no record), or random ones; a random direction labels
-    them, one label in ten wrongly. No node's own records are read, nothing is spent. It is an estimate:
-    your records may be easier or harder.
+    them, one label in ten wrongly. The runs read no node's own records, and nothing is spent. It is an
+    estimate: your records may be easier or harder.
 
     \b
     Examples:
@@ -61,6 +61,6 @@ def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fa
     wanted = rounds or mesh.rounds
     of = "" if wanted in {None, found.rounds} else f" (the first of {wanted:,})"
     learnt = f"{counted(found.rounds, 'round')}{of}, {counted(found.rounds * size, 'record')} a node"
-    alike = any(own.model_fields_set for own in mesh.nodes.values())
-    shared = ", the shared privacy settings at every node" if alike else ""
+    differ = any(own.model_fields_set for own in mesh.nodes.values())
+    shared = ", the shared privacy settings at every node" if differ else ""
     yield "", f"{counted(len(mesh.nodes), 'node')}, {learnt}, {protection(mesh.privacy)}{shared}"

@@ -43,7 +43,10 @@ def replayed(file: MeshFile, state: Path, now: float) -> MeshFile:
     if place.exists():
         earlier = load(place)
         if earlier.mesh.run != file.mesh.run and any(any(StateFolder(state).journals(n)) for n in file.nodes):
-            text = f"{state} holds a replay of run {earlier.mesh.run}: must be that, or give another --state"
+            text = (
+                f"{state} holds a replay of run {earlier.mesh.run}: must be that, or give another --state, "
+                "in which what that run has spent may not count"
+            )
             raise file.refuse(("mesh", "run"), text, file.mesh.run)
         goes_on = has_begun(earlier, state) or not has_ended(earlier, now)
         if earlier.mesh.run == file.mesh.run and isinstance(earlier.mesh.slots, TimeSlots) and goes_on:
