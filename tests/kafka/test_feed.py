@@ -7,6 +7,8 @@ from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
@@ -97,6 +99,22 @@ def test_letters_that_a_kill_has_cost_are_written_at_the_next_start(feeding, mon
     assert [letter["line"] for letter in feeding.letters()] == [5, 7, 2, 4]
     assert [base64.b64decode(letter["value"]) for letter in feeding.letters()] == [b"x", b"y", b"{", b"["]
     assert (feeding().records, len(feeding.letters())) == (0, 4)
+
+
+def test_a_broker_slow_to_tell_of_a_topic_is_waited_for(feeding, monkeypatch):
+    slow, send = [], KafkaProducer.send
+
+    def once_slow(producer, topic, *arguments, **more):
+        if topic not in slow:
+            slow.append(topic)
+            raise KafkaTimeoutError("Failed to update metadata after 3.0 secs.")
+        return send(producer, topic, *arguments, **more)
+
+    monkeypatch.setattr(KafkaProducer, "send", once_slow)
+    feeding.provision().write([row(1), b"nonsense"])
+    assert feeding().records == 2
+    assert slow == [feeding.topics.records, feeding.topics.dead_letters]
+    assert len(feeding.held()) == 2
 
 
 def test_the_longest_lines_go_through(feeding):

@@ -1,5 +1,7 @@
 """What no record may do on a broker either: end its node, or say what it holds."""
 
+import re
+
 import pytest
 from confluent_kafka import Producer
 
@@ -64,7 +66,7 @@ def test_an_own_source_and_loss_that_leave_end_no_node(tmp_path, broker, monkeyp
     ):
         assert f"own source {name}:Comma: {words}" in said
     assert f"own loss {name}:Twice: SystemExit; such a record has a zero gradient" in said
-    assert not any(words in said for words in ("Traceback", "777", "canary"))
+    assert not re.search(r"Traceback|canary|\b777\b", said)  # an instance's name may hold 777 too
 
 
 def test_nor_one_of_up(tmp_path, broker, monkeypatch):

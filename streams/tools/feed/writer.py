@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from streams.bus.access import feeder
 from streams.bus.connection import PATIENCE, admin_settings
@@ -114,9 +114,7 @@ class Writer:
         if self.acknowledged == self.sent and not self._letters:
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > QUIET:
-            reached(self._broker, self._stop)
-            preflight(self._broker, feeder(self._node), {}, (self._topic.name,))
-            self._heard = time.monotonic()
+            self._wait_for_broker()
 
     def close(self) -> None:
         """Disconnect, after a moment for records on their way; those not acknowledged are dropped."""
@@ -135,11 +133,19 @@ class Writer:
         future.add_callback(self._letter_arrived)
         future.add_errback(partial(self._refused, self._topic.letters))
 
+    def _wait_for_broker(self) -> None:
+        reached(self._broker, self._stop)
+        preflight(self._broker, feeder(self._node), {}, (self._topic.name,))
+        self._heard = time.monotonic()
+
     def _send(self, topic: str, value: bytes, **more: Any) -> Any:
-        try:
-            return self._producer.send(topic, value, **more)
-        except KafkaError as error:
-            raise self._failure or self._failed(topic, error) from None
+        while True:
+            try:
+                return self._producer.send(topic, value, **more)
+            except KafkaTimeoutError:  # the client did not take it
+                self._wait_for_broker()
+            except KafkaError as error:
+                raise self._failure or self._failed(topic, error) from None
 
     def _until(self, done: Callable[[], bool]) -> None:
         while not done():
