@@ -198,7 +198,7 @@ def test_a_signal_ends_the_wait_for_a_broker_that_went_away(new_broker, tmp_path
 
 def told(process, broker):
     """Wait until it says that it waits for the broker."""
-    words = f"waiting for the broker {broker.address}: it does not answer\n".encode()
+    words = f"waiting for the broker: {broker.address}: the broker does not answer\n".encode()
     patience = threading.Timer(PATIENCE, process.kill)
     patience.start()
     try:
