@@ -169,6 +169,6 @@ def wait_for(broker: BrokerSettings, stopped: Stopped) -> str | None:
         try:
             return reach(broker)
         except Unreachable as error:
-            LOGGER.warning("waiting for the broker: %s", error)
+            LOGGER.warning("waiting for the broker: %s", str(error))  # a kind is a text
             stopped.wait(0.1)
     return None

@@ -37,7 +37,7 @@ def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut meanwhile
-            LOGGER.warning("waiting for the broker: %s", away)
+            LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
             stop.asked.wait(AGAIN)
     raise Stopped
 
