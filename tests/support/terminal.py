@@ -7,7 +7,7 @@ import struct
 import subprocess
 import termios
 from contextlib import suppress
-from threading import Thread
+from threading import Lock, Thread
 
 import pyte
 
@@ -29,7 +29,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         self.before = termios.tcgetattr(theirs)
         self.drawn = b""
-        self._screen = pyte.Screen(80, 24)
+        self._screen, self._lock = pyte.Screen(80, 24), Lock()  # drawn on in a thread, and read in another
         self._theirs = theirs
         self.resize(80, 24)
         unset = {"COLUMNS", "LINES", "NO_COLOR"}
@@ -59,7 +59,8 @@ class Terminal:
     @property
     def lines(self):
         """What stands on the screen, without the blanks at the ends."""
-        return [line.rstrip() for line in self._screen.display]
+        with self._lock:
+            return [line.rstrip() for line in self._screen.display]
 
     @property
     def attributes(self):
@@ -69,7 +70,8 @@ class Terminal:
     def resize(self, columns, lines):
         """Make the terminal larger or smaller."""
         fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self._screen.resize(lines, columns)
+        with self._lock:
+            self._screen.resize(lines, columns)
 
     def press(self, keys):
         """Type."""
@@ -83,5 +85,6 @@ class Terminal:
         stream = pyte.ByteStream(self._screen)
         with suppress(OSError):  # Linux's way to say that nobody writes any more
             while chunk := os.read(self._ours, 65536):
-                stream.feed(chunk)
+                with self._lock:
+                    stream.feed(chunk)
                 self.drawn += chunk
