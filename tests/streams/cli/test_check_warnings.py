@@ -212,9 +212,9 @@ def test_a_file_that_is_cut_off_within_the_records_that_are_read(call, checked, 
     (tmp_path / "a.csv.gz").write_bytes(whole[: len(whole) // 2])
     outcome = call("check", mesh)
     assert (outcome.code, outcome.out) == (2, "")
-    assert (
-        outcome.err == f'{mesh}: nodes.a.source.path: "{tmp_path}/a.csv.gz": cannot be read: it is damaged\n'
-    )
+    assert outcome.err.startswith(f"{mesh}: nodes.a.source.path: ")
+    assert outcome.err.endswith('a.csv.gz": cannot be read: it is damaged\n')  # a long path has a gap
+    assert outcome.err.count("\n") == 1
 
 
 def test_standard_input_is_not_read_and_a_pipe_not_opened(call, checked, mesh, tmp_path):
