@@ -35,7 +35,7 @@ class Sizes:
 
 
 FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, backlog=100_000, restarts=5)
-QUICK = Sizes(rounds=15, warm_up=5, turns=1, prefetch=25, backlog=8_000, restarts=1)
+QUICK = Sizes(rounds=30, warm_up=5, turns=2, prefetch=25, backlog=8_000, restarts=1)
 
 
 @dataclass(frozen=True, slots=True)
