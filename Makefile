@@ -5,7 +5,7 @@ BIN := .venv/bin
 SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
+.PHONY: help demo test test-slow test-kafka test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -26,6 +26,9 @@ test: .venv/installed   ## all tests but the slow ones
 
 test-slow: .venv/installed   ## the slow ones: whole meshes on a real Kafka, killed and cut off
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
+
+test-kafka: .venv/installed  ## those on a real Kafka; KAFKA=4.1.0 takes that version
+	@MIRRORMESH_KAFKA=$(KAFKA) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m kafka
 
 test-bare: .venv/installed   ## those that ask for a program, a terminal or a home, with none of them
 	@tests/bare.sh --numprocesses $(WORKERS) --dist worksteal

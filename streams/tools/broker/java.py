@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 LEAST = 17
+VERSION = "MIRRORMESH_KAFKA"
+"""The environment variable that names another version of Kafka than that of pom.xml."""
 _INSTALL = f"install openjdk-17-jre-headless (Java {LEAST} or later)"
 
 
@@ -43,31 +45,42 @@ def find_jars(say: Say) -> Path:
     """Return the folder of the jars, filled on the user's first call on this machine.
 
     Any number of processes may call at once: one fetches, the others wait. `say` is called before long work.
-    Raises Missing without Maven, BrokerError if Maven fails.
+    Raises Missing without Maven, Misused for a VERSION that is none, BrokerError if Maven fails.
     """
-    pom = deployed("pom.xml")
+    pom, version = deployed("pom.xml"), _version()
+    kind = sha256(pom.read_bytes()).hexdigest()[:16] + (f"-{version}" if version else "")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mirrormesh"
-    folder = cache / f"broker-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+    folder = cache / f"broker-{kind}"
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
-            _fetch(pom, folder, say)
+            _fetch(pom, version, folder, say)
     return folder
 
 
-def _fetch(pom: Path, folder: Path, say: Say) -> None:
+def _version() -> str | None:
+    """Return the version of Kafka that the environment names, if any."""
+    version = os.environ.get(VERSION) or None
+    if version is not None and not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise Misused(f"{VERSION} is {version!r}: must be a version of Kafka such as 4.1.0")
+    return version
+
+
+def _fetch(pom: Path, version: str | None, folder: Path, say: Say) -> None:
     """Let Maven fill a temporary folder, and rename it once it is complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise Missing("mvn is missing: install maven (it fetches Kafka's jars, once)")
     say("fetching Kafka by Maven, once: 43 MB")
-    partial, log = folder.with_suffix(".partial"), folder.with_suffix(".log")
+    partial, log = folder.with_name(f"{folder.name}.partial"), folder.with_name(f"{folder.name}.log")
     shutil.rmtree(partial, ignore_errors=True)
     quiet = ["--batch-mode", "--no-transfer-progress", "-Dstyle.color=never"]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    if version is not None:
+        goal.append(f"-Dkafka.version={version}")
     with log.open("w") as said:
         done = subprocess.run(  # noqa: S603 # fixed arguments
             [maven, *quiet, "--file", str(pom), *goal],

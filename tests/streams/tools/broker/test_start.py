@@ -109,6 +109,19 @@ def test_the_jars_are_fetched_once(program):
     assert len(said) == 1
 
 
+def test_another_version_of_kafka(program, monkeypatch):
+    program("mvn", FETCH)
+    usual = find_jars(silent)
+    monkeypatch.setenv("MIRRORMESH_KAFKA", "4.1.0")
+    program("mvn", f'case "$*" in *-Dkafka.version=4.1.0*) {FETCH};; *) exit 1;; esac')
+    assert find_jars(silent).name == f"{usual.name}-4.1.0"
+    monkeypatch.setenv("MIRRORMESH_KAFKA", "../4")
+    with pytest.raises(
+        Misused, match=r"MIRRORMESH_KAFKA is '../4': must be a version of Kafka such as 4\.1\.0"
+    ):
+        find_jars(silent)
+
+
 def test_a_fetch_that_was_cut_off_is_begun_anew(program):
     program("mvn", FETCH.replace("kafka.jar", "half.jar") + "exit 1")
     with pytest.raises(BrokerError):
