@@ -43,7 +43,8 @@ def test_the_wheel_holds_the_packages_their_types_and_the_example_meshes(wheel):
     broker = {path.name for path in (ROOT / "deploy" / "broker").iterdir()}
     assert "pom.xml" in broker
     assert {f"streams/deploy_broker/{name}" for name in broker} <= held
-    assert {"streams/deploy_prometheus/rules.yaml", "streams/deploy_prometheus/runbooks.md"} <= set(held)
+    alerts = ("rules.yaml", "rules-owner.yaml", "runbooks.md")
+    assert {f"streams/deploy_prometheus/{name}" for name in alerts} <= held
     for path in (ROOT / "grafana").rglob("*.*"):
         if path.suffix in {".json", ".yaml"}:
             assert f"streams/grafana/{path.relative_to(ROOT / 'grafana')}" in held

@@ -8,13 +8,16 @@ import pytest
 import yaml
 
 from streams.metrics.catalogue import PREFIX, PrivateMetric, SharedMetric
+from streams.tools.up.observers import RULES
 from tests.support.programs import promtool
 
 PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
 RUNBOOKS = (PROMETHEUS / "runbooks.md").read_text()
-RULES = yaml.safe_load((PROMETHEUS / "rules.yaml").read_text())["groups"]
-ALERTS = {rule["alert"]: rule for group in RULES for rule in group["rules"] if "alert" in rule}
-RECORDED = {rule["record"] for group in RULES for rule in group["rules"] if "record" in rule}
+READ = {name: yaml.safe_load((PROMETHEUS / name).read_text())["groups"] for name in RULES}
+GROUPS = {name: [group["name"] for group in groups] for name, groups in READ.items()}
+SHARED, OWNERS = ([rule for group in READ[name] for rule in group["rules"]] for name in RULES)
+ALERTS = {rule["alert"]: rule for rule in (*SHARED, *OWNERS) if "alert" in rule}
+RECORDED = {rule["record"] for rule in (*SHARED, *OWNERS) if "record" in rule}
 NODE = 'mesh="m",node="a"'
 STREAM = f'{NODE},adjacency="stream"'
 SCHEDULER = 'mesh="m",instance="s"'
@@ -201,10 +204,20 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             NODE_A,
             "Node a has started 3 times in a quarter of an hour.",
         ),
+        (  # its owner is not told twice
+            {
+                f'mirrormesh_node_starts_total{{{SCHEDULER},node="a"}}': "0x9 1x9 2x9 3x9",
+                f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x9 160x9 320x9 470x9",
+            },
+            NODE_A,
+            "Node a has started 3 times in a quarter of an hour.",
+        ),
+    ],
+    "ProcessRestarts": [
         (
             {f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x9 160x9 320x9 470x9"},
             NODE_A,
-            "Node a has started 3 times in a quarter of an hour.",
+            "The process of node a was started 3 times in a quarter of an hour.",
         ),
     ],
 }
@@ -216,12 +229,13 @@ EACH = [
 HERE = "https://runbooks.example/page"
 
 
-def fired(folder, series, at="9m", every="15s"):
+def fired(folder, series, at="9m", every="15s", rules=RULES):
     """The alerts that fire then: (name, labels, summary, runbook)."""
     expected = [{"eval_time": at, "alertname": alert, "exp_alerts": []} for alert in ALERTS]
     test = {
-        "rule_files": [str(PROMETHEUS / "rules.yaml")],
+        "rule_files": [str(PROMETHEUS / name) for name in rules],
         "evaluation_interval": every,
+        "group_eval_order": [name for file in rules for name in GROUPS[file]],
         "tests": [
             {
                 "interval": "15s",
@@ -309,24 +323,41 @@ def test_what_is_recorded_is_asked_for_by_an_alert():
     assert {name for name in RECORDED if name not in asked} == set()
 
 
-def test_rules_ask_for_metrics_that_there_are_and_for_what_is_recorded():
-    there = {f"{PREFIX}_{metric.value.name}" for metric in (*SharedMetric, *PrivateMetric)}
-    there.add(f"{PREFIX}_process_start_time_seconds")
-    asked = {
-        name.removesuffix("_bucket")
-        for group in RULES
-        for rule in group["rules"]
-        for name in re.findall(r"[\w:]*mirrormesh_[\w:]+", rule["expr"])
-    }
+OF_EVERYONE = {f"{PREFIX}_{metric.value.name}" for metric in SharedMetric}
+OF_OWNERS = {f"{PREFIX}_{metric.value.name}" for metric in PrivateMetric} | {
+    f"{PREFIX}_process_start_time_seconds"
+}
+
+
+def asked_for(rule):
+    """The names of the series that a rule reads: in its query, and in the words of its annotations."""
+    text = " ".join((rule["expr"], *rule.get("annotations", {}).values()))
+    return {name.removesuffix("_bucket") for name in re.findall(r"[\w:]*mirrormesh_[\w:]+", text)}
+
+
+def test_shared_rules_read_what_everyone_may_see_and_nothing_private():
+    asked = set().union(*map(asked_for, SHARED))
     assert len(asked) > len(RECORDED)
-    assert asked <= there | RECORDED
+    assert asked <= OF_EVERYONE | RECORDED
+    assert not RECORDED & {rule.get("record") for rule in OWNERS}
 
 
-def test_a_group_of_its_own_holds_what_owners_alone_can_see():
-    groups = {group["name"]: " ".join(rule["expr"] for rule in group["rules"]) for group in RULES}
-    private = {f"{PREFIX}_{metric.value.name}" for metric in PrivateMetric}
-    asking = {name for name, text in groups.items() if any(metric in text for metric in private)}
-    assert asking == {"mirrormesh-owner"}
+def test_each_alert_of_an_owner_reads_something_private():
+    for rule in OWNERS:
+        assert asked_for(rule) & OF_OWNERS, rule["alert"]
+        assert asked_for(rule) <= OF_OWNERS | OF_EVERYONE | RECORDED
+
+
+def test_a_prometheus_without_private_series_has_every_shared_alert(tmp_path):
+    assert {"data_lag_records", "malformed_records_total"} <= {
+        one.removeprefix(f"{PREFIX}_") for one in OF_OWNERS
+    }
+    working = {name: values for name, values in WORKING.items() if not name.startswith(tuple(OF_OWNERS))}
+    for alert in (rule["alert"] for rule in SHARED if "alert" in rule):
+        changes, _, summary = FAULTS[alert][0]
+        other = {name for name in working if alert == "SimulatedNoise" and 'mechanism="laplace"' in name}
+        series = {name: values for name, values in working.items() if name not in other} | changes
+        assert (alert, summary) in {(one[0], one[2]) for one in fired(tmp_path, series, rules=RULES[:1])}
 
 
 def test_prometheus_takes_the_configuration():

@@ -97,13 +97,13 @@ class Observed:
         """Let the alert fire after a second: by a copy of the rules, which Prometheus is told to read."""
         path = self.state / "observe" / "prometheus.yaml"
         settings = yaml.safe_load(path.read_text())
-        (rules,) = map(Path, settings["rule_files"])
+        rules, others = map(Path, settings["rule_files"])
         tree = yaml.safe_load(rules.read_text())
         (rule,) = [rule for group in tree["groups"] for rule in group["rules"] if rule.get("alert") == alert]
         rule["for"] = "1s"
         copy = path.with_name("rules.yaml")
         copy.write_text(yaml.safe_dump(tree))
-        path.write_text(yaml.safe_dump(settings | {"rule_files": [str(copy)]}))
+        path.write_text(yaml.safe_dump(settings | {"rule_files": [str(copy), str(others)]}))
         os.kill(self.process_of("prometheus", f"--config.file={path}"), signal.SIGHUP)
 
     def kill(self, node):

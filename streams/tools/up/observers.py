@@ -21,6 +21,8 @@ from streams.tools.up.programs import HIGHEST_PORT, Observing, Ports, Program
 HERE = "127.0.0.1"
 SCRAPE = "2s"
 """The scrape interval; a rate needs a few of them."""
+RULES = ("rules.yaml", "rules-owner.yaml")
+"""The alerts for everyone, and those of a node's owner."""
 _HOMES = (Path("/usr/share/grafana"), Path("/usr/local/share/grafana"))
 
 
@@ -54,7 +56,7 @@ def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Pro
             "evaluation_interval": SCRAPE,
             "external_labels": {"runbooks": (given / "runbooks.md").as_uri()},
         },
-        "rule_files": [str(given / "rules.yaml")],
+        "rule_files": [str(given / name) for name in RULES],
         "scrape_configs": [
             {
                 "job_name": "mirrormesh",
