@@ -15,8 +15,9 @@ from pydantic.fields import FieldInfo
 import streams.mesh
 from docs.regions.setting_values import takes_none, value
 from streams.mesh.settings.base import Choice, Settings
+from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import CommonBrokers, NodeSettings
+from streams.mesh.settings.node import NodeSettings
 
 PARTS: dict[str, type[Settings]] = {
     "mesh": MeshSettings,

@@ -13,7 +13,7 @@ from streams.bus.bus import BusError
 from streams.bus.connection import admin_settings
 from streams.bus.logs import reach
 from streams.bus.topic_specs import TopicSpec
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 T = TypeVar("T")
 

@@ -1,15 +1,18 @@
 """The settings of all Kafka clients, each measured on a broker; those without a reason are defaults."""
 
 import logging
+import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from streams.mesh.settings.node import BrokerSettings
+from pydantic import SecretStr
+
+from streams.mesh.settings.brokers import BrokerSettings
 
 PATIENCE = 3.0
 """Seconds that a request to the broker may take: less than the five in which a process must end."""
-_MECHANISM = "SCRAM-SHA-512"
 
 
 def _common(broker: BrokerSettings) -> dict[str, Any]:
@@ -22,13 +25,25 @@ def _common(broker: BrokerSettings) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 500,
         "log_level": 4,  # warnings and worse, to our logger
     }
-    if broker.username is not None and broker.password is not None:
+    return settings | _security(broker)
+
+
+def _security(broker: BrokerSettings) -> dict[str, Any]:
+    settings: dict[str, Any] = {"security.protocol": broker.protocol}
+    if broker.users:
         settings |= {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": _MECHANISM,
+            "sasl.mechanism": broker.mechanism.upper(),
             "sasl.username": broker.username,
-            "sasl.password": broker.password.get_secret_value(),
+            "sasl.password": shown(broker.password),
         }
+    if broker.tls:
+        settings |= {"ssl.ca.location": broker.trusted}  # else each client has a list of its own
+        if not broker.verify_host_name:
+            settings["ssl.endpoint.identification.algorithm"] = "none"
+        if broker.certificate is not None:
+            settings |= {"ssl.certificate.location": broker.certificate, "ssl.key.location": broker.key}
+        if broker.key_password is not None:
+            settings["ssl.key.password"] = shown(broker.key_password)
     return settings
 
 
@@ -71,15 +86,38 @@ def admin_settings(broker: BrokerSettings) -> dict[str, Any]:
         "client_id": "mirrormesh",
         "bootstrap_timeout_ms": 5000,
         "request_timeout_ms": 30_000,
+        "security_protocol": broker.protocol,
+        "ssl_context": tls_context(broker),
     }
-    if broker.username is not None and broker.password is not None:
+    if broker.users:
         settings |= {
-            "security_protocol": "SASL_PLAINTEXT",
-            "sasl_mechanism": _MECHANISM,
+            "sasl_mechanism": broker.mechanism.upper(),
             "sasl_plain_username": broker.username,
-            "sasl_plain_password": broker.password.get_secret_value(),
+            "sasl_plain_password": shown(broker.password),
         }
     return settings
+
+
+def tls_context(broker: BrokerSettings) -> ssl.SSLContext | None:
+    """Return what the clients in Python encrypt with; None if the broker's settings ask for no TLS.
+
+    It verifies what librdkafka verifies: `ssl.create_default_context` refuses more, by Python's version.
+    """
+    if not broker.tls or broker.trusted is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = broker.verify_host_name
+    folder = Path(broker.trusted).is_dir()
+    context.load_verify_locations(**{"capath" if folder else "cafile": broker.trusted})
+    if broker.certificate is not None:
+        context.load_cert_chain(broker.certificate, broker.key, shown(broker.key_password))
+    return context
+
+
+def shown(secret: SecretStr | None) -> str | None:
+    """Return a secret's text, for a client alone."""
+    return None if secret is None else secret.get_secret_value()
 
 
 PERIOD = 60.0

@@ -10,7 +10,7 @@ from streams.bus.bus import Bus, BusError, FailureHandler, RecordHandler, Stored
 from streams.bus.logs import Logs
 from streams.bus.reader import KafkaReader
 from streams.bus.sender import Sender
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 
 class KafkaBus(Bus):

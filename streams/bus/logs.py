@@ -11,7 +11,7 @@ from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
 from streams.bus.errors import bus_error, is_passing
 from streams.bus.probe import SILENT, why_silent
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 _PAUSE = 0.1
 SOON = 0.5

@@ -17,7 +17,7 @@ from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile
-from streams.mesh.settings.node import BrokerSettings, BrokersSettings
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 
 class PreflightFailed(BusError):

@@ -4,7 +4,7 @@ import socket
 import struct
 from contextlib import suppress
 
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 SILENT = "the broker does not answer"
 _WAIT = 1.0

@@ -11,7 +11,7 @@ from streams.bus.admin import Admin, Topic, differences
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
 from streams.mesh.file import MeshFile, MeshFileError
-from streams.mesh.settings.node import BrokerSettings, BrokersSettings
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 
 class Differs(Exception):

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from streams.bus.bus import NOWHERE, BusError, FailureHandler, Reader, RecordHandler, Unreachable
 from streams.bus.connection import LOGGER, consumer_settings
 from streams.bus.errors import bus_error
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""

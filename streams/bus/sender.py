@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streams.bus.bus import BusError
 from streams.bus.connection import LOGGER, producer_settings
 from streams.bus.errors import bus_error
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 AGAIN = 1.0
 """Seconds from a refusal to the next attempt."""

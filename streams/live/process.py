@@ -11,7 +11,7 @@ from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
 from streams.bus.topic_specs import TopicSpec
 from streams.live.stopping import Stop
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 T = TypeVar("T")
 

@@ -16,14 +16,9 @@ from streams.mesh.checks import own_problems, shared_problems
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, one_of
 from streams.mesh.mesh import Mesh
 from streams.mesh.reader import Reader
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import (
-    BrokerSettings,
-    BrokersSettings,
-    CommonBrokers,
-    FileSettings,
-    NodeSettings,
-)
+from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.sparse import SparseSettings
 
 __all__ = ["MeshFile", "MeshFileError", "load", "promise"]

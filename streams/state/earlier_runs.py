@@ -11,7 +11,7 @@ from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
 from streams.mesh.errors import UsageError
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 
 def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:

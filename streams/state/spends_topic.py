@@ -23,7 +23,7 @@ from streams.bus.logs import Logs
 from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.file import MeshFile, MeshFileError
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 from streams.state.known_spends import Known, Written, known_by, together
 from streams.state.spend_file import from_line, to_line

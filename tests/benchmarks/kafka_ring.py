@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Partition
 
 from streams.bus.connection import consumer_settings, producer_settings
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from tests.benchmarks.kafka_mesh import SIZE
 from tests.benchmarks.kafka_processes import running
 from tests.support.kafka import fresh_topics

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from nodes.values import FloatArray
 from streams.bus.connection import consumer_settings
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.resident import resident
 
 LONG = 120.0

@@ -7,7 +7,7 @@ import sys
 import yaml
 
 from streams.mesh.file import load
-from streams.mesh.settings.node import CommonBrokers
+from streams.mesh.settings.brokers import CommonBrokers
 from streams.public.account import Account
 from tests.support.meshes import changed, written
 from tests.support.pages import DOCS, PAGES, README, ROOT, page

@@ -10,7 +10,7 @@ from streams.bus.bus import Denied
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.topic_specs import MIB, TopicSpec
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, bus_of, fresh_topics, until
 from tests.support.users import add_user, allow, rule

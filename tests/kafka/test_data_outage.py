@@ -8,7 +8,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
 from nodes.machine.slots import CountSlots
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start
 from tests.support.data_streams import DataTopic, live_stream, numbers
 from tests.support.kafka import until

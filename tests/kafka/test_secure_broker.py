@@ -9,7 +9,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start, status, stop
 from streams.tools.broker.launch import CONTROLLER
 from tests.support.brokers import Client, started

@@ -6,7 +6,7 @@ import uuid
 from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import MIB, TopicSpec
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 PATIENCE = 120.0
 """Seconds after which a test gives up waiting: a busy machine is no failure."""

@@ -21,8 +21,9 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from streams.cli import main
 from streams.cli.command_line import app
 from streams.mesh.file import load
+from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import CommonBrokers, HeldOutSettings, NodeSettings
+from streams.mesh.settings.node import HeldOutSettings, NodeSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
 
 from streams.bus.connection import consumer_settings
 from streams.bus.preflight import PreflightFailed, preflight
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, until
 

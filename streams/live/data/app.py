@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import faust
 from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped] # it ships no types
+from faust.auth import Credentials
 from faust.streams import Stream
 from faust.transport.drivers.aiokafka import Consumer, Transport
 from faust.types import TP, StreamT
@@ -18,9 +19,10 @@ from mode import ServiceT
 from mode.supervisors import CrashingSupervisor
 
 from nodes.machine.slots import Arrival
+from streams.bus.connection import shown, tls_context
 from streams.codec.topics import DataTopics
 from streams.live.data.pinned import PinnedThread, Position
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 
 Taken = Callable[[Arrival[bytes]], Awaitable[None]]
@@ -112,11 +114,15 @@ def data_app(
     return app
 
 
-def _credentials(broker: BrokerSettings) -> faust.SASLCredentials | None:
-    if broker.username is None or broker.password is None:
-        return None
+def _credentials(broker: BrokerSettings) -> Credentials | None:
+    context = tls_context(broker)
+    if not broker.users:
+        return None if context is None else faust.SSLCredentials(context)
     return faust.SASLCredentials(
-        username=broker.username, password=broker.password.get_secret_value(), mechanism="SCRAM-SHA-512"
+        username=broker.username,
+        password=shown(broker.password),
+        ssl_context=context,
+        mechanism=broker.mechanism.upper(),
     )
 
 

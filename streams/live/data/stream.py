@@ -17,7 +17,7 @@ from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import DataFailed, Start, failure, patience
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.metrics.private import DataCounts
 from streams.records.record import Decoder
 

@@ -15,7 +15,7 @@ LONGEST_LINE = 1 << 20
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def _from_environment(value: object, info: ValidationInfo) -> object:
+def from_environment(value: object, info: ValidationInfo) -> object:
     """Replace `${NAME}` by the environment's variable."""
     if not isinstance(value, str):
         return value
@@ -28,7 +28,7 @@ def _from_environment(value: object, info: ValidationInfo) -> object:
 
 def _resolved(value: object, info: ValidationInfo) -> object:
     """Read a path, relative to the file that names it."""
-    found = _from_environment(value, info)
+    found = from_environment(value, info)
     if not isinstance(found, str) or not found or "\0" in found:
         raise refusal("must be a path, or - for standard input")
     folder: Path = info.context["folder"] if info.context else Path()
@@ -41,7 +41,7 @@ RecordBytes = Annotated[int, Field(ge=1, le=LONGEST_LINE)] | None
 The default is max(16 KiB, 64 d), d the larger of the mesh's dimension and a record's features, at most 1 MiB.
 """
 FilePath = Annotated[str | None, BeforeValidator(_resolved)]
-FromEnvironment = BeforeValidator(_from_environment)
+FromEnvironment = BeforeValidator(from_environment)
 
 
 def check_shuffle(path: str | None, *, shuffle: bool) -> None:

@@ -2,20 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh.settings.base import Address, Settings, address, refusal, tagged
-from streams.mesh.settings.files import (
-    FilePath,
-    FromEnvironment,
-    RecordBytes,
-    TakeSettings,
-    check_shuffle,
-)
+from streams.mesh.settings.brokers import BrokersSettings
+from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
-
-FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 
 
 class FileSettings(Settings):
@@ -91,56 +84,6 @@ SourceSettings = Annotated[
     ],
     tagged("kind", "csv", "json-lines", "parquet", "libsvm", "csr", "localisation", "own"),
 ]
-
-
-class BrokerSettings(Settings):
-    """How to reach a broker. `${NAME}` is replaced from the environment."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-    servers: FromEnvironmentText
-    """`host:port`, or several with commas between them."""
-    username: FromEnvironmentText | None = None
-    """The user, with a password. Not given: a broker without users."""
-    password: Annotated[SecretStr, Field(strict=False), FromEnvironment] | None = None
-    """The password, with a user. Not given: a broker without users."""
-
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> Self:
-        if (self.username is None) != (self.password is None):
-            raise refusal("must have both username and password, or neither")
-        return self
-
-
-class CommonBrokers(Settings):
-    """The brokers of nodes that do not name their own."""
-
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-    mesh: BrokerSettings
-    """The broker that all share."""
-    data: BrokerSettings | None = None
-    """The party's own broker, which carries its records. Not given: each node names its own."""
-    trust_broker: bool = False
-    """Must be true if both are one broker: it sees the records, and every guarantee says so."""
-
-    @model_validator(mode="after")
-    def _apart_unless_trusted(self) -> Self:
-        shared = self.data is not None and _servers(self.data) & _servers(self.mesh)
-        if shared and not self.trust_broker:
-            raise refusal("data and mesh are the same broker: must be true, or two brokers", "trust_broker")
-        return self
-
-
-class BrokersSettings(CommonBrokers):
-    """The brokers of a node."""
-
-    data: BrokerSettings
-    """The party's own broker, which carries its records."""
-
-
-def _servers(broker: BrokerSettings) -> set[str]:
-    return {server.strip() for server in broker.servers.split(",")}
 
 
 def _address(value: object) -> object:

@@ -16,7 +16,7 @@ from streams.bus.logs import Logs
 from streams.bus.preflight import preflight
 from streams.bus.topic_specs import OVERHEAD
 from streams.codec.topics import DataTopics
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.feed.lines import digest
 from streams.tools.feed.pace import FeedFailed
 

@@ -15,7 +15,7 @@ from streams.bus.connection import PATIENCE, admin_settings
 from streams.bus.preflight import preflight
 from streams.live.process import reached
 from streams.live.stopping import Stop
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import FaultCounts
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter
 from streams.tools.feed.pace import FeedFailed, Waiting

@@ -11,7 +11,7 @@ from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
 from streams.tools.broker.java import BrokerError
@@ -89,7 +89,7 @@ def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing:
 def startable(broker: BrokerSettings) -> int | None:
     """Return the port for a development broker that fits the settings; None if none can."""
     host, _, port = broker.servers.strip().rpartition(":")
-    if host not in _HERE or broker.username is not None or not port.isdecimal():
+    if host not in _HERE or broker.protocol != "PLAINTEXT" or not port.isdecimal():
         return None
     return int(port) if 0 < int(port) <= _HIGHEST_PORT else None
 

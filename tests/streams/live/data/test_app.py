@@ -7,7 +7,7 @@ from mode.supervisors import CrashingSupervisor
 from pydantic import SecretStr
 
 from streams.live.data.app import data_app
-from streams.mesh.settings.node import BrokerSettings
+from streams.mesh.settings.brokers import BrokerSettings
 
 
 async def nowhere(arrival):

@@ -1,0 +1,162 @@
+"""How to reach the brokers: addresses, users, passwords and certificates."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationInfo, model_validator
+
+from streams.mesh.settings.base import Settings, refusal
+from streams.mesh.settings.files import FromEnvironment
+from streams.mesh.settings.pem import check_ca, check_pair
+from streams.mesh.settings.secret_files import FileName, PlainSecret, read_secrets
+
+FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
+_OF_USERS = ("mechanism", "username", "password", "password_file")
+_OF_TLS = ("ca", "certificate", "key", "key_password", "key_password_file", "verify_host_name")
+
+
+def _security(value: Mapping[str, Any]) -> str:
+    """Return what the other keys mean, as `security` is not given."""
+    user = value.get("username") is not None
+    tls = any(value.get(key) is not None for key in ("ca", "certificate"))
+    return ("sasl-tls" if tls else "sasl") if user else ("tls" if tls else "plaintext")
+
+
+class BrokerSettings(Settings):
+    """How to reach a broker. `${NAME}` is replaced from the environment."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    servers: FromEnvironmentText
+    """`host:port`, or several with commas between them."""
+    security: Literal["plaintext", "sasl", "tls", "sasl-tls"] | None = None
+    """`sasl`: with users, not encrypted; `tls`: encrypted, with a certificate for users; `sasl-tls`: both.
+    Not given: `sasl` with `username`, `tls` with `ca` or `certificate`, `sasl-tls` with both, else
+    `plaintext`."""
+    mechanism: Literal["scram-sha-512", "scram-sha-256", "plain"] = "scram-sha-512"
+    """How the user logs in. `plain` sends the password itself, so it needs `sasl-tls`."""
+    username: FromEnvironmentText | None = None
+    """The user, with a password. Not given: a broker without users."""
+    password: PlainSecret | None = None
+    """The password, best as a variable of the environment (`${NAME}`). Not given: `password_file`, or no
+    user."""
+    password_file: FileName | None = None
+    """The path of a file that holds the password in one line. Not given: `password`, or no user."""
+    ca: FileName | None = None
+    """The path of the certificates (PEM) of the CAs that the broker's certificate may come from. Not given:
+    the system's."""
+    certificate: FileName | None = None
+    """The path of the own certificate (PEM), with those between it and the CA. Not given: none is shown."""
+    key: FileName | None = None
+    """The path of the certificate's private key (PEM). Not given: no certificate."""
+    key_password: PlainSecret | None = None
+    """The password of an encrypted key. Not given: `key_password_file`, or the key is not encrypted."""
+    key_password_file: FileName | None = None
+    """The path of a file that holds it in one line. Not given: `key_password`, or no password."""
+    verify_host_name: bool = True
+    """Whether the broker's certificate must name the host in `servers`. If not, anyone with a certificate of
+    the CA can pose as the broker, and every process warns of it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secrets(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        value = read_secrets(value, ("password", "key_password"), info)
+        return {**value, "security": _security(value)} if value.get("security") is None else value
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        self._check_users()
+        self._check_tls()
+        return self
+
+    def _check_users(self) -> None:
+        if not self.users:
+            for key in _OF_USERS:
+                if key in self.model_fields_set and getattr(self, key) is not None:
+                    raise refusal("needs a username" if self.username is None else _needs("sasl"), key)
+            return
+        if self.username is None or self.password is None:
+            missing = "username" if self.username is None else "password"
+            more = "" if missing == "username" else " or password_file"
+            raise refusal(f"missing: security {self.security} needs a {missing}{more}", missing)
+        if self.mechanism == "plain" and not self.tls:
+            raise refusal("plain sends the password itself: needs security sasl-tls", "mechanism")
+
+    def _check_tls(self) -> None:
+        if not self.tls:
+            for key in _OF_TLS:
+                if key in self.model_fields_set and getattr(self, key) is not None:
+                    raise refusal(_needs("tls"), key)
+            return
+        if (self.certificate is None) != (self.key is None):
+            given, other = ("key", "certificate") if self.certificate is None else ("certificate", "key")
+            raise refusal(f"missing: {given} needs {other}", other)
+        if self.key_password is not None and self.key is None:
+            raise refusal("needs a certificate and its key", "key_password")
+        if self.trusted is None:
+            raise refusal("missing: this system has no certificates of CAs", "ca")
+        if self.ca is not None:
+            check_ca(self.ca)
+        if self.certificate is not None and self.key is not None:
+            check_pair(self.certificate, self.key, self.key_password)
+
+    @property
+    def users(self) -> bool:
+        """Whether a user logs in."""
+        return self.security in {"sasl", "sasl-tls"}
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted, and the broker shows a certificate."""
+        return self.security in {"tls", "sasl-tls"}
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name of the security."""
+        return {"sasl": "SASL_PLAINTEXT", "tls": "SSL", "sasl-tls": "SASL_SSL"}.get(
+            self.security or "", "PLAINTEXT"
+        )
+
+    @property
+    def trusted(self) -> str | None:
+        """The path, of a file or folder, of the certificates of CAs; the same for all clients."""
+        system = ssl.get_default_verify_paths()
+        return self.ca or system.cafile or system.capath
+
+
+def _needs(kind: str) -> str:
+    return f"needs security {kind} or sasl-tls"
+
+
+class CommonBrokers(Settings):
+    """The brokers of nodes that do not name their own."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    mesh: BrokerSettings
+    """The broker that all share."""
+    data: BrokerSettings | None = None
+    """The party's own broker, which carries its records. Not given: each node names its own."""
+    trust_broker: bool = False
+    """Must be true if both are one broker: it sees the records, and every guarantee says so."""
+
+    @model_validator(mode="after")
+    def _apart_unless_trusted(self) -> Self:
+        shared = self.data is not None and _servers(self.data) & _servers(self.mesh)
+        if shared and not self.trust_broker:
+            raise refusal("data and mesh are the same broker: must be true, or two brokers", "trust_broker")
+        return self
+
+
+class BrokersSettings(CommonBrokers):
+    """The brokers of a node."""
+
+    data: BrokerSettings
+    """The party's own broker, which carries its records."""
+
+
+def _servers(broker: BrokerSettings) -> set[str]:
+    return {server.strip() for server in broker.servers.split(",")}

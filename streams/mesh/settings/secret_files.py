@@ -1,0 +1,79 @@
+"""Secrets and paths in the settings of a broker: from the environment, or from files."""
+
+import os.path
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from streams.mesh.settings.base import refusal
+from streams.mesh.settings.files import FromEnvironment, from_environment
+
+_LONGEST = 1 << 20
+
+
+def _path(value: object, info: ValidationInfo) -> str:
+    """Read a path, relative to the file that names it."""
+    found = from_environment(value, info)
+    if not isinstance(found, str) or not found or "\0" in found or "\n" in found:
+        raise refusal("must be the path of a file, not what it holds")
+    folder: Path = info.context["folder"] if info.context else Path()
+    return os.path.normpath(folder / found)
+
+
+def _whole(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if not text:
+        raise refusal("is empty: must be the password")
+    if "\0" in text or "\n" in text:
+        raise refusal("must be one line")  # PLAIN ends a password with a zero byte
+    return secret
+
+
+FileName = Annotated[str, BeforeValidator(_path)]
+"""The path of a file."""
+PlainSecret = Annotated[SecretStr, Field(strict=False), FromEnvironment, AfterValidator(_whole)]
+"""A secret, never shown; `${NAME}` is replaced from the environment."""
+
+
+def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: ValidationInfo) -> dict[str, Any]:
+    """Return the mapping with each secret `key` that `key_file` names the file of."""
+    found = dict(value)
+    for key in keys:
+        named = f"{key}_file"
+        if found.get(named) is None:
+            continue
+        if found.get(key) is not None:
+            raise refusal(f"{key} is there too: must be one of the two", named)
+        try:
+            path = _path(found[named], info)
+        except PydanticCustomError as error:
+            raise refusal(str(error), named) from None
+        found[key] = SecretStr(_secret(path, named))
+    return found
+
+
+def _secret(path: str, setting: str) -> str:
+    try:
+        text = read_bytes(path).decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise refusal(f"{path}: is not text: must hold the password in one line", setting) from None
+    except OSError as error:
+        raise refusal(f"{path}: {why(error)}", setting) from None
+    if not text or "\n" in text or "\0" in text:
+        wrong = "has several lines" if text else "is empty"
+        raise refusal(f"{path}: {wrong}: must hold the password in one line", setting)
+    return text
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what a small file holds. Raises OSError."""
+    with Path(path).open("rb") as file:
+        return file.read(_LONGEST)
+
+
+def why(error: OSError) -> str:
+    """Return why a file cannot be read."""
+    return f"cannot be read: {error.strerror or 'no such file'}"
