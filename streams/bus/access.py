@@ -1,9 +1,21 @@
-"""The topics that each process reads and writes: the rights that its credentials need, and no more."""
+"""The only source of rights: what each process reads and writes, and what each user may, and no more.
 
-from collections.abc import Iterable
+`Access` is what a process needs of a broker, topic by topic. `Rule` is a right in Kafka's words. A user has
+the rules of all its processes.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from streams.codec.topics import DataTopics, MeshTopics
+from streams.bus.quotas import Quota, auditor_load, node_load, quota, rounds_per_second, scheduler_load
+from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
+from streams.mesh.mesh import Mesh
+from streams.mesh.settings.parties import auditor_user, feeder_user, scheduler_user
+
+__all__ = ["Access", "Quota", "Rule", "User", "data_users", "mesh_users"]
+_ORDER = ("Read", "Write", "DescribeConfigs")
+_Place = tuple[Literal["topic", "group"], str, Literal["literal", "prefix"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,12 +23,14 @@ class Access:
     """The rights that a process needs on a broker.
 
     `group`: the consumer group whose offsets it commits; `configs`: the topics whose settings it reads.
+    `owned`: beginnings of names that belong to the process alone, so that one rule stands for all of them.
     """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     group: str | None = None
     configs: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -24,12 +38,35 @@ class Access:
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
 
 
+class Rule(NamedTuple):
+    """A right: operations on the resource of a name, or on all whose names begin so. Kafka's words.
+
+    Read and Write include Describe; Write on a topic is all that an idempotent producer needs.
+    """
+
+    kind: Literal["topic", "group"]
+    name: str
+    pattern: Literal["literal", "prefix"]
+    operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of a broker: `roles` says in words which processes it is. `quota` None: unlimited."""
+
+    name: str
+    roles: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    quota: Quota | None
+
+
 def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
     """Return a node's rights on the mesh broker; it also reads its own messages."""
     own = [topics.edge(node, target) for target in targets]
     edges = [topics.edge(source, node) for source in sources]
-    progress = topics.progress(node)
-    return Access((topics.topology, progress, *edges, *own), (progress, topics.dead_letters(node), *own))
+    progress, written = topics.progress(node), topics.dead_letters(node)
+    reads, writes = (topics.topology, progress, *edges, *own), (progress, written, *own)
+    return Access(reads, writes, owned=(edges_of(topics, node),))
 
 
 def node_on_data(node: str, group: str | None = None) -> Access:
@@ -50,3 +87,60 @@ def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
     """Return a scheduler's rights on the mesh broker."""
     beats = [topics.progress(node) for node in nodes]
     return Access((topics.topology, topics.scheduler, *beats), (topics.topology, topics.scheduler))
+
+
+def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
+    """Return the rules that allow all this, each resource once."""
+    found: dict[_Place, set[str]] = {}
+    for access in work:
+        asked = [(topic, "Read") for topic in access.reads]
+        asked += [(topic, "Write") for topic in access.writes]
+        asked += [(topic, "DescribeConfigs") for topic in access.configs]
+        for topic, operation in asked:
+            prefix = next((owned for owned in access.owned if topic.startswith(owned)), None)
+            place: _Place = ("topic", topic, "literal") if prefix is None else ("topic", prefix, "prefix")
+            found.setdefault(place, set()).add(operation)
+        if access.group is not None:
+            found.setdefault(("group", access.group, "literal"), set()).add("Read")
+    return tuple(
+        Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in found.items()
+    )
+
+
+def mesh_users(mesh: Mesh) -> tuple[User, ...]:
+    """Return the users of the mesh broker: each party's, the scheduler's, and the auditor's."""
+    topics, rate = mesh.topics, rounds_per_second(mesh)
+    found = []
+    for user, nodes in _nodes_of(mesh, mesh.settings.nodes).items():
+        work = [node_on_mesh(topics, node, *mesh.graph.neighbours(node)) for node in nodes]
+        limits = quota(mesh, rate, [node_load(mesh, node) for node in nodes])
+        found.append(User(user, tuple(f"node {node}" for node in nodes), rules(work), limits))
+    name, planning = mesh.settings.name, scheduler(topics, mesh.settings.nodes)
+    limits = quota(mesh, rate, [scheduler_load(mesh)])
+    found.append(User(scheduler_user(name), ("scheduler",), rules([planning]), limits))
+    everything = Rule("topic", all_of(topics), "prefix", ("Read",))
+    limits = quota(mesh, rate, [auditor_load(mesh)])
+    return (*found, User(auditor_user(name), ("auditor",), (everything,), limits))
+
+
+def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
+    """Return the users of a party's own broker that carries the records of these nodes.
+
+    None has a quota: the broker is the party's own.
+    """
+    found = []
+    for user, own in _nodes_of(mesh, nodes).items():
+        work = [node_on_data(node, DataTopics(node).group) for node in own]
+        found.append(User(user, tuple(f"node {node}" for node in own), rules(work), None))
+        found += [
+            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None) for node in own
+        ]
+    return tuple(found)
+
+
+def _nodes_of(mesh: Mesh, nodes: Iterable[str]) -> dict[str, Sequence[str]]:
+    """Return each user's nodes among these."""
+    users, found = mesh.settings.users, dict[str, list[str]]()
+    for node in nodes:
+        found.setdefault(users[node], []).append(node)
+    return dict(found)

@@ -23,7 +23,8 @@ LEAST_LIMIT = MIB + OVERHEAD
 """The smallest limit of a message in bytes: about Kafka's own default."""
 KEPT_DATA = 2**30
 """Bytes kept in a data topic that we create: a feeder may run that far ahead of the mesh."""
-_PLANS, _RELEASES = 4, 2  # the copies of a record in its log: several schedulers, sends after a crash
+PLANS, RELEASES = 4, 2
+"""The copies of a record in its log: several schedulers, sends after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +97,14 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
         return TopicSpec(name, kind, max(rounds * (longest + OVERHEAD), MIB), limit)
 
     specs = [
-        spec(topics.topology, "topology", kept * _PLANS, size.plan),
+        spec(topics.topology, "topology", kept * PLANS, size.plan),
         spec(topics.scheduler, "scheduler", kept, heartbeat.LONGEST),
     ]
     for node in graph.nodes:
         specs.append(spec(topics.progress(node), "progress", kept, heartbeat.LONGEST))
         specs.append(_letters(topics.dead_letters(node), "deadletter", limit))
     for source, target in edges(graph):
-        specs.append(spec(topics.edge(source, target), "edge", kept * _RELEASES, size.release))
+        specs.append(spec(topics.edge(source, target), "edge", kept * RELEASES, size.release))
     return tuple(specs)
 
 

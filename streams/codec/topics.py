@@ -49,6 +49,16 @@ class MeshTopics:
         return _joined(self.mesh, self.run, kind, *nodes)
 
 
+def edges_of(topics: MeshTopics, source: str) -> str:
+    """Return the beginning of the topics of all releases of `source`, and of no other topic."""
+    return _joined(topics.mesh, topics.run, "edge", source) + "."
+
+
+def all_of(topics: MeshTopics) -> str:
+    """Return the beginning of all topics of the run, and of no other topic."""
+    return _joined(topics.mesh, topics.run) + "."
+
+
 @dataclass(frozen=True, slots=True)
 class DataTopics:
     """Topics on the party's own broker, shared by all runs. Raises ValueError for a bad id."""

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from streams.mesh.settings.algorithm import AlgorithmSettings
 from streams.mesh.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
 from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
 from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings
 from streams.mesh.settings.topology import TopologySettings
 
@@ -40,7 +41,7 @@ class MeshSettings(Settings):
     nodes: Annotated[
         dict[Name, PrivacyOverrides], Field(min_length=1, max_length=4096), BeforeValidator(_members)
     ]
-    """The parties: a list of names, or a mapping from names to what a node does otherwise in privacy."""
+    """The nodes: a list of names, or a mapping from names to what a node does otherwise in privacy."""
     dimension: int = Field(ge=1, le=1 << 24)
     """d, the length of a decision: the number of features, for softmax times the number of classes."""
     algorithm: AlgorithmSettings
@@ -68,11 +69,15 @@ class MeshSettings(Settings):
     """The fewest nodes for which a round is planned. Not given: all for the first plan, then one."""
     seed: int = Field(0, ge=0)
     """For schedules, the order of data and simulated noise, never for exact noise."""
+    parties: dict[Name, PartySettings] = Field(default_factory=dict)
+    """Who runs which nodes, and as which user of the mesh broker. Not given, and for nodes that no party
+    names: each node is a party of its own name."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.min_members is not None and self.min_members > len(self.nodes):
             raise refusal(f"must be at most {len(self.nodes)}, the number of nodes", "min_members")
+        check_parties(self.name, self.nodes, self.parties)
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         if self.class_weights is not None and self.loss.labels is None:
@@ -83,6 +88,16 @@ class MeshSettings(Settings):
             )
             raise refusal(f"must be {needed}", "class_weights")
         return self
+
+    @property
+    def all_parties(self) -> tuple[Party, ...]:
+        """All parties, with the users of their nodes."""
+        return parties(self.nodes, self.parties)
+
+    @property
+    def users(self) -> dict[str, str]:
+        """The user that each node is on brokers with users."""
+        return {node: user for party in self.all_parties for node, user in party.users.items()}
 
     def privacy_of(self, node: str) -> PrivacySettings:
         """Return the privacy settings of one node, with its overrides."""

@@ -1,0 +1,119 @@
+"""Who runs which nodes, and the users that they are on a broker with users. Public, like the nodes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from streams.mesh.errors import one_of
+from streams.mesh.settings.base import Name, Settings, refusal
+
+LONGEST_USER = 255
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+_SUBJECT = re.compile(r"[A-Za-z0-9.]+=[^\x00-\x1f\x7f]*[^\x00-\x20\x7f]")
+
+
+def is_subject(user: str) -> bool:
+    """Return whether the user is a certificate's subject, like `CN=bank-a,O=Bank A`."""
+    return _SUBJECT.fullmatch(user) is not None
+
+
+def _user(text: str) -> str:
+    if len(text) > LONGEST_USER or not (_PLAIN.fullmatch(text) or is_subject(text)):
+        allowed = "must be made of letters, digits and . _ @ -, or be a certificate's subject like CN=bank-a"
+        raise refusal(f"{allowed}, of at most {LONGEST_USER} characters")
+    return text
+
+
+class PartySettings(Settings):
+    """A party: the nodes that it runs, and the user that they share."""
+
+    nodes: Annotated[tuple[Name, ...], Field(strict=False, min_length=1)]
+    """Its nodes."""
+    user: Annotated[str, AfterValidator(_user)] | None = None
+    """The one user of all its nodes, which then trust one another; with certificates (security: tls) its
+    certificate's subject. Not given: each node is a user of its own, named like the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A party: its nodes, and each node's user on the brokers."""
+
+    name: str
+    users: Mapping[str, str]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Its nodes."""
+        return tuple(self.users)
+
+
+def parties(nodes: Iterable[str], named: Mapping[str, PartySettings]) -> tuple[Party, ...]:
+    """Return all parties: those named, and each further node as a party of its own name."""
+    found = [Party(name, {node: own.user or node for node in own.nodes}) for name, own in named.items()]
+    taken = {node for party in found for node in party.nodes}
+    return (*found, *(Party(node, {node: node}) for node in nodes if node not in taken))
+
+
+def scheduler_user(mesh: str) -> str:
+    """Return the schedulers' user on the mesh broker."""
+    return f"{mesh}-scheduler"
+
+
+def auditor_user(mesh: str) -> str:
+    """Return the user on the mesh broker that reads all and writes nothing."""
+    return f"{mesh}-auditor"
+
+
+def feeder_user(node: str) -> str:
+    """Return the user on the party's own broker that feeds a node's records."""
+    return f"{node}-feeder"
+
+
+def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySettings]) -> None:
+    """Refuse parties that do not fit the nodes, and two users of one name."""
+    known = list(nodes)
+    _check_nodes(known, named)
+    found: dict[str, str] = {}
+    for user, holder, path in _users(mesh, known, named):
+        if user in found:
+            raise refusal(f"{user} is the user of {found[user]} and of {holder}: must differ", *path)
+        found[user] = holder
+
+
+def _check_nodes(nodes: list[str], named: Mapping[str, PartySettings]) -> None:
+    owner: dict[str, str] = {}
+    for name, own in named.items():
+        if name.startswith("-") or name.endswith("-"):
+            raise refusal("a party's name must begin and end with a letter or digit", "parties", name)
+        for node in own.nodes:
+            if node not in nodes:
+                raise refusal(
+                    f"{node} is no node of the mesh: {one_of(nodes, node)}", "parties", name, "nodes"
+                )
+            if node in owner:
+                again = "twice" if owner[node] == name else f"also by party {owner[node]}"
+                raise refusal(f"{node} is named {again}: every node once", "parties", name, "nodes")
+            owner[node] = name
+    for name in named:
+        if name in nodes and name not in owner:
+            words = "is also the name of a node of no party, which is one by itself: must be another"
+            raise refusal(f"{name} {words}", "parties", name)
+
+
+def _users(
+    mesh: str, nodes: list[str], named: Mapping[str, PartySettings]
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each user with its holder, in words, and the key that gives it its name."""
+    yield scheduler_user(mesh), "the scheduler", ("name",)
+    yield auditor_user(mesh), "the auditor", ("name",)
+    for node in nodes:
+        yield feeder_user(node), f"the feeder of {node}", ("nodes", node)
+    for party in parties(nodes, named):
+        own = named.get(party.name)
+        if own is not None and own.user is not None:
+            yield own.user, f"party {party.name}", ("parties", party.name, "user")
+        else:
+            yield from ((node, f"node {node}", ("nodes", node)) for node in party.nodes)
