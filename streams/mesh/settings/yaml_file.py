@@ -1,4 +1,4 @@
-"""Reads YAML 1.2: `on` and 007 are words, 1e-3 is a number, and a key must not repeat."""
+"""Reads YAML 1.2: `on` and 007 are words, 1e-3 is a number, and a key must not repeat. Writes YAML too."""
 
 import math
 import re
@@ -45,6 +45,17 @@ def _float(_: _Loader, node: yaml.ScalarNode) -> float:
     return float(text.replace(".inf", "inf"))
 
 
+class _Dumper(yaml.SafeDumper):
+    """SafeDumper that quotes what YAML 1.1 or 1.2 would read as anything but text, and repeats no part."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 # yaml's own name
+        key: [*pairs] for key, pairs in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 # as yaml calls it
+        return True
+
+
 for _tag, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -55,10 +66,24 @@ for _tag, _pattern, _first in (
         list("-+0123456789."),
     ),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+    for _kind in (_Loader, _Dumper):
+        _kind.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 _Loader.add_constructor("tag:yaml.org,2002:int", _int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Return text of several lines as a block, as it is."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(tree: Any) -> str:
+    """Return YAML that any reader, of YAML 1.1 or 1.2, reads as the same tree."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> Any:

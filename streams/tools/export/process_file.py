@@ -1,0 +1,51 @@
+"""The mesh file of one process: the shared part, and of the rest what that process alone needs."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streams.mesh.settings.yaml_file import as_yaml
+from streams.tools.export import secrets
+from streams.tools.export.raw_mesh import RawMesh
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFile:
+    """A mesh file's text, and what must be there when it is loaded.
+
+    `variables`: names of the environment. `files`: for each name in the folder of secrets the path in the
+    mesh file that this was made from.
+    """
+
+    text: str
+    variables: tuple[str, ...]
+    files: Mapping[str, str]
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the text: another one, and the process must be started anew."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
+    """Return the mesh file of a node, whose private endpoint is `private`. Raises MeshFileError.
+
+    Its secrets are in `folder`. A path of records is left out: the node reads them from its data broker.
+    """
+    brokers = raw.brokers(node)
+    own = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
+    if isinstance(own.get("source"), Mapping):
+        own["source"] = {key: value for key, value in own["source"].items() if key != "path"}
+    own["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"nodes": {node: own}})
+
+
+def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:
+    """Return the mesh file of a scheduler, whose secrets are in `folder`. Raises MeshFileError."""
+    return _made(raw, {"mesh": raw.mesh_broker()}, folder, {})
+
+
+def _made(raw: RawMesh, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]) -> ProcessFile:
+    tree = {"mesh": raw.tree["mesh"], "brokers": secrets.moved(brokers, folder), **rest}
+    return ProcessFile(as_yaml(tree), secrets.variables(brokers), secrets.files(brokers))

@@ -1,0 +1,164 @@
+"""What every kind of export rests on: whose nodes, the mesh file of a process, its secrets, the folder."""
+
+import pytest
+
+from streams.mesh.errors import MeshFileError, UsageError
+from streams.mesh.file import load
+from streams.mesh.settings.yaml_file import as_yaml, read_yaml
+from streams.tools.export.folder import INDEX, write_folder
+from streams.tools.export.images import check_image
+from streams.tools.export.parties import party
+from streams.tools.export.process_file import node_file, scheduler_file
+from streams.tools.export.raw_mesh import read
+from streams.tools.export.secrets import files, moved
+from tests.support.exports import IMAGE, SECURED
+
+NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}
+
+
+@pytest.fixture
+def secured(tmp_path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(SECURED)
+    return path
+
+
+def test_a_node_s_file_has_its_own_part_alone_and_loads_with_its_variables(secured, tmp_path, monkeypatch):
+    for name, value in NEEDED.items():
+        monkeypatch.setenv(name, value)
+    made = node_file(read(secured), "b", "/secrets", "192.0.2.1:9101")
+    (tmp_path / "b.yaml").write_text(made.text)
+    loaded = load(tmp_path / "b.yaml")
+    assert set(loaded.nodes) == {"b"}
+    assert loaded.own("b").private_endpoint == ("192.0.2.1", 9101)
+    assert (loaded.brokers("b"), loaded.digest()) == (load(secured).brokers("b"), load(secured).digest())
+    assert made.variables == tuple(NEEDED)
+    assert "a.example" not in made.text
+    assert "small-scheduler" not in made.text
+
+
+def test_a_scheduler_s_file_has_no_own_part_and_no_data_broker(secured, tmp_path):
+    made = scheduler_file(read(secured), "/secrets")
+    (tmp_path / "scheduler.yaml").write_text(made.text)
+    loaded = load(tmp_path / "scheduler.yaml", NEEDED)
+    assert (loaded.nodes, loaded.mesh_broker.username) == ({}, "small-scheduler")
+    assert made.variables == ("MESH_PASSWORD",)
+    assert "example:9095" not in made.text
+
+
+def test_the_checksum_changes_with_what_a_process_reads_and_with_nothing_else(secured):
+    def checksums():
+        raw = read(secured)
+        return [node_file(raw, name, "/secrets", "9101").checksum for name in "ab"]
+
+    first = checksums()
+    secured.write_text(SECURED.replace("a.example", "elsewhere.example") + "# another comment\n")
+    other = checksums()
+    assert (first[0] == other[0], first[1] == other[1]) == (False, True)
+    secured.write_text(SECURED.replace("rounds: 40", "rounds: 41"))
+    assert not set(checksums()) & set(first)
+
+
+def test_files_of_secrets_have_a_name_of_their_own_in_one_folder():
+    side = {
+        "ca": "x/ca.crt",
+        "certificate": "n.crt",
+        "key": "n.key",
+        "password_file": "word",
+        "username": "a",
+    }
+    brokers = {"mesh": side, "data": {"ca": "y/ca.crt"}, "trust_broker": False}
+    assert files(brokers) == {
+        "mesh-password": "word",
+        "mesh-ca": "x/ca.crt",
+        "mesh-certificate": "n.crt",
+        "mesh-key": "n.key",
+        "data-ca": "y/ca.crt",
+    }
+    there = moved(brokers, "/s")
+    assert there["mesh"] == {
+        "ca": "/s/mesh-ca",
+        "certificate": "/s/mesh-certificate",
+        "key": "/s/mesh-key",
+        "password_file": "/s/mesh-password",
+        "username": "a",
+    }
+    assert (there["data"], there["trust_broker"]) == ({"ca": "/s/data-ca"}, False)
+
+
+@pytest.mark.parametrize(
+    ("place", "written", "said"),
+    [
+        ("${MESH_PASSWORD}", "hunter2", "brokers.mesh.password: (hidden): must be ${MESH_PASSWORD}"),
+        ("${DATA_PASSWORD}", "x${Y}", "nodes.a.brokers.data.password: (hidden): must be ${DATA_PASSWORD}"),
+    ],
+)
+def test_a_secret_that_is_written_out_is_refused_with_the_variable_to_use(secured, place, written, said):
+    secured.write_text(SECURED.replace(place, written, 1))
+    with pytest.raises(MeshFileError) as refused:
+        read(secured)
+    assert refused.value.lines == (f"{secured}: {said}, or another variable: an export holds no secret",)
+
+
+def test_a_secret_in_an_own_part_s_file_is_refused_there(secured, tmp_path):
+    own = "brokers: {mesh: {servers: 'm:1', username: a, password: hunter2}, data: {servers: 'd:1'}}"
+    (tmp_path / "a.yaml").write_text(own)
+    secured.write_text(SECURED.partition("\n  a:\n")[0] + "\n  a: a.yaml\n")
+    with pytest.raises(MeshFileError) as refused:
+        read(secured)
+    (line,) = refused.value.lines
+    assert line.startswith(
+        f"{tmp_path / 'a.yaml'}: brokers.mesh.password: (hidden): must be ${{MESH_PASSWORD}}"
+    )
+    assert "hunter2" not in line
+
+
+def test_yaml_is_read_back_as_it_was_written(tmp_path):
+    words = ["1e-3", "007", "yes", "on", "0o7", "1:30", "", "null", "~", "2020-01-01", "=", "a\nb\n", "é"]
+    tree = {"on": words, "n": [1e-5, 1e300, 0.1, 12345678901234567890, True, None]}
+    path = tmp_path / "written.yaml"
+    path.write_text(as_yaml(tree), "utf-8")
+    assert read_yaml(path) == tree
+
+
+def test_an_image_needs_a_name_and_should_have_a_digest():
+    assert check_image(IMAGE) is None
+    assert "has no digest" in (check_image("localhost:5000/mirrormesh:0.1") or "")
+    for wrong in ("", "Upper", "a b", "x@sha256:12", "-x", "x:"):
+        with pytest.raises(UsageError, match="must be an image's name"):
+            check_image(wrong)
+
+
+def test_a_party_that_is_not_there_is_answered_with_the_nearest(secured):
+    assert party(read(secured).file.mesh, "b").nodes == ("b",)
+    with pytest.raises(UsageError, match="--party bb: must be one of a, b, c"):
+        party(read(secured).file.mesh, "bb")
+
+
+def test_a_folder_takes_an_earlier_export_s_place_as_a_whole(tmp_path):
+    folder = tmp_path / "out" / "b"
+    write_folder(folder, {"one/a.yaml": "1", "b.yaml": "2"})
+    write_folder(folder, {"b.yaml": "3"})
+    found = {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert found == {"b.yaml": "3", INDEX: "b.yaml\n"}
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_folder_with_something_else_is_refused_and_stays(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "secret.env").write_text("kept")
+    with pytest.raises(UsageError, match=r"holds secret\.env, which no export wrote"):
+        write_folder(tmp_path / "out", {"a": "1"})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is a file"):
+        write_folder(tmp_path / "file", {"a": "1"})
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "out", "secret.env"]
+
+
+def test_a_folder_that_cannot_be_written_whole_stays_as_it_was(tmp_path):
+    folder = tmp_path / "out"
+    write_folder(folder, {"a": "1"})
+    with pytest.raises(UsageError, match="cannot be written to"):
+        write_folder(folder, {"a": "2", "a/b": "a file cannot be a folder too"})
+    assert (folder / "a").read_text() == "1"
+    assert list(tmp_path.iterdir()) == [folder]
