@@ -107,12 +107,13 @@ class MeshFile:
         return own is not None and brokers is not None and brokers.trust_broker
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> MeshFile:
+def load(path: Path, environment: Mapping[str, str] | None = None, *, secrets: bool = True) -> MeshFile:
     """Load a mesh file. Raises MeshFileError with every mistake found, one line each.
 
     `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
+    Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
-    reader = Reader(os.environ if environment is None else environment)
+    reader = Reader(os.environ if environment is None else environment, secrets)
     tree = reader.parts(path)
     mesh = reader.attempt(partial(reader.validated, MeshSettings, tree["mesh"], path, ("mesh",)))
     owns = {name: own for name, own in tree["nodes"].items() if not _is_elsewhere(path, own)}

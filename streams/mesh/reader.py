@@ -23,9 +23,10 @@ PARTS = ("mesh", "nodes", "brokers", "held_out")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the parts of one mesh file and collects every mistake."""
+    """Reads the parts of one mesh file and collects every mistake. `secrets`: their files are here."""
 
     environment: Mapping[str, str]
+    secrets: bool = True
     wrong: list[str] = field(default_factory=list)
 
     def attempt(self, read: Callable[[], T]) -> T | None:
@@ -59,7 +60,7 @@ class Reader:
 
     def adapted(self, kind: TypeAdapter[T], tree: object, file: Path, path: tuple[str, ...]) -> T:
         """Return what `kind` reads, as `validated` does."""
-        context = {"folder": file.parent, "environment": self.environment}
+        context = {"folder": file.parent, "environment": self.environment, "secrets": self.secrets}
         try:
             return kind.validate_python(tree, context=context)
         except ValidationError as error:

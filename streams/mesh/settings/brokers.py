@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, model_validator
 from streams.mesh.settings.base import Settings, refusal
 from streams.mesh.settings.files import FromEnvironment
 from streams.mesh.settings.pem import check_ca, check_pair
-from streams.mesh.settings.secret_files import FileName, PlainSecret, read_secrets
+from streams.mesh.settings.secret_files import FileName, PlainSecret, are_read, read_secrets
 
 FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 _OF_USERS = ("mechanism", "username", "password", "password_file")
@@ -67,9 +67,11 @@ class BrokerSettings(Settings):
         return {**value, "security": _security(value)} if value.get("security") is None else value
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _whole(self, info: ValidationInfo) -> Self:
         self._check_users()
         self._check_tls()
+        if self.tls and are_read(info):
+            self._check_certificates()
         return self
 
     def _check_users(self) -> None:
@@ -96,6 +98,8 @@ class BrokerSettings(Settings):
             raise refusal(f"missing: {given} needs {other}", other)
         if self.key_password is not None and self.key is None:
             raise refusal("needs a certificate and its key", "key_password")
+
+    def _check_certificates(self) -> None:
         if self.trusted is None:
             raise refusal("missing: this system has no certificates of CAs", "ca")
         if self.ca is not None:

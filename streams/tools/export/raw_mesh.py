@@ -59,7 +59,7 @@ def read(path: Path) -> RawMesh:
     found = tuple(problem.line for problem in _written_out(path, tree))
     if found:
         raise MeshFileError(found)
-    file = load(path, Kept())
+    file = load(path, Kept(), secrets=False)
     return RawMesh(file, tree, {name: _own(path, tree["nodes"][name]) for name in file.nodes})
 
 

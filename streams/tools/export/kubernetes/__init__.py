@@ -1,7 +1,7 @@
 """Kubernetes manifests and a kustomization, made of plain dictionaries."""
 
+from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
-from streams.tools.export.parties import Party
 from streams.tools.export.process_file import ProcessFile, node_file, scheduler_file
 from streams.tools.export.raw_mesh import RawMesh
 

@@ -86,6 +86,20 @@ def test_files_of_secrets_have_a_name_of_their_own_in_one_folder():
     assert (there["data"], there["trust_broker"]) == ({"ca": "/s/data-ca"}, False)
 
 
+def test_files_of_secrets_need_not_be_here(secured):
+    files = "ca: ca.crt, certificate: n.crt, key: n.key, key_password_file: k, password_file: p"
+    secured.write_text(SECURED.replace('password: "${MESH_PASSWORD}"', files))
+    made = node_file(read(secured), "a", "/secrets", "9101")
+    assert set(made.files) == {
+        f"mesh-{kind}" for kind in ("ca", "certificate", "key", "key-password", "password")
+    }
+    assert "/secrets/mesh-key-password" in made.text
+    assert made.variables == ("DATA_PASSWORD",)
+    secured.write_text(SECURED.replace('password: "${MESH_PASSWORD}"', "password_file: p, key: n.key"))
+    with pytest.raises(MeshFileError, match="needs"):
+        read(secured)
+
+
 @pytest.mark.parametrize(
     ("place", "written", "said"),
     [
