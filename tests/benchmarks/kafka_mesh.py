@@ -16,14 +16,18 @@ SIZE = 6
 ROWS = 1_024
 
 
-def write_mesh(folder: Path, address: str, party: str, dimension: int, slot: int = 1) -> Path:
-    """Write the mesh file of six parties `party`-0 to -5 into a folder of its own, and return its path.
+def write_mesh(
+    folder: Path, address: str, party: str, dimension: int, slot: int = 1, size: int = SIZE, **shared: object
+) -> Path:
+    """Write the mesh file of parties `party`-0, -1, ... into a folder of its own, and return its path.
+
+    `size` of them; `shared` replaces keys of the shared part.
 
     Data topics go by the parties' names: two meshes of the same parties read the same records. Noise is
     exact, as users have it. Nobody is given up, and no slot closes empty.
     """
     folder.mkdir()
-    nodes, features = [f"{party}-{k}" for k in range(SIZE)], [f"f{k}" for k in range(dimension)]
+    nodes, features = [f"{party}-{k}" for k in range(size)], [f"f{k}" for k in range(dimension)]
     schema = {"features": dict.fromkeys(features, "number"), "label": {"column": "label"}}
     source = {"kind": "json-lines", "path": "rows.jsonl", "schema": schema}
     tree = {
@@ -43,7 +47,8 @@ def write_mesh(folder: Path, address: str, party: str, dimension: int, slot: int
             "topology": {"graph": "ring"},
             "round_timeout": "none",
             "silence": 60,
-        },
+        }
+        | shared,
         "brokers": {"mesh": {"servers": address}, "data": {"servers": address}, "trust_broker": True},
         "nodes": {name: {"source": source} for name in nodes},
     }
