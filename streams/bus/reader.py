@@ -46,6 +46,11 @@ class KafkaReader(Reader):
         self._thread = Thread(target=self._read, name="mesh-reader")
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread is there. From any thread."""
+        return self._thread.is_alive()
+
     def position(self, topic: str) -> int:
         """Return the next offset: all records below it were handed on. NOWHERE after a failure."""
         return self._positions[topic]

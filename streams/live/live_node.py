@@ -11,8 +11,10 @@ from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
+from streams.bus.reader import KafkaReader
 from streams.codec import Reason, Refused
 from streams.live.deadlines import Deadlines, FetchClock, InFlight
+from streams.live.liveness import Pulse
 from streams.live.loop import Loop
 from streams.live.node_shell import NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
@@ -87,6 +89,7 @@ class LiveNode:
         self._progress = self._topics.progress(self._name)
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._beats = InFlight()
+        self._reader: KafkaReader | None = None
         self._ask_for_slot = open_slot
         ports = Ports(
             self._append,
@@ -107,6 +110,21 @@ class LiveNode:
             self._shell.deadline_passed,
         )
 
+    @property
+    def pulse(self) -> Pulse:
+        """The loop's signs of life."""
+        return self._loop.pulse
+
+    @property
+    def reading(self) -> bool:
+        """Whether the reader's thread is there, or not needed. From any thread."""
+        reader = self._reader
+        return reader is None or reader.alive
+
+    def every(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do `action` every `seconds` in the loop. Call it before `run`."""
+        self._loop.every(seconds, action)
+
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the requested slot. From any thread."""
         self._loop.put(partial(self._take_slot, slot))
@@ -117,7 +135,7 @@ class LiveNode:
 
     def run(self) -> None:
         """Work until `stop`. Raises ProcessExit when the run is over, Failed, JournalError, BusError."""
-        reader = self._bus.subscribe(self._start.offsets, self._read, self._reading_failed)
+        self._reader = reader = self._bus.subscribe(self._start.offsets, self._read, self._reading_failed)
         try:
             self._deadlines.watch(reader)
             self._loop.every(heartbeat_period(self._mesh.silence), self._beat)
@@ -129,7 +147,9 @@ class LiveNode:
             self._bus.flush(LAST_BEAT)
         finally:
             self._loop.stop()  # the reader may wait for it to begin
+            self._reader = None
             reader.close()
+            self._loop.pulse.rest()
 
     # ------------------------------------------------------------------------- in the reader's thread
 

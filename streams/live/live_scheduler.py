@@ -11,16 +11,20 @@ from nodes.machine.time_slots import TimeSlots
 from streams.bus.access import scheduler as scheduler_access
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
+from streams.bus.reader import KafkaReader
 from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import MeshTopics
 from streams.live.deadlines import FetchClock, InFlight
+from streams.live.liveness import Liveness
 from streams.live.loop import Loop
 from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
+from streams.live.service_manager import ServiceManager
 from streams.live.start import FLUSH
 from streams.live.stopping import Failed, ProcessExit, Stop
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.node import LIVENESS
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from topology.scheduler import SchedulerSettings, heartbeat_period
@@ -44,11 +48,23 @@ class LiveScheduler:
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
         self._beats = InFlight()
+        self._reader: KafkaReader | None = None
 
     @property
     def connected(self) -> bool:
         """Whether the mesh broker is there. From any thread."""
         return self._clock.going
+
+    def liveness(self) -> Liveness:
+        """Return what tells whether it works."""
+        threads = {
+            "the thread that reads the mesh broker": lambda: self._reader is None or self._reader.alive
+        }
+        return Liveness(LIVENESS, {"the scheduler's loop": self._loop.pulse}, threads, LOGGER)
+
+    def every(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do `action` every `seconds` in the loop. Call it before `run`."""
+        self._loop.every(seconds, action)
 
     def stop(self) -> None:
         """End `run`. From any thread."""
@@ -61,7 +77,7 @@ class LiveScheduler:
 
     def run(self, start: SchedulerStart) -> None:
         """Plan until `stop`. Raises ProcessExit when the run is over, Failed, BusError."""
-        reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        self._reader = reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._loop.every(self._period, self._beat)
             self._shell.start(start)
@@ -69,7 +85,9 @@ class LiveScheduler:
             self._loop.run()
         finally:
             self._loop.stop()  # the reader may wait for it to begin
+            self._reader = None
             reader.close()
+            self._loop.pulse.rest()
 
     def _read(self, topic: str, _: int, value: bytes) -> None:
         """Handle a record, in the reader's thread."""
@@ -125,6 +143,8 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             endpoint.show(figures.shared, figures.missing)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
+        manager = closing.enter_context(ServiceManager())
+        manager.attend(live.every, live.liveness().stalled, stop)
         start = retry_until_reachable(stop, live.logs)
         if not start.stored[topics.topology]:  # a run that has begun is ended in order
             refuse_ended(file, time.time())

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, get_ident
 
+from streams.live.liveness import Pulse
+
 Action = Callable[[], None]
 
 
@@ -23,11 +25,11 @@ class Loop:
     """Does actions in order, one at a time, and `before` before each.
 
     Call `put`, `fail` and `stop` from any thread, `do` from a thread other than the running one; everything
-    else before `run`, or inside an action.
+    else before `run`, or inside an action. `pulse` beats at each turn; the user of the loop ends it.
     """
 
     def __init__(self, before: Action = _nothing) -> None:
-        self._before = before
+        self._before, self.pulse = before, Pulse()
         self._queue: SimpleQueue[Action] = SimpleQueue()
         self._following: deque[Action] = deque()  # put by the current action
         self._timers: list[tuple[float, int, Action]] = []
@@ -89,6 +91,7 @@ class Loop:
     def run(self) -> None:
         """Work until `stop`. An action's exception comes out here."""
         self._runner = get_ident()
+        self.pulse.beat()
         self._begun.set()
         while self._running:
             action = self._next()
@@ -109,6 +112,7 @@ class Loop:
                 raise
             finally:
                 self._working = 0
+                self.pulse.beat()
 
     def _work(self, action: Action) -> None:
         self._following.append(action)

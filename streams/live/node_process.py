@@ -18,11 +18,13 @@ from streams.codec.topics import DataTopics
 from streams.live.data.stream import DataStream
 from streams.live.deadlines import FetchClock
 from streams.live.live_node import LiveNode
+from streams.live.liveness import Liveness
 from streams.live.node_watcher import NodeWatcher
 from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.outputs import Decisions, Predictions
 from streams.live.process import retry_until_reachable
-from streams.live.serving import Endpoints, serve, warn_of_open
+from streams.live.service_manager import ServiceManager
+from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions, RunSpend
 from streams.live.start import FLUSH, MeshStart, Starter, is_named
 from streams.live.stopping import ProcessExit, Stop
@@ -93,13 +95,17 @@ class NodeProcess:
                 predictions = retry_until_reachable(
                     stop, lambda: open_predictions(self._file, self._name, loss, closing)
                 )
-            live, data = self._assembled(journal, start, bus, decisions, predictions, endpoints)
+            live, data, alive = self._assembled(journal, start, bus, decisions, predictions, endpoints)
             self._say(journal, start, reused)
+            manager = closing.enter_context(ServiceManager())
+            manager.attend(live.every, alive.stalled, stop)
             try:
                 asyncio.run(serve(live, data, self._position(start), stop))
             except ProcessExit as ended:
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
-                    pass  # a neighbour may still need the last release, and no later process would send it
+                    manager.works(
+                        None
+                    )  # a neighbour may need the last release: no later process would send it
                 if not ended.exit_code:
                     journal.forget_secret()
                 raise
@@ -138,8 +144,8 @@ class NodeProcess:
         decisions: Decisions | None,
         predictions: Predictions | None,
         endpoints: Endpoints,
-    ) -> tuple[LiveNode, DataStream]:
-        """Return the node and its data stream."""
+    ) -> tuple[LiveNode, DataStream, Liveness]:
+        """Return the node, its data stream, and what tells whether they work."""
         mesh = self._mesh
         clock, slots = FetchClock(time.monotonic, mesh.silence), self._file.mesh.slots
         data = DataStream(
@@ -164,9 +170,10 @@ class NodeProcess:
             truth=has_truth(self._decoder),
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
-        endpoints.show(metrics)
         live = LiveNode(start, self._learner, journal, mesh, bus, clock, data.open_slot, watcher)
-        return live, data
+        alive = liveness(live, data, self._file.own(self._name).liveness, self._log)
+        endpoints.show(metrics, alive.stalled)
+        return live, data, alive
 
     def _position(self, start: MeshStart) -> DataPosition | None:
         if start.records:

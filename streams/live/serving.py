@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from nodes.machine.journal import DataPosition
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from streams.live.live_node import LiveNode
+from streams.live.liveness import Liveness
 from streams.live.stopping import Failed, Stop
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
@@ -29,18 +31,31 @@ class Endpoints:
             for address in (shared, private)
         )
 
-    def show(self, metrics: NodeMetrics) -> None:
-        """Show a node's metrics, each kind at its own endpoint."""
+    def show(self, metrics: NodeMetrics, stalled: Callable[[], str | None]) -> None:
+        """Show a node's metrics, each kind at its own endpoint; `stalled` says what stands still, if any.
+
+        That goes to the owner alone: a part may stand still because of a record.
+        """
         if self._shared is not None:
             self._shared.show(metrics.shared, metrics.missing)
         if self._private is not None:
-            self._private.show(metrics.private, metrics.missing)
+            self._private.show(metrics.private, metrics.missing, stalled)
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:
     """Log a warning if others can reach pages that reveal something of the data."""
     if address is not None and not is_loopback(address):
         log.warning("%s tell about the data, and %s:%d is open to others", what, *address)
+
+
+def liveness(live: LiveNode, data: DataStream, limit: float, log: logging.Logger) -> Liveness:
+    """Return what tells whether a node works. Neither a broker that is away nor missing data changes it."""
+    pulses = {
+        "the node's loop": live.pulse,
+        "the data stream's loop": data.turning,
+        "the loop that reads the data topic": data.reading,
+    }
+    return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: live.reading}, log)
 
 
 async def serve(live: LiveNode, data: DataStream, position: DataPosition | None, stop: Stop) -> None:

@@ -22,6 +22,7 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
 )
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from topology.scheduler import heartbeat_period
 
 
 def shared_problems(file: str, whole: Mesh) -> list[Problem]:
@@ -63,7 +64,11 @@ def own_problems(
         if name not in mesh.nodes
     ]
     reading: list[str] = []
+    least = 10 * heartbeat_period(mesh.silence)
     for name, own in nodes.items():
+        if own.liveness < least:
+            text = f"must be at least {least:g}, ten heartbeats"
+            found.append(Problem(file, ("nodes", name, "liveness"), text, own.liveness))
         path = ("nodes", name, "source")
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh)

@@ -34,12 +34,13 @@ class _Handler(WSGIRequestHandler):
 class Endpoint:
     """Serves until it is closed. Raises NotServed if the port is taken, or the address is not this machine's.
 
-    Until `show` it is alive and not ready. Readiness does not depend on data.
+    Until `show` it is alive and not ready. Readiness does not depend on data; nor does being alive.
     """
 
     def __init__(self, address: str, port: int) -> None:
         self._collected = CollectorRegistry()
         self._missing: Callable[[], str | None] = lambda: STARTING
+        self._stalled: Callable[[], str | None] = lambda: None
         server = (
             type("_Server6", (_Server,), {"address_family": socket.AF_INET6}) if ":" in address else _Server
         )
@@ -52,9 +53,17 @@ class Endpoint:
         self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
-    def show(self, registry: SharedRegistry | PrivateRegistry, missing: Callable[[], str | None]) -> None:
-        """Show a registry; `missing` returns what the process still waits for, or None."""
-        self._collected, self._missing = registry.collected, missing
+    def show(
+        self,
+        registry: SharedRegistry | PrivateRegistry,
+        missing: Callable[[], str | None],
+        stalled: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Show a registry. Both functions return a reason, or None.
+
+        `missing`: what the process still waits for; `stalled`: which part of it stands still.
+        """
+        self._collected, self._missing, self._stalled = registry.collected, missing, stalled
 
     def close(self) -> None:
         """Stop serving and free the port."""
@@ -65,12 +74,9 @@ class Endpoint:
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         match environ.get("PATH_INFO"):
             case "/livez":
-                status, text = "200 OK", "alive"
+                status, text = _probed("alive", self._stalled())
             case "/readyz":
-                missing = self._missing()
-                status, text = (
-                    ("200 OK", "ready") if missing is None else ("503 Service Unavailable", missing)
-                )
+                status, text = _probed("ready", self._missing())
             case "/metrics" | "/":
                 found: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
                 return found
@@ -86,3 +92,8 @@ class Endpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _probed(well: str, reason: str | None) -> tuple[str, str]:
+    """Return the status and text of a probe: all is well, or a reason why not."""
+    return ("200 OK", well) if reason is None else ("503 Service Unavailable", reason)

@@ -28,15 +28,30 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(list(_WANTED))
 
 
+def command(folder, path, arguments, environment):
+    """Do a command in this process; its log goes to the file at `path`."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    with path.open("ab") as log, Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    sys.argv = ["mirrormesh", *arguments]
+    main()
+
+
 class Forked(Process):
     """As Process, without a new interpreter: for tests of what a command does once it runs."""
+
+    target = staticmethod(command)
 
     def __init__(self, folder, label, *arguments):
         self.path = folder / f"{label}.log"
         self.path.touch()
         self.started = time.monotonic()
         given = (folder, self.path, tuple(map(str, arguments)), os.environ | ONE_THREAD)
-        self._process = _FORKS.Process(target=_command, args=given, daemon=True)
+        self._process = _FORKS.Process(target=self.target, args=given, daemon=True)
         self._process.start()
 
     @property
@@ -65,15 +80,3 @@ class Forked(Process):
     def terminate(self):
         """Ask it to end."""
         self._process.terminate()
-
-
-def _command(folder, path, arguments, environment):
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    with path.open("ab") as log, Path(os.devnull).open() as nothing:
-        os.dup2(nothing.fileno(), 0)
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    sys.argv = ["mirrormesh", *arguments]
-    main()

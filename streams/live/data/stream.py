@@ -17,6 +17,7 @@ from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
 from streams.live.data.collector import SlotCollector
 from streams.live.data.start import DataFailed, Start, failure, patience
+from streams.live.liveness import Pulse
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.metrics.private import DataCounts
 from streams.records.record import Decoder
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 TICK = 0.02
 """Polling interval in seconds for slots that close by time, and slots that wait for the broker."""
 PERIOD = 1.0
-"""Polling interval in seconds for the lag."""
+"""Polling interval in seconds for the lag, and seconds between signs of life."""
 STOPPING = 1.5
 """Seconds that the app may take to start, and then to stop, once it is asked to stop."""
 
@@ -37,7 +38,8 @@ class DataStream:
     """The slots of one node process, from `data.<node>`.
 
     `timeout`: seconds after which an open slot by count closes empty; None: never. `state` is a folder for
-    Faust; `web`: (address, port) of its web pages.
+    Faust; `web`: (address, port) of its web pages. `turning` beats in the loop of `serve`, and `reading` in
+    that of the thread that reads the topic.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class DataStream:
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
+        self.turning, self.reading = Pulse(), Pulse()
         self._lag: int | None = None
 
     @property
@@ -87,8 +90,8 @@ class DataStream:
         place = Start(self._topic, position, self._collector)
         app = data_app(self._broker, self._node, place, self._take, state=self._state, web=self._web)
         starting = asyncio.create_task(app.start())
-        parts = (_run(app, starting), self._expire(), self._complete(app), self._watch(app), stopped.wait())
-        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in parts]
+        parts = (_run(app, starting), self._expire(), self._complete(app), self._watch(app), self._turn(app))
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*parts, stopped.wait())]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -97,6 +100,8 @@ class DataStream:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._lag = None
             await _stop(app, starting)
+            self.turning.rest()
+            self.reading.rest()
         for task in done:
             error = None if task.cancelled() else task.exception()
             if error is not None and not stopped.is_set():
@@ -141,6 +146,17 @@ class DataStream:
                     while not _reached(await thread.read(), ends):
                         await asyncio.sleep(TICK)
                     self._collector.settle(now)
+
+    async def _turn(self, app: "PinnedApp") -> None:
+        """Give signs of life: of this loop, and of the reading thread's."""
+        while True:
+            self.turning.beat()
+            thread = _reader(app)
+            if thread is not None:
+                self.reading.begin()
+                with suppress(RuntimeError):  # its loop is closed, as it stops
+                    thread.thread_loop.call_soon_threadsafe(self.reading.beat)
+            await asyncio.sleep(PERIOD)
 
     async def _watch(self, app: "PinnedApp") -> None:
         """Update the lag, and commit offsets for outside tools."""

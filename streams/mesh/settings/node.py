@@ -10,6 +10,9 @@ from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, che
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 
+LIVENESS = 30.0
+"""Seconds for which a process's loops may stand still, unless its owner says otherwise."""
+
 
 class FileSettings(Settings):
     """Records in a file. A file of lines that ends in `.gz` is unpacked; `-` is standard input."""
@@ -103,5 +106,8 @@ class NodeSettings(Settings):
     """The node's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(_address)] = None
     """Where to serve its private metrics. Not given: nowhere."""
+    liveness: Annotated[float, Field(gt=0)] = LIVENESS
+    """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
+    systemd's watchdog is not fed; at least ten heartbeats."""
     predictions: bool = False
     """Whether to write a prediction for each record to the party's own broker."""

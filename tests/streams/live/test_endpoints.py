@@ -20,7 +20,9 @@ def served(shared, private):
     """The text of each that was asked for."""
     figures = metrics()
     with ExitStack() as closing:
-        Endpoints(shared, private, logging.getLogger("mirrormesh.node.a"), closing).show(figures)
+        Endpoints(shared, private, logging.getLogger("mirrormesh.node.a"), closing).show(
+            figures, lambda: None
+        )
         return [at and scraped("127.0.0.1", at[1]) for at in (shared, private)]
 
 

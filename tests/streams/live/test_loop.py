@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from streams.live.liveness import Pulse
 from streams.live.loop import Loop
 
 
@@ -175,3 +176,19 @@ def test_a_timer_that_a_reader_sets_wakes_the_loop():
     reader = beside(lambda: loop.do(lambda: loop.after(0.0, loop.stop)))
     loop.run()
     reader.join()
+
+
+def test_its_pulse_beats_at_each_turn_and_not_in_a_long_one():
+    now = [0.0]
+    loop, ages = Loop(), []
+    loop.pulse = Pulse(lambda: now[0])
+
+    def work():
+        now[0] += 40
+        ages.append(loop.pulse.age)
+
+    loop.put(work)
+    loop.put(work)
+    loop.put(loop.stop)
+    loop.run()
+    assert (ages, loop.pulse.age) == ([40, 40], 0)

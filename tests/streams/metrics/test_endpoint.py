@@ -8,7 +8,7 @@ import pytest
 
 from streams.metrics.endpoint import Endpoint, NotServed
 from streams.metrics.scheduler_metrics import SchedulerMetrics
-from tests.support.brokers import free_port
+from tests.support.brokers import free_port, free_ports
 from tests.support.machines import learner, machine, plans, run_rounds, started
 from tests.support.metrics import metrics, promtool_says, scraped, told
 
@@ -125,3 +125,15 @@ def test_a_node_is_ready_once_it_decides_and_while_the_broker_is_there():
     assert figures.missing() is None
     there[0] = False
     assert figures.missing() == "the mesh broker does not answer"
+
+
+def test_one_whose_process_stands_still_is_not_alive_and_says_why(node):
+    stalled = ["the loop has not turned for 31 s"]
+    port, other = free_ports(2)
+    with Endpoint(HERE, port) as owner, Endpoint(HERE, other) as shared:
+        owner.show(node.private, lambda: None, lambda: stalled[0])
+        shared.show(node.shared, lambda: None)
+        assert probed(port, "/livez") == (503, "the loop has not turned for 31 s")
+        assert probed(other, "/livez") == (200, "alive")
+        stalled[0] = None
+        assert probed(port, "/livez") == (200, "alive")

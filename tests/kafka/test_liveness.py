@@ -1,0 +1,114 @@
+"""Liveness means work: its owner hears of a part that hangs or dies, and a watchdog restarts the process."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.brokers import free_ports
+from tests.support.faulty import FAULTS, Faulty, plant
+from tests.support.forked import Forked
+from tests.support.kafka import until
+from tests.support.metrics import samples, scraped
+from tests.support.processes import LiveMesh
+from tests.support.small_mesh import small_mesh_file
+from tests.support.watchdog import ServiceSocket, Watchdog
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+HERE = "127.0.0.1"
+LIVENESS = 3
+"""Seconds: the least for a silence of three."""
+WATCHDOG = 6
+
+
+def probed(port):
+    """The status and text of `/livez`; None where nothing answers."""
+    try:
+        with urlopen(f"http://{HERE}:{port}/livez", timeout=10) as answer:
+            return answer.status, answer.read().decode().strip()
+    except HTTPError as error:
+        return error.code, error.read().decode().strip()
+    except OSError:
+        return None
+
+
+def round_of(port):
+    """The node's last round; 0 where nothing answers."""
+    try:
+        found = samples(text_string_to_metric_families(scraped(HERE, port)))
+    except OSError:
+        return 0
+    return found.get(("mirrormesh_round",), 0)
+
+
+@contextmanager
+def watched(folder, broker, launched):
+    """A mesh of one node under a watchdog; its scheduler has a manager too. Yields mesh, watchdog, ports."""
+    shared, private = free_ports(2)
+    own = {"a": {"liveness": LIVENESS, "private_endpoint": f"{HERE}:{private}"}}
+    path = small_mesh_file(
+        folder, broker.address, own=own, nodes=["a"], topology={"graph": "complete"}, silence=3, rounds=5000
+    )
+    with LiveMesh(path) as mesh:
+        (name,) = mesh.file.mesh.nodes
+        options = (path, name, "--state", folder / "state", "--metrics", shared)
+        with Watchdog(lambda: launched(folder, "node", "node", *options), WATCHDOG) as watchdog:
+            try:
+                yield mesh, watchdog, (shared, private)
+            finally:
+                watchdog.process.kill()
+
+
+def test_each_part_that_stands_still_is_told_to_the_owner_and_restarted(tmp_path, broker):
+    with watched(tmp_path, broker, Faulty) as (mesh, watchdog, (shared, private)):
+        mesh.scheduler()
+        (name,) = mesh.file.mesh.nodes
+        mesh.start("feed", "feed", mesh.path, name, "--rate", 20)
+        for number, reason in enumerate(FAULTS, 1):
+            until(watchdog.look)
+            before = round_of(shared)
+            until(lambda before=before: watchdog.look() and round_of(shared) > before)
+            assert probed(private) == (200, "alive")
+            plant(tmp_path, reason)
+            until(lambda: (probed(private) or (0,))[0] == 503)
+            status, said = probed(private)
+            assert (status, said.startswith(reason)) == (503, True), said
+            assert probed(shared) == (200, "alive")
+            until(lambda number=number: watchdog.look() and len(watchdog.ends) == number)
+        until(watchdog.look)
+        watchdog.process.terminate()
+        assert watchdog.process.ends() == 0
+        assert "STOPPING=1" in watchdog.heard()
+        assert set(watchdog.ends) == {-signal.SIGABRT}
+        assert watchdog.process.log.count("Fatal Python error: Aborted") == len(FAULTS)
+
+
+def test_neither_missing_data_nor_a_broker_that_is_away_ends_a_process(tmp_path, new_broker):
+    broker = new_broker()
+    with watched(tmp_path, broker, Forked) as (mesh, watchdog, (_, private)), ServiceSocket() as manager:
+        with manager.given():
+            mesh.scheduler()
+        until(lambda: "READY=1" in manager.heard())
+        until(watchdog.look)
+        stay_alive(watchdog, manager, private)  # no records
+        os.kill(broker.pid, signal.SIGKILL)
+        stay_alive(watchdog, manager, private)
+        assert watchdog.ends == []
+
+
+def stay_alive(watchdog, manager, private):
+    """Both work on and say so, for longer than it takes a watchdog or a probe to act."""
+    end = time.monotonic() + WATCHDOG + 1
+    heard = manager.heard()
+    while time.monotonic() < end:
+        assert watchdog.look()
+        assert probed(private) == (200, "alive")
+        heard += manager.heard()
+        time.sleep(0.1)
+    assert heard.count("WATCHDOG=1") >= WATCHDOG / 2
