@@ -17,7 +17,7 @@ class TimeSlots(Generic[T]):
     """Slots of `period` seconds from `start` on, with at most `size` records.
 
     `horizon` (H, in periods) limits early records: one dated more than that after the clock is dropped. None:
-    no limit, for reading without a clock.
+    no limit, for reading without a clock, or old records.
     """
 
     def __init__(

@@ -95,8 +95,8 @@ def up(
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
     With slots by time records are fed at their own times, unless --rate is given. A run whose slots have all
-    ended is refused. --replay runs it from now on: it writes a mesh file that starts now to DIR/replay.yaml,
-    and feeds every record with its time moved by the same number of seconds, which is public.
+    ended is refused. --replay runs it from now on: it writes a mesh file that starts when all runs to
+    DIR/replay.yaml, with the seconds by which the time of every record is moved, which are public.
 
     If many of a node's records are malformed, the last line says how many and why; above one half the exit
     code is 3.

@@ -153,8 +153,8 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
 
 
 def _clock(file: MeshFile) -> Callable[[], int | None]:
-    """Return a function that returns the clock's round (None: slots by count)."""
+    """Return a function that returns the clock's round (None: slots by count, or all slots must be had)."""
     slots = file.resolved.slots()
-    if not isinstance(slots, TimeSlots):
+    if not isinstance(slots, TimeSlots) or file.mesh.shift:
         return lambda: None
     return lambda: slots.round_of(time.time())

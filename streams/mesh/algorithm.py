@@ -121,7 +121,8 @@ def slots(mesh: MeshSettings) -> Slots[bytes]:
     """Return empty slots for one node."""
     settings = mesh.slots
     if isinstance(settings, TimeSlotSettings):
-        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, mesh.horizon)
+        horizon = None if mesh.shift else mesh.horizon  # moved records have no present to keep up with
+        return TimeSlots(settings.size, settings.start, settings.period, settings.grace, horizon)
     return CountSlots(settings.size)
 
 

@@ -12,6 +12,13 @@ def has_ended(file: MeshFile, now: float) -> bool:
     return isinstance(slots, TimeSlots) and rounds is not None and slots.end(rounds) <= now
 
 
+def begins(file: MeshFile, now: float) -> str:
+    """Return when slot 1 begins, seen from `now`: in 12 s, 5 min ago."""
+    slots = file.resolved.slots()
+    left = slots.end(0) - now if isinstance(slots, TimeSlots) else 0.0
+    return f"in {left:,.0f} s" if left > 0 else _ago(-left)
+
+
 def refuse_ended(file: MeshFile, now: float) -> None:
     """Raise MeshFileError if every slot of the run had ended at `now`."""
     said = ended_slots(file, file.mesh.rounds, now)

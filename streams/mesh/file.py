@@ -30,8 +30,7 @@ class MeshFile:
 
     `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
     file of labelled records that no node learns from: a run in one process scores its last decisions on it.
-    `common` holds the brokers of nodes that do not name their own. `shift`: the seconds by which a replay
-    moves the time of every record.
+    `common` holds the brokers of nodes that do not name their own.
     """
 
     path: Path
@@ -40,13 +39,12 @@ class MeshFile:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
-    shift: float = 0.0
 
     @cached_property
     def resolved(self) -> Mesh:
         """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
         trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
-        return Mesh(self.mesh, trusting, self.shift)
+        return Mesh(self.mesh, trusting)
 
     @property
     def dimension(self) -> int:

@@ -46,14 +46,12 @@ class Mesh:
     """A mesh: makes each object that the settings describe on first use, and keeps it.
 
     Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
-    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. `shift`: the
-    seconds by which a replay moves the time of every record. Everything here and in its nodes raises
-    ValueError if the settings, each right by itself, do not fit together.
+    name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything
+    here and in its nodes raises ValueError if the settings, each right by itself, do not fit together.
     """
 
     settings: MeshSettings
     trusting: frozenset[str] = frozenset()
-    shift: float = 0.0
     _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
     mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
@@ -135,7 +133,7 @@ class MeshNode:
     def guarantee(self) -> Guarantee:
         """The guarantee to the owner of a record of the node."""
         trusted = self.name in self.mesh.trusting
-        return guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted, shift=self.mesh.shift)
+        return guarantee(self.mesh.settings, self.mechanism, trusted_broker=trusted)
 
     @cached_property
     def price(self) -> Price:

@@ -60,10 +60,8 @@ def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     return LaplaceParameters(theta, privacy.norm, epsilon, phi, omega, alpha, sampler)
 
 
-def guarantee(
-    mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool, shift: float = 0.0
-) -> Guarantee:
-    """Return the mechanism's guarantee to the owner of a record, whose time is moved by `shift` seconds."""
+def guarantee(mesh: MeshSettings, mechanism: Mechanism, *, trusted_broker: bool) -> Guarantee:
+    """Return the mechanism's guarantee to the owner of a record."""
     return Guarantee(
         mechanism.name,
         mechanism.epsilon,
@@ -73,7 +71,7 @@ def guarantee(
         mechanism.simulated,
         trusted_broker,
         correlated=mechanism.band is not None,
-        shift=shift,
+        shift=mesh.shift,
     )
 
 

@@ -26,6 +26,11 @@ def in_order_of_time(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
     yield from sorted(records, key=_time)
 
 
+def moved(time: float | None, shift: float) -> float | None:
+    """Return a record's time, `shift` seconds later."""
+    return None if time is None else time + shift
+
+
 def _time(record: RawRecord) -> float:
     return -math.inf if record.timestamp is None else record.timestamp
 

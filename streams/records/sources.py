@@ -26,7 +26,7 @@ from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
 from streams.records.own import OwnDecoder
-from streams.records.record import Decoder, RawRecord, in_order_of_time
+from streams.records.record import Decoder, RawRecord, in_order_of_time, moved
 from streams.records.schema_files import file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
@@ -61,7 +61,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     found, decoder = opened_records(file, settings, path)
     chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
     if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
-        timed = (RawRecord(line, decoder.timestamp(line)) for line in chosen)
+        timed = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
         # Standard input may have no end, so it is not sorted; `run` refuses it.
         return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
     return Source(map(RawRecord, chosen), decoder)

@@ -10,7 +10,7 @@ from streams.mesh.settings.algorithm import AlgorithmSettings
 from streams.mesh.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
-from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings
+from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings, TimeSlots
 from streams.mesh.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
@@ -102,6 +102,11 @@ class MeshSettings(Settings):
     def privacy_of(self, node: str) -> PrivacySettings:
         """Return the privacy settings of one node, with its overrides."""
         return self.privacy.overridden(self.nodes[node])
+
+    @property
+    def shift(self) -> float:
+        """The seconds by which the time of every record of a file is moved; 0 with slots by count."""
+        return self.slots.shift if isinstance(self.slots, TimeSlots) else 0.0
 
     @property
     def agreed(self) -> dict[str, Any]:

@@ -35,6 +35,10 @@ def _absent(value: object) -> bool:
     return value is None  # left out of the digest, which stays as it was before this key
 
 
+def _nothing(value: object) -> bool:
+    return value == 0  # left out of the digest, as above
+
+
 class PrivacySettings(Settings):
     """The mechanism between a node's gradients and its releases."""
 
@@ -157,6 +161,10 @@ class TimeSlots(Settings):
     """h: the largest number of a period's records that are learnt from. Sums are divided by it."""
     grace: float = Field(0.2, ge=0)
     """Seconds after a period's end until its slot closes."""
+    shift: float = Field(0.0, exclude_if=_nothing)
+    """Seconds that are added to the time of every record of a file: public, named by every guarantee, and
+    chosen from nobody's records. `up --replay` writes it. With it a late node catches up slot by slot,
+    where otherwise more than H slots behind the clock are dropped."""
 
 
 SlotSettings = Annotated[

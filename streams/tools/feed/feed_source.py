@@ -11,7 +11,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
-from streams.records.record import RawRecord
+from streams.records.record import RawRecord, moved
 from streams.records.sources import Source, check_not_empty, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
@@ -26,7 +26,7 @@ class Wanted:
 
     `path`: a file to feed in place of the source's own, `-` for standard input. `records`: feed only the
     first ones. `rate`: records per second. `timestamps`: feed at the pace of the records' times. `shift`: the
-    seconds that are added to each of these times.
+    seconds that are added to each of these times, if the mesh file names none.
     """
 
     path: str | None = None
@@ -68,7 +68,10 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
         file = replace(file, nodes={**file.nodes, node: own})
     if wanted.timestamps:
         _check_times(file, node)
-    elif wanted.shift and file.mesh.slots.by != "time":
+    if wanted.shift and file.mesh.shift:
+        text = "the mesh file moves all times already: must be 0 with --shift"
+        raise file.refuse(("mesh", "slots", "shift"), text, file.mesh.shift)
+    if wanted.shift and not wanted.timestamps and file.mesh.slots.by != "time":
         text = "--shift moves records' times: must be time, or give --timestamps"
         raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
     most = wanted.records
@@ -85,19 +88,21 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     piped = getattr(settings, "path", None) == "-"
     live = by_time and piped
     if wanted.shift:
-        moved = (RawRecord(value, _moved(wanted.shift, time)) for value, time in source.records)
-        source = replace(source, records=moved)
+        later = (RawRecord(value, moved(time, wanted.shift)) for value, time in source.records)
+        source = replace(source, records=later)
     if by_time and not live:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
-    return Opened(source, by_time or wanted.timestamps, most, read, live, piped, wanted.shift)
+    shift = wanted.shift or _shift(file, settings)
+    return Opened(source, by_time or wanted.timestamps, most, read, live, piped, shift)
 
 
-def _moved(shift: float, time: float | None) -> float | None:
-    return None if time is None else time + shift
+def _shift(file: MeshFile, source: object) -> float:
+    """Return the seconds by which `open_source` moves times: those of files, as others follow the start."""
+    return file.mesh.shift if isinstance(source, FileSettings) else 0.0
 
 
 def _later(shift: float, time_of: TimeOf, value: bytes) -> float | None:
-    return _moved(shift, time_of(value))
+    return moved(time_of(value), shift)
 
 
 def _inside(mesh: Mesh) -> Callable[[RawRecord], bool]:

@@ -113,11 +113,8 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     elif file.mesh.slots.by == "time":
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
-        # a generator's times follow the mesh file, whose start a replay has moved already
-        in_file = isinstance(file.own(name).source, FileSettings)
-        shift = ("--shift", repr(file.shift)) if file.shift and in_file else ()
         # a feed of which most is malformed has fed all
-        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace, *shift), (0, MALFORMED))
+        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace), (0, MALFORMED))
 
 
 def _is_here(source: object) -> bool:

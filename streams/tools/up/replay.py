@@ -1,4 +1,4 @@
-"""Replays a mesh with slots by time: its slots begin now, and the times of all records move along.
+"""Replays a mesh with slots by time: its slots begin when all runs, and the times of all records move along.
 
 One party runs all. The difference is one whole number of seconds, from the mesh file's start and the clock,
 never from a record. The state folder keeps the replay's mesh file, so that a replay goes on where it was.
@@ -6,11 +6,13 @@ never from a record. The state folder keeps the replay's mesh file, so that a re
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from streams.bus.logs import Logs
+from streams.codec.topics import DataTopics
 from streams.mesh.ended_slots import has_ended
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.privacy import TimeSlots
@@ -18,6 +20,15 @@ from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.folder import StateFolder, write_private
 from streams.terminal.wording import listed
 from streams.tools.up.folders import has_begun
+
+LEAD, EACH = 10.0, 3.0
+"""Seconds until slot 1 begins: at least, and for each process that starts, shared by the processors. A start
+takes 2 s of one: with three nodes on two busy ones the last was ready after 16 s."""
+
+
+def lead(file: MeshFile) -> float:
+    """Return the seconds that this machine needs, at most, until scheduler, nodes and feeders run."""
+    return LEAD + EACH * (1 + 2 * len(file.nodes)) / (os.cpu_count() or 1)
 
 
 def check_replay(file: MeshFile) -> None:
@@ -30,38 +41,71 @@ def check_replay(file: MeshFile) -> None:
         raise file.refuse(("nodes",), text)
 
 
-def replayed(file: MeshFile, state: Path, now: float) -> MeshFile:
-    """Write the replay's mesh file, which starts at `now`, into the folder `state`, and return it.
+def fed_topics(file: MeshFile) -> list[str]:
+    """Return the data topics of the mesh that hold records. Raises BusError."""
+    found = []
+    for name in file.nodes:
+        logs, topic = Logs(file.brokers(name).data), DataTopics(name).records
+        try:
+            found += [topic] if logs.span(topic)[1] else []
+        finally:
+            logs.close()
+    return found
 
-    A replay that is there goes on with its own start. Raises MeshFileError if another run was replayed there:
-    its records, with its times, are still in the topics.
+
+def replayed(
+    file: MeshFile, state: Path, now: float, fed: Callable[[MeshFile], list[str]] = fed_topics
+) -> MeshFile:
+    """Write the replay's mesh file, which starts soon after `now`, into the folder `state`, and return it.
+
+    A replay that is there goes on with its own start; one whose slots have ended before any was learnt from
+    begins anew, unless its topics were `fed`. Raises MeshFileError if they were, or if another run was
+    replayed there: its records, with its times, are still in the topics.
     """
     place, slots = StateFolder(state).replay, file.mesh.slots
     if not isinstance(slots, TimeSlots):
         raise TypeError("check_replay comes first")
-    shift = math.ceil(now - slots.start)
-    if place.exists():
-        earlier = load(place)
-        if earlier.mesh.run != file.mesh.run and any(any(StateFolder(state).journals(n)) for n in file.nodes):
-            text = (
-                f"{state} holds a replay of run {earlier.mesh.run}: must be that, or give another --state, "
-                "in which what that run has spent may not count"
-            )
-            raise file.refuse(("mesh", "run"), text, file.mesh.run)
-        goes_on = has_begun(earlier, state) or not has_ended(earlier, now)
-        if earlier.mesh.run == file.mesh.run and isinstance(earlier.mesh.slots, TimeSlots) and goes_on:
-            shift = round(earlier.mesh.slots.start - slots.start)
-    text = json.dumps(_moved(file, slots.start + shift), indent=2, ensure_ascii=False)  # JSON is YAML
+    earlier = _earlier(file, state, now, fed)
+    start = earlier.start if earlier else slots.start + math.ceil(now + lead(file) - slots.start)
+    shift = round(start - slots.start)
+    text = json.dumps(_moved(file, slots, shift), indent=2, ensure_ascii=False)  # JSON is YAML
     write_private(place, lambda _: f"# written by mirrormesh up --replay, from {file.path}\n{text}\n")
-    return replace(load(place), shift=float(shift))
+    return load(place)
 
 
-def _moved(file: MeshFile, start: float) -> dict[str, Any]:
-    """Return the content of the mesh file with another start, and with paths that hold from any folder."""
+def _earlier(
+    file: MeshFile, state: Path, now: float, fed: Callable[[MeshFile], list[str]]
+) -> TimeSlots | None:
+    """Return the slots of the replay that is there and goes on. Raises MeshFileError."""
+    place = StateFolder(state).replay
+    earlier = load(place) if place.exists() else None
+    if earlier is None or not isinstance(earlier.mesh.slots, TimeSlots):
+        return None
+    if earlier.mesh.run != file.mesh.run:
+        if not any(any(StateFolder(state).journals(name)) for name in file.nodes):
+            return None
+        text = (
+            f"{state} holds a replay of run {earlier.mesh.run}: must be that, or give another --state, "
+            "in which what that run has spent may not count"
+        )
+        raise file.refuse(("mesh", "run"), text, file.mesh.run)
+    if has_begun(earlier, state) or not has_ended(earlier, now):
+        return earlier.mesh.slots
+    if topics := fed(earlier):
+        text = (
+            f"the replay in {state} ended before its first step, and {listed(topics)} hold its times: delete "
+            "these topics, or give another --state, if that has a broker of its own"
+        )
+        raise file.refuse(("mesh", "run"), text, file.mesh.run)
+    return None
+
+
+def _moved(file: MeshFile, slots: TimeSlots, shift: float) -> dict[str, Any]:
+    """Return the content of the mesh file with start and records moved, and with paths from any folder."""
     folder, found = file.path.parent, read_yaml(file.path)
     tree: dict[str, Any] = dict(found)
     mesh = dict(tree["mesh"])
-    mesh["slots"] = mesh["slots"] | {"start": start}
+    mesh["slots"] = mesh["slots"] | {"start": slots.start + shift, "shift": slots.shift + shift}
     if file.mesh.algorithm.x_1 is not None:
         mesh["algorithm"] = mesh["algorithm"] | {"x_1": file.mesh.algorithm.x_1}  # from a file, perhaps
     tree["mesh"] = mesh

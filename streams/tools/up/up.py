@@ -14,7 +14,7 @@ from nodes.accounting.spends import reuse_of
 from streams.bus.provision import provision
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
-from streams.mesh.ended_slots import has_ended, refuse_ended
+from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
@@ -68,8 +68,8 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:
             return False
-        file, options = _in_time(file, options, fact)
         _provision(file, fact)
+        file, options = _in_time(file, options, fact)
         observers = _observers(options, served, loud, closing)
         asker = Asker(file, closing.enter_context(closed(News(file))))
         asker.start()
@@ -107,7 +107,8 @@ def _in_time(file: MeshFile, options: Options, fact: Fact) -> tuple[MeshFile, Op
     now = time.time()
     if options.replay:
         file = replayed(file, options.state, now)
-        fact("replay", f"{file.path}: the time of every record moves by {file.shift:,.15g} s")
+        fact("replay", f"{file.path}: the time of every record moves by {file.mesh.shift:,.15g} s")
+        fact("", f"slot 1 begins {begins(file, now)}")
     return file, replace(options, feed=options.feed and not has_ended(file, now))
 
 
@@ -139,8 +140,8 @@ def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fac
         fact("elsewhere", f"{listed(elsewhere)}: their owners have their own part")
     unfed = [name for name in file.nodes if name not in fed]
     if unfed:
-        shift = f" --shift {file.shift:.15g}" if file.shift else ""
-        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed{shift}")
+        path = f" {file.path}" if file.mesh.shift else ""  # that of the replay, which moves the times
+        fact("not fed", f"{listed(unfed)}: by their owners, with mirrormesh feed{path}")
     if served is not None:
         fact("metrics", f"scheduler http://127.0.0.1:{served.scheduler}/metrics")
         for name, port in served.shared.items():

@@ -255,3 +255,12 @@ def test_the_digest_is_the_same_for_ever_and_however_it_is_written(tmp_path):
     assert file.digest() == load(write(tmp_path, mesh=spelt_out)).digest()
     assert file.digest().hex() == "39474b362e3109cabbc2a3b5ccf73e4e"
     assert deepcopy(file.mesh).digest() == file.digest()
+
+
+def test_a_shift_of_times_is_in_the_digest_and_one_of_zero_leaves_it_as_it_was(tmp_path):
+    def digest(**own):
+        slots = {"by": "time", "period": 1, "start": 1_700_000_000, **own}
+        return load(write(tmp_path, mesh=edited(lambda mesh: mesh.update(slots=slots)))).digest()
+
+    assert digest().hex() == digest(shift=0).hex() == "df3eb210b6978b1cf3419c84811e6974"
+    assert digest(shift=60) != digest()

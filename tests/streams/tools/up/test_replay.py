@@ -1,4 +1,4 @@
-"""`up --replay`: a mesh file whose slots begin now, and the times of all records moved by one number."""
+"""`up --replay`: a mesh file whose slots begin soon, and the times of all records moved by one number."""
 
 import json
 from dataclasses import replace
@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from streams.mesh.file import MeshFileError, load
-from streams.tools.up import programs
-from streams.tools.up.programs import Options
+from streams.records.sources import open_source
+from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.up import replay
 from streams.tools.up.replay import check_replay, replayed
 from tests.support.accounts import journal, record
 from tests.support.feeding import SCHEMA
@@ -16,7 +17,14 @@ from tests.support.meshes import changed, loaded, with_value, written
 
 START = 1_700_000_000.25
 NOW = START + 100_000.5
+SHIFT = 100_013.0
+"""Whole seconds, so that slots keep their place within a second, and 12.25 at least after NOW."""
 FILE = {"kind": "json-lines", "path": "records/${WHERE}/a.jsonl", "schema": SCHEMA | {"timestamp": "at"}}
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    monkeypatch.setattr(replay, "lead", lambda _: 12.25)  # the machine's own differs
 
 
 @pytest.fixture
@@ -53,9 +61,8 @@ def absolute(file, own):
 def test_the_replay_is_the_same_mesh_from_now_on(timed, state, tmp_path):
     file = replayed(timed, state, NOW)
     assert file.path == state / "replay.yaml"
-    assert file.shift == 100_001.0  # whole seconds: slots keep their place within a second
-    assert file.mesh.slots.start == START + file.shift
-    slots = timed.mesh.slots.model_copy(update={"start": file.mesh.slots.start})
+    assert file.mesh.shift == SHIFT
+    slots = timed.mesh.slots.model_copy(update={"start": START + file.mesh.shift, "shift": file.mesh.shift})
     assert file.mesh == timed.mesh.model_copy(update={"slots": slots})
     assert file.brokers("a") == timed.brokers("a")
     assert file.nodes["a"] == absolute(str(tmp_path / "records/here/a.jsonl"), timed.nodes["a"])
@@ -66,35 +73,58 @@ def test_the_replay_is_the_same_mesh_from_now_on(timed, state, tmp_path):
     assert file.path.stat().st_mode & 0o077 == 0
 
 
-def test_every_feeder_moves_times_by_the_same_number_and_the_guarantee_names_it(timed, state):
+def test_every_source_moves_times_by_the_same_number_and_the_guarantee_names_it(timed, state, tmp_path):
+    (tmp_path / "records/here").mkdir(parents=True)
+    (tmp_path / "records/here/a.jsonl").write_text(json.dumps({"x": 1, "y": 1, "distance": 1, "at": START}))
     file = replayed(timed, state, NOW)
-    fed = [program.arguments for _, program in programs.feeders(file, Options(state))]
-    assert [line[-2:] for line in fed] == [("--shift", "100001.0")] * 2
-    assert all("--shift" not in program.arguments for _, program in programs.feeders(timed, Options(state)))
+    assert next(open_source(file, "a", 0).records).timestamp == START + SHIFT
+    found = opened(file, "a", Wanted(timestamps=True))
+    assert (next(found.source.records).timestamp, found.shift) == (START + SHIFT, SHIFT)
+    with pytest.raises(MeshFileError, match=r"mesh\.slots\.shift: 100013\.0: the mesh file moves all "):
+        opened(file, "a", Wanted(shift=1.0))
+    again = replayed(file, tmp_path, NOW + 500)  # of the replay itself
+    assert (again.mesh.slots.start, again.mesh.shift) == (START + SHIFT + 500, SHIFT + 500)
     settings = file.mesh.privacy.model_copy(update={"noise": "exact"})
     exact = replace(file, mesh=file.mesh.model_copy(update={"privacy": settings}))
     said = exact.resolved.node("a").guarantee.sentence("a")
-    assert "the time of every record is moved by the same 100,001 s, which are public;" in said
+    assert "the time of every record is moved by the same 100,013 s, which are public;" in said
 
 
 def test_a_generators_times_follow_the_start_by_themselves(state, tmp_path):
     tree = changed()
     tree["mesh"]["slots"] = {"by": "time", "start": START, "period": 1}
     file = replayed(loaded(tmp_path, tree), state, NOW)
-    assert [p.arguments[-1] for _, p in programs.feeders(file, Options(state))] == ["--timestamps"] * 4
+    assert next(open_source(file, "a", 0).records).timestamp == START + SHIFT + 0.5
+    assert opened(file, "a", Wanted()).shift == 0
 
 
 def test_a_replay_goes_on_with_its_own_start_until_it_has_ended_unbegun(timed, state):
     first = replayed(timed, state, NOW)
     again = replayed(timed, state, NOW + 5)
-    assert (again.shift, again.mesh.slots) == (first.shift, first.mesh.slots)
-    assert replayed(timed, state, NOW + 500).shift == 100_501.0
+    assert (again.mesh.shift, again.mesh.slots) == (first.mesh.shift, first.mesh.slots)
+    assert replayed(timed, state, NOW + 500, lambda _: []).mesh.shift == SHIFT + 500
+
+
+def test_a_replay_that_was_fed_and_has_ended_unbegun_keeps_its_times(timed, state):
+    """Its topics take no record with another time: a second one would only fail later, feeder by feeder."""
+    written = replayed(timed, state, NOW).path.read_text()
+    words = r"state ended before its first step, and data\.b hold its times: delete these topics, or give an"
+    with pytest.raises(MeshFileError, match=words):
+        replayed(timed, state, NOW + 500, lambda _: ["data.b"])
+    assert (state / "replay.yaml").read_text() == written
+    assert replayed(timed, state, NOW + 5, lambda _: ["data.b"]).mesh.shift == SHIFT
+
+
+def test_a_start_takes_longer_with_more_nodes(timed, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    many = loaded(tmp_path, changed(nodes=["a", "b", "c", "d"]))
+    assert replay.LEAD < replay.lead(timed) < replay.lead(many)
 
 
 def test_a_replay_that_has_begun_is_never_moved(timed, state):
     first = replayed(timed, state, NOW)
     journal(state, first, "a", record(1))
-    assert replayed(timed, state, NOW + 500).shift == first.shift
+    assert replayed(timed, state, NOW + 500).mesh.shift == first.mesh.shift
 
 
 def test_another_runs_replay_is_in_the_topics(timed, state):
