@@ -1,5 +1,7 @@
 """Turns librdkafka's errors into errors of the bus."""
 
+import re
+
 from confluent_kafka import KafkaError
 
 from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, UnknownTopic, Unreachable
@@ -15,6 +17,7 @@ _KINDS: dict[int, type[BusError]] = {
     KafkaError.MSG_SIZE_TOO_LARGE: TooLarge,
     KafkaError._TRANSPORT: Unreachable,  # noqa: SLF001 # as above
     KafkaError._ALL_BROKERS_DOWN: Unreachable,  # noqa: SLF001 # as above
+    KafkaError._SSL: Unreachable,  # noqa: SLF001 # as above; a certificate may be renewed any time
     KafkaError._TIMED_OUT: Unreachable,  # noqa: SLF001 # as above
     KafkaError._RESOLVE: Unreachable,  # noqa: SLF001 # as above
     KafkaError._UNKNOWN_PARTITION: Unreachable,  # noqa: SLF001 # unknown to the client, as while a broker is away
@@ -53,4 +56,12 @@ def bus_error(error: KafkaError, subject: str) -> BusError:
     kind = _KINDS.get(code) or (Unreachable if passing else BusError)
     if kind is UnknownTopic:
         return UnknownTopic(f"no topic {subject}: run mirrormesh provision")
-    return kind(f"{subject}: {error.str()}")
+    return kind(f"{subject}: {_words(error)}")
+
+
+def _words(error: KafkaError) -> str:
+    """Return the client's text without the connection's name and state, which are for programmers."""
+    text = re.sub(r"^\w+://\S+: | \(after \d+ms in state \w+\)$", "", str(error.str()))
+    if "current SASL state" in text:
+        return "takes no users at this address: must be security tls or plaintext"
+    return text

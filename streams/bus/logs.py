@@ -1,7 +1,9 @@
 """Reads a broker's topics: which exist, where a log begins and ends, and its records."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any, Protocol
 
@@ -10,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
 from streams.bus.errors import bus_error, is_passing
+from streams.bus.handshake import Untrusted, check_own
 from streams.bus.probe import SILENT, why_silent
 from streams.mesh.settings.brokers import BrokerSettings
 
@@ -127,9 +130,13 @@ def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
 def reach(broker: BrokerSettings) -> str:
     """Return the id of the broker's cluster: equal for two addresses of one.
 
-    Raises Denied for a wrong password, Unreachable without an answer within `PATIENCE` seconds: it says why,
-    as far as can be found out.
+    Raises Denied for a wrong password or certificate, Unreachable without an answer within `PATIENCE`
+    seconds: it says why, as far as can be found out.
     """
+    if not broker.verify_host_name:
+        _warn_unverified(broker.servers)
+    with _denied(broker):
+        check_own(broker)
     told: list[KafkaError] = []
     consumer = Consumer(consumer_settings(broker) | {"error_cb": told.append, "log_level": 0})
     try:
@@ -139,9 +146,25 @@ def reach(broker: BrokerSettings) -> str:
         for failure in [bus_error(error, broker.servers) for error in told]:
             if isinstance(failure, Denied):
                 raise failure from None
-        raise Unreachable(f"{broker.servers}: {why_silent(broker)}") from None
+        with _denied(broker):
+            why = why_silent(broker)
+        raise Unreachable(f"{broker.servers}: {why}") from None
     finally:
         consumer.close()
+
+
+@contextmanager
+def _denied(broker: BrokerSettings) -> Iterator[None]:
+    try:
+        yield
+    except Untrusted as error:
+        raise Denied(f"{broker.servers}: {error}") from None
+
+
+@cache
+def _warn_unverified(servers: str) -> None:
+    """Log a warning, once a process."""
+    LOGGER.warning("verify_host_name is false: anyone with a certificate of the CA can pose as %s", servers)
 
 
 def reached(broker: BrokerSettings) -> Logs:

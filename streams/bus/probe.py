@@ -4,6 +4,7 @@ import socket
 import struct
 from contextlib import suppress
 
+from streams.bus.handshake import encrypted
 from streams.mesh.settings.brokers import BrokerSettings
 
 SILENT = "the broker does not answer"
@@ -14,31 +15,51 @@ _TLS_ALERT = b"\x15\x03"
 
 
 def why_silent(broker: BrokerSettings) -> str:
-    """Return a clause on the first server that accepts a connection; takes a few seconds at most."""
+    """Return a clause on the first server that accepts a connection; takes a few seconds at most.
+
+    Raises Untrusted if the two refuse each other's certificates.
+    """
     for server in broker.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if port.isdecimal():
             with suppress(OSError, OverflowError, ValueError):
-                return _who_listens(host.strip("[]"), int(port), named=broker.username is not None)
+                return _who_listens(broker, host.strip("[]"), int(port))
     return SILENT
 
 
-def _who_listens(host: str, port: int, *, named: bool) -> str:
+def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:
     """Raise OSError if nobody does."""
+    if broker.tls:
+        with (
+            suppress(OSError),
+            socket.create_connection((host, port), _WAIT) as asked,
+            encrypted(asked, broker, host) as connection,
+        ):
+            return _asked(connection, broker)[0] or SILENT
     with socket.create_connection((host, port), _WAIT) as asked:
-        answer = _answer(asked, _VERSIONS, 0, b"")
-        version = _version(answer)
-        if version is not None:
-            body = struct.pack(">i", 0) + (b"\0" if version >= 4 else b"")  # no topics; make none
-            refused = not named and not _answer(asked, _METADATA, version, body)
-            return f"{SILENT} without credentials: username and password are missing" if refused else SILENT
+        found, answer = _asked(asked, broker)
+        if found is not None:
+            other = "sasl" if broker.users else "plaintext"
+            return f"does not speak TLS: must be security {other}" if broker.tls else found
     if answer.startswith(_TLS_ALERT):
-        return "speaks TLS, which is not supported"
+        return f"speaks TLS: must be security {'sasl-tls' if broker.users else 'tls'}, with ca"
     with socket.create_connection((host, port), _WAIT) as asked:
         asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
         if _received(asked, 5) == b"HTTP/":
             return "speaks HTTP: it is no Kafka broker"
     return f"{SILENT}, but something listens there: is it a Kafka broker?"
+
+
+def _asked(asked: socket.socket, broker: BrokerSettings) -> tuple[str | None, bytes]:
+    """Return what is wrong if a Kafka broker answers, else None; and the first answer."""
+    answer = _answer(asked, _VERSIONS, 0, b"")
+    version = _version(answer)
+    if version is None:
+        return None, answer
+    body = struct.pack(">i", 0) + (b"\0" if version >= 4 else b"")  # no topics; make none
+    if broker.users or _answer(asked, _METADATA, version, body):
+        return SILENT, answer
+    return f"{SILENT} without credentials: username and password are missing", answer
 
 
 def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:

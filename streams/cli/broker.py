@@ -13,6 +13,7 @@ from streams.tools.broker.broker import DEFAULT_PORT, Broker
 from streams.tools.broker.broker import start as start_broker
 from streams.tools.broker.broker import status as broker_status
 from streams.tools.broker.broker import stop as stop_broker
+from streams.tools.broker.certificates import certify
 from streams.tools.broker.java import BrokerError, Misused
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
@@ -32,11 +33,16 @@ PortOption = Annotated[
         metavar="PORT",
         min=1,
         max=64_535,
-        help=f"The port for clients; 1,000 above it is used too. [default: the last; first {DEFAULT_PORT}]",
+        help=f"The port for clients; 1,000 above it is used too, by a secure broker 2,000 and 3,000 above. "
+        f"[default: the last; first {DEFAULT_PORT}]",
     ),
 ]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
+OutputOption = Annotated[
+    Path, typer.Option("--output", metavar="DIR", help="Where to write USER.crt, USER.key and ca.crt.")
+]
 SecureOption = Annotated[
-    bool, typer.Option("--secure", help="With users (SASL/SCRAM-SHA-512) and ACLs; needs a new folder.")
+    bool, typer.Option("--secure", help="With users, TLS, certificates and ACLs; needs a new folder.")
 ]
 
 
@@ -99,6 +105,25 @@ def status(folder: FolderOption = None) -> None:
         raise typer.Exit(1)
 
 
+@app.command()
+def certificate(user: UserArgument, output: OutputOption, folder: FolderOption = None) -> None:
+    """Write a user's certificate and key for a secure broker, and its CA's certificate.
+
+    A process that shows it at the address for security tls is that user. The key is secret.
+
+    \b
+    Example:
+      mirrormesh broker certificate east --output east-secrets
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    with _in_words():
+        try:
+            pair, ca = certify(folder or default_folder(), user, output)
+        except OSError as error:
+            raise UsageError(f"{output}: cannot be written to: {error.strerror}") from None
+    for name, path in (("certificate", pair.certificate), ("key", pair.key), ("ca", ca)):
+        typer.echo(f"{name + ':':13}{path}")
+
+
 def default_folder() -> Path:
     """Return the folder of the user's broker, independent of the working directory."""
     state = os.environ.get("XDG_STATE_HOME")
@@ -111,8 +136,12 @@ def _show(broker: Broker) -> None:
     if broker.password_file is None:
         typer.echo("access  plain: every process of this machine")
     else:
-        typer.echo("access  SASL_PLAINTEXT, SCRAM-SHA-512, ACLs; user admin")
-        typer.echo(f"secret  its password: {broker.password_file}")
+        typer.echo("access  users and their ACLs; user admin may do everything")
+        typer.echo(f"        security sasl      {broker.address}")
+        typer.echo(f"        security sasl-tls  {broker.sasl_tls}")
+        typer.echo(f"        security tls       {broker.tls}, with a user's certificate")
+        typer.echo(f"secret  the password of admin: {broker.password_file}")
+        typer.echo(f"ca      {broker.ca}")
     typer.echo(f"folder  {broker.folder}")
     typer.echo(f"log     {broker.log}")
 

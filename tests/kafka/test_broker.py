@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from streams.tools.broker.broker import start, status, stop
+from streams.tools.broker.folder import CONTROLLER
 from streams.tools.broker.java import BrokerError, Misused
-from streams.tools.broker.launch import CONTROLLER
 from tests.support.brokers import Client, free_port, started
 
 pytestmark = pytest.mark.kafka

@@ -11,7 +11,7 @@ from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start, status, stop
-from streams.tools.broker.launch import CONTROLLER
+from streams.tools.broker.folder import CONTROLLER
 from tests.support.brokers import Client, started
 from tests.support.commands import Commands
 from tests.support.users import add_user, allow, rule
@@ -92,13 +92,18 @@ def test_the_password_is_its_owners_alone(secure):
     assert password not in secure.log.read_text()
     assert stat.S_IMODE(secure.folder.stat().st_mode) == 0o700
     assert not (secure.folder / "users.arguments").exists()
+    for secret in ("ca.key", "server.pem"):
+        assert stat.S_IMODE((secure.folder / secret).stat().st_mode) == 0o600
 
 
 def test_the_command_line_says_who_may_enter_and_not_how(secure, capsys):
     outcome = Commands(capsys)("broker", "status", "--folder", secure.folder)
     assert outcome.code == 0
-    assert "\naccess  SASL_PLAINTEXT, SCRAM-SHA-512, ACLs; user admin\n" in outcome.out
-    assert f"\nsecret  its password: {secure.password_file}\n" in outcome.out
+    assert "\naccess  users and their ACLs; user admin may do everything\n" in outcome.out
+    for security, address in (("sasl", secure.address), ("sasl-tls", secure.sasl_tls), ("tls", secure.tls)):
+        assert f"\n        security {security:9} {address}" in outcome.out
+    assert f"\nsecret  the password of admin: {secure.password_file}\n" in outcome.out
+    assert f"\nca      {secure.ca}\n" in outcome.out
     assert secure.password_file.read_text().strip() not in outcome.out
 
 

@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streams.tools.broker.broker import Broker, start
+from streams.tools.broker.folder import CONTROLLER, SASL_TLS, TLS
 from streams.tools.broker.java import Missing
-from streams.tools.broker.launch import CONTROLLER
 from tests.support.programs import leave_out, missing
 
 _SILENT = logging.getLogger("tests.kafka")
@@ -46,7 +46,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _free(port: int) -> bool:
-    for taken in (port, port + CONTROLLER):
+    for taken in (port, port + CONTROLLER, port + SASL_TLS, port + TLS):
         with socket.socket() as looking:
             looking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if looking.connect_ex(("127.0.0.1", taken)) == 0:

@@ -1,6 +1,9 @@
-"""Certificates and keys of tests' own."""
+"""Certificates and keys of tests' own, and a server that shows one."""
 
-from datetime import UTC, datetime, timedelta
+import socket
+import ssl
+from contextlib import contextmanager, suppress
+from threading import Thread
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -10,24 +13,27 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from streams.tools.broker.certificates import Pair, issued
+
+DAY = 86_400
+
 
 class Authority:
-    """A CA; it writes what it issues into `folder`."""
+    """A CA, made anew or that of `made`; it writes what it issues into `folder`."""
 
-    def __init__(self, folder, name="ca"):
-        self.folder, self._ca = folder, trustme.CA(organization_name=name)
+    def __init__(self, folder, name="ca", made=None):
+        self.folder, self._ca = folder, made or trustme.CA(organization_name=name)
         self.ca = folder / f"{name}.crt"
-        self._ca.cert_pem.write_to_path(self.ca)
+        self.ca.write_bytes(self._ca.cert_pem.bytes())
 
-    def issue(self, *hosts, user=None, name=None, days=30.0, begins=None):
+    def issue(self, *hosts, user=None, name=None, **times):
         """Return the paths of a certificate, with those above it, and its key."""
         name = name or user or hosts[0]
-        ends = datetime.now(UTC) + timedelta(days=days)
-        made = self._ca.issue_cert(*hosts, common_name=user, not_before=begins, not_after=ends)
-        certificate, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
-        made.private_key_pem.write_to_path(key)
-        return certificate, key
+        addresses = hosts or (f"{user}@localhost",)
+        pair = Pair(self.folder / f"{name}.crt", self.folder / f"{name}.key")
+        for path, text in zip(pair, issued(self._ca, *addresses, user=user, **times), strict=True):
+            path.write_text(text)
+        return pair
 
 
 def encrypted(key, password):
@@ -37,3 +43,32 @@ def encrypted(key, password):
     closed = BestAvailableEncryption(password.encode())
     path.write_bytes(own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, closed))
     return path
+
+
+@contextmanager
+def tls_server(pair, ca=None):
+    """Shake hands with whoever comes, and demand a certificate of `ca`; yield the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    if ca is not None:
+        context.load_verify_locations(ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=_serve, args=(listening, context))
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _serve(listening, context):
+    while True:
+        try:
+            asked, _ = listening.accept()
+        except OSError:  # it is closed
+            return
+        asked.settimeout(2)
+        with asked, suppress(OSError), context.wrap_socket(asked, server_side=True) as connection:
+            connection.recv(1024)

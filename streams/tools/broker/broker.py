@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.tools.broker.folder import Folder, Identity
+from streams.tools.broker.folder import SASL_TLS, TLS, Folder, Identity
 from streams.tools.broker.java import BrokerError, Misused, Say, find_jars, find_java
 from streams.tools.broker.launch import is_held, last_lines, launch, prepare, take
 
@@ -27,8 +27,9 @@ def _silent(_: str) -> None:
 class Broker:
     """A development broker.
 
-    `secure`: SASL_PLAINTEXT with SCRAM-SHA-512 and ACLs, user `admin` with the password in `password_file`;
-    otherwise open to every process of this machine. `pid` is None while it does not run or is being started.
+    `secure`: with users, certificates and ACLs, the user `admin` with the password in `password_file`, and
+    TLS at two more addresses; otherwise open to every process of this machine. `pid` is None while it does
+    not run or is being started.
     """
 
     folder: Path
@@ -39,8 +40,23 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """The bootstrap servers for clients."""
+        """The bootstrap servers for clients: plain, or security `sasl` of a secure broker."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def sasl_tls(self) -> str:
+        """A secure broker's bootstrap servers for security `sasl-tls`."""
+        return f"127.0.0.1:{self.port + SASL_TLS}"
+
+    @property
+    def tls(self) -> str:
+        """A secure broker's bootstrap servers for security `tls`, where users show certificates."""
+        return f"127.0.0.1:{self.port + TLS}"
+
+    @property
+    def ca(self) -> Path | None:
+        """The certificate of the CA of the broker and its users; None for a plain broker."""
+        return Folder(self.folder).ca if self.secure else None
 
     @property
     def log(self) -> Path:

@@ -1,4 +1,4 @@
-"""A broker's folder: its kind and port, settings, log, data and password."""
+"""A broker's folder: its kind and port, settings, log, data, password and certificates."""
 
 import json
 import shutil
@@ -10,6 +10,8 @@ from typing import NamedTuple
 from streams.tools.broker.java import Misused, deployed
 
 ADMIN = "admin"
+CONTROLLER, SASL_TLS, TLS = 1_000, 2_000, 3_000
+"""How far above the port for clients the controller listens, and a secure broker with TLS."""
 
 
 class Identity(NamedTuple):
@@ -17,6 +19,12 @@ class Identity(NamedTuple):
 
     secure: bool
     port: int
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All ports on which it listens."""
+        above = (0, CONTROLLER, SASL_TLS, TLS) if self.secure else (0, CONTROLLER)
+        return tuple(self.port + step for step in above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,21 @@ class Folder:
     def password_file(self) -> Path:
         """The file with the password of a secure broker's user `admin`, created once."""
         return self.path / "admin.password"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate of a secure broker's CA, created once."""
+        return self.path / "ca.crt"
+
+    @property
+    def ca_key(self) -> Path:
+        """The key of that CA, which certifies users."""
+        return self.path / "ca.key"
+
+    @property
+    def certificate(self) -> Path:
+        """The broker's own key and certificate; renewed by a start before it ends."""
+        return self.path / "server.pem"
 
     @property
     def _identity(self) -> Path:
@@ -109,12 +132,14 @@ class Folder:
             self.log.replace(self.log.with_suffix(".log.old"))
 
     def write_settings(self, identity: Identity, controller_port: int, controller_password: str) -> None:
-        """Write the settings for a start; a secure broker's `admin.password` must exist."""
+        """Write the settings for a start; a secure broker's password and certificates must exist."""
         kind = "secure" if identity.secure else "plain"
         text = "".join(deployed(f"{name}.properties").read_text("utf-8") for name in ("common", kind))
         filled: dict[str, object] = {"port": identity.port, "controller_port": controller_port}
         if identity.secure:
             filled |= {"admin_password": self.password(), "controller_password": controller_password}
+            filled |= {"sasl_tls_port": identity.port + SASL_TLS, "tls_port": identity.port + TLS}
+            filled |= {"certificate": self.certificate.name, "ca": self.ca.name}
         write_secret(self.settings, Template(text).substitute(filled))
         shutil.copyfile(deployed("log4j2.yaml"), self.path / "log4j2.yaml")
 

@@ -14,20 +14,23 @@ import subprocess
 import time
 from pathlib import Path
 
-from streams.tools.broker.folder import ADMIN, Folder, Identity, write_secret
+from streams.tools.broker.certificates import ensure_certificates
+from streams.tools.broker.folder import ADMIN, CONTROLLER, SASL_TLS, TLS, Folder, Identity, write_secret
 from streams.tools.broker.java import BrokerError, Misused, kafka_command
 
-CONTROLLER = 1_000
 # the outer sh ends at once, so nobody needs to wait for Java. The inner one writes the process id itself, as
 # the starter may be interrupted at that moment; the log is there first, as who finds the process id reads it
 _SHELL = """/bin/sh -c 'exec >>broker.log 2>&1; echo $$ >broker.pid; exec "$@"' sh "$@" &"""
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
     """Prepare the folder for a start. Raises Misused (ports), BrokerError (formatting)."""
-    for port in (identity.port, identity.port + CONTROLLER):
+    for port in identity.ports:
         _refuse_used(port)
     folder.put_log_away()
+    if identity.secure:
+        ensure_certificates(folder)
     _format_once(folder, identity, java, jars)
     folder.write_settings(identity, identity.port + CONTROLLER, secrets.token_urlsafe(24))
     folder.write_identity(identity)
@@ -61,7 +64,9 @@ def _refuse_used(port: int) -> None:
         try:
             looking.bind(("127.0.0.1", port))
         except OSError as error:
-            taken = f"a broker takes its port and, for its controller, the one {CONTROLLER:,} above"
+            taken = (
+                f"a broker takes its port and {CONTROLLER:,} above, a secure one {SASL_TLS:,} and {TLS:,} too"
+            )
             raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({taken})") from None
 
 
@@ -76,7 +81,8 @@ def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> N
     arguments = ["format", "--standalone", "--cluster-id", _random_id(), "--config", folder.settings.name]
     users = folder.path / "users.arguments"  # in a file, as everyone can see a command line
     if identity.secure:
-        write_secret(users, f"--add-scram\nSCRAM-SHA-512=[name={ADMIN},password={folder.password()}]\n")
+        admin = f"[name={ADMIN},password={folder.password()}]"
+        write_secret(users, "".join(f"--add-scram\n{kind}={admin}\n" for kind in _SCRAM))
         arguments.append(f"@{users.name}")
     with folder.log.open("w") as said:
         done = subprocess.run(  # noqa: S603 # arguments of our own

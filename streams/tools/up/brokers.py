@@ -14,8 +14,8 @@ from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
+from streams.tools.broker.folder import CONTROLLER
 from streams.tools.broker.java import BrokerError
-from streams.tools.broker.launch import CONTROLLER
 from streams.tools.feed.pace import Waiting
 from streams.tools.up.children import Backoff
 

@@ -12,7 +12,7 @@ from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.state.folder import StateFolder
-from streams.tools.broker.launch import CONTROLLER
+from streams.tools.broker.folder import CONTROLLER
 from streams.tools.up.become import WORD
 from streams.tools.up.brokers import Fact, named, startable
 from streams.tools.up.children import Child, Say, end_all

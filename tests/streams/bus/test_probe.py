@@ -64,17 +64,24 @@ class Says(BaseRequestHandler):
         self.request.sendall(self.text)
 
 
-def said(handler, server=TCPServer, **more):
+def said(handler, server=TCPServer, settings=None, **more):
     kind = type("Handler", (handler,), more)
     with listening(server(("127.0.0.1", 0), kind)) as address:
-        return why_silent(BrokerSettings(servers=address))
+        return why_silent(BrokerSettings(servers=address, **(settings or {})))
 
 
 def test_who_listens_is_said():
     assert said(Quiet, HTTPServer) == "speaks HTTP: it is no Kafka broker"
     assert said(Broker) == f"{SILENT} without credentials: username and password are missing"
     assert said(Broker, answers=True) == SILENT
-    assert said(Says, text=b"\x15\x03\x03\x00\x02\x02\x50") == "speaks TLS, which is not supported"
+    alert = b"\x15\x03\x03\x00\x02\x02\x50"
+    assert said(Says, text=alert) == "speaks TLS: must be security tls, with ca"
+    user = {"username": "ann", "password": "hers"}
+    assert said(Says, text=alert, settings=user) == "speaks TLS: must be security sasl-tls, with ca"
+    assert said(Broker, settings={"security": "tls"}) == "does not speak TLS: must be security plaintext"
+    assert (
+        said(Broker, settings={"security": "sasl-tls", **user}) == "does not speak TLS: must be security sasl"
+    )
     other = f"{SILENT}, but something listens there: is it a Kafka broker?"
     assert said(Says) == said(Says, text=b"220 mail\r\n") == other
 
