@@ -41,6 +41,16 @@ def broker(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def secure_broker(tmp_path_factory):
+    """A broker with users and ACLs, one a test process: use names of your own, and let it live."""
+    folder = tmp_path_factory.mktemp("broker") / "secure"
+    try:
+        yield started(folder, secure=True)
+    finally:
+        stop(folder)
+
+
+@pytest.fixture(scope="session")
 def mortal(tmp_path_factory):
     """The folder of a plain broker to be killed, one a test process: what is dead is started again."""
     folder = tmp_path_factory.mktemp("broker") / "mortal"

@@ -13,7 +13,7 @@ from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.parties import auditor_user, feeder_user, scheduler_user
 
-__all__ = ["Access", "Quota", "Rule", "User", "data_users", "mesh_users"]
+__all__ = ["Access", "Quota", "Rule", "User", "data_users", "merged", "mesh_users"]
 _ORDER = ("Read", "Write", "DescribeConfigs")
 _Place = tuple[Literal["topic", "group"], str, Literal["literal", "prefix"]]
 
@@ -136,6 +136,25 @@ def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
             User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None) for node in own
         ]
     return tuple(found)
+
+
+def merged(users: Iterable[User]) -> tuple[User, ...]:
+    """Return the users with those of one name made one, as on a broker that is mesh and data broker.
+
+    Such a user has a quota only if it has one in every part.
+    """
+    parts: dict[str, list[User]] = {}
+    for user in users:
+        parts.setdefault(user.name, []).append(user)
+    return tuple(found[0] if len(found) == 1 else _together(found) for found in parts.values())
+
+
+def _together(parts: Sequence[User]) -> User:
+    roles = dict.fromkeys(role for part in parts for role in part.roles)
+    limits = [part.quota for part in parts if part.quota is not None]
+    all_limited = len(limits) == len(parts)
+    quota = Quota(*map(sum, zip(*limits, strict=True))) if all_limited else None
+    return User(parts[0].name, tuple(roles), tuple(rule for part in parts for rule in part.rules), quota)
 
 
 def _nodes_of(mesh: Mesh, nodes: Iterable[str]) -> dict[str, Sequence[str]]:

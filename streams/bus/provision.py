@@ -6,12 +6,16 @@ Everything is compared before anything is created. A topic that differs is never
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Literal
 
 from streams.bus.admin import Admin, Topic, differences
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
 from streams.mesh.file import MeshFile, MeshFileError
-from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
+from streams.mesh.settings.brokers import BrokerSettings
+
+Side = Literal["mesh", "data"]
+"""The mesh broker, which its operator provisions, or the data brokers, each of which its party does."""
 
 
 class Differs(Exception):
@@ -33,7 +37,7 @@ class Provisioned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _Topics:
     """The topics of one party, or the shared ones, on one broker."""
 
     label: str
@@ -55,35 +59,40 @@ class _Side:
         return [f"{self.label} {self.admin.servers}: topic {name}: {text}" for name, text in found]
 
 
-def provision(file: MeshFile, *, dry_run: bool = False) -> tuple[Provisioned, ...]:
+def provision(file: MeshFile, *, dry_run: bool = False, only: Side | None = None) -> tuple[Provisioned, ...]:
     """Create missing topics on the mesh broker, and on the data brokers of nodes whose own part is here.
 
-    Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker refuses.
+    `only`: on one side. Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker
+    refuses.
     """
-    brokers = _brokers(file)
+    wanted = sides(file, only)
+    brokers = {} if only is not None else {name: file.brokers(name) for name in file.nodes}
     with ExitStack() as stack:
         admins: dict[BrokerSettings, Admin] = {}
-        for broker in [
-            file.mesh_broker,
-            *(side for own in brokers.values() for side in (own.mesh, own.data)),
-        ]:
+        for broker in [*(broker for _, broker in wanted), *(own.mesh for own in brokers.values())]:
             if broker not in admins:
                 admins[broker] = stack.enter_context(Admin(broker))
-        check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
-        sides = list(_sides(file, brokers, admins))
-        wrong = [line for side in sides for line in side.differences(by_time=file.mesh.slots.by == "time")]
+        if only is None:
+            check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
+        found = list(_topics(file, wanted, admins))
+        wrong = [line for side in found for line in side.differences(by_time=file.mesh.slots.by == "time")]
         if wrong:
             raise Differs(wrong)
-        return tuple(_done(side, dry_run=dry_run) for side in sides)
+        return tuple(_done(side, dry_run=dry_run) for side in found)
 
 
-def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
-    """Return the brokers of each node whose own part is here. Raises MeshFileError."""
-    found: dict[str, BrokersSettings] = {}
+def sides(file: MeshFile, only: Side | None = None) -> list[tuple[str | None, BrokerSettings]]:
+    """Return the mesh broker (node None), and the data broker of each node whose own part is here.
+
+    Raises MeshFileError if a broker is missing.
+    """
+    found: list[tuple[str | None, BrokerSettings]] = []
     lines: list[str] = []
-    for name in file.nodes:
+    if only != "data":
+        found.append((None, file.mesh_broker))
+    for name in file.nodes if only != "mesh" else ():
         try:
-            found[name] = file.brokers(name)
+            found.append((name, file.brokers(name).data))
         except MeshFileError as error:
             lines += error.lines
     if lines:
@@ -91,19 +100,23 @@ def _brokers(file: MeshFile) -> dict[str, BrokersSettings]:
     return found
 
 
-def _sides(
-    file: MeshFile, brokers: Mapping[str, BrokersSettings], admins: Mapping[BrokerSettings, Admin]
-) -> Iterable[_Side]:
-    wanted = [("mesh broker", file.mesh_broker, mesh_specs(file.resolved))]
-    wanted += [
-        (f"data broker of {name}", own.data, data_specs(file.mesh, name)) for name, own in brokers.items()
-    ]
-    for label, broker, specs in wanted:
+def label(node: str | None) -> str:
+    """Return a broker's name for people."""
+    return "mesh broker" if node is None else f"data broker of {node}"
+
+
+def _topics(
+    file: MeshFile,
+    wanted: Iterable[tuple[str | None, BrokerSettings]],
+    admins: Mapping[BrokerSettings, Admin],
+) -> Iterable[_Topics]:
+    for node, broker in wanted:
+        specs = mesh_specs(file.resolved) if node is None else data_specs(file.mesh, node)
         admin = admins[broker]
-        yield _Side(label, admin, specs, admin.topics(spec.name for spec in specs))
+        yield _Topics(label(node), admin, specs, admin.topics(spec.name for spec in specs))
 
 
-def _done(side: _Side, *, dry_run: bool) -> Provisioned:
+def _done(side: _Topics, *, dry_run: bool) -> Provisioned:
     missing = side.missing
     made = missing if dry_run or not missing else tuple(side.admin.create(missing))
     found = tuple(spec for spec in side.specs if spec not in made)

@@ -1,12 +1,11 @@
-"""The users of a broker with passwords, with the rights that streams/bus/access.py says they need."""
+"""The users of a broker with passwords: by hand, and as `mirrormesh provision --users` makes a mesh's."""
 
+import yaml
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
-    AclOperation,
     AclPermissionType,
     ResourcePatternType,
-    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -14,9 +13,13 @@ from confluent_kafka.admin import (
 
 from streams.bus.connection import consumer_settings
 from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.user_admin import UserAdmin
+from streams.bus.users import UserPlan
+from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, until
+from tests.support.small_mesh import small_mesh_file
 
 
 def rule(user, kind, name, operation):
@@ -39,62 +42,73 @@ def add_user(admin, user, password):
     admin.alter_user_scram_credentials([made])[user].result(PATIENCE)
 
 
-def rules(user, access):
-    """All that this access takes, in Kafka's words."""
-    asked = [(name, AclOperation.READ) for name in access.reads]
-    asked += [(name, AclOperation.WRITE) for name in access.writes]
-    asked += [(name, AclOperation.DESCRIBE_CONFIGS) for name in access.configs]
-    found = [rule(user, ResourceType.TOPIC, name, operation) for name, operation in asked]
-    if access.group is not None:
-        found.append(rule(user, ResourceType.GROUP, access.group, AclOperation.READ))
-    return found
+def secure_mesh_file(folder, broker, **mesh):
+    """Write the mesh file of a small mesh, all on one broker with users; return its path."""
+    path = small_mesh_file(folder, broker.address, **mesh)
+    tree = yaml.safe_load(path.read_text())
+    login = {"username": "${MESH_USER}", "password": "${MESH_PASSWORD}"}
+    tree["brokers"] |= {side: tree["brokers"][side] | login for side in ("mesh", "data")}
+    path.write_text(yaml.safe_dump(tree))
+    return path
 
 
 class Users:
-    """The users of a broker. A process that is started is the one that `be` was told last."""
+    """The users of a mesh, which `provision` makes. A process that starts is the one that `be` was told."""
 
-    def __init__(self, broker, environment):
-        self.broker, self._environment = broker, environment
-        self._passwords = {"admin": broker.password_file.read_text().strip()}
+    def __init__(self, path, broker, environment):
+        self.path, self.broker, self._environment = path, broker, environment
+        self.folder = path.parent / "passwords"
         self.be("admin")
-        self._admin = self.client("admin").admin
-        self._access = {}
 
-    def be(self, user):
+    @property
+    def file(self):
+        """The mesh file, read as who one is."""
+        return load(self.path)
+
+    def password(self, user):
+        """That of a user, where it was written."""
+        file = self.broker.password_file if user == "admin" else self.folder / user
+        return file.read_text().strip()
+
+    def be(self, user, password=None):
         """Be that user from now on."""
         self._environment.setenv("MESH_USER", user)
-        self._environment.setenv("MESH_PASSWORD", self._passwords[user])
+        self._environment.setenv("MESH_PASSWORD", password or self.password(user))
+
+    def provision(self, **how):
+        """Make the users as the admin does; return what was changed."""
+        self.be("admin")
+        with UserPlan(self.file, self.folder) as plan:
+            plan.write(**how)
+            return plan.changes[0]
+
+    def admin(self):
+        """The admin's client for users. A context manager."""
+        return UserAdmin(self.settings("admin"))
 
     def settings(self, user):
         """How that user reaches the broker."""
-        return BrokerSettings(servers=self.broker.address, username=user, password=self._passwords[user])
+        return BrokerSettings(servers=self.broker.address, username=user, password=self.password(user))
 
     def client(self, user):
         """A client of that user."""
-        return Client(self.broker, user, self._passwords[user])
+        return Client(self.broker, user, self.password(user))
 
-    def make(self, user, *access):
-        """Make a user who may do all that but the last thing; return what allows that too."""
-        self._passwords[user], self._access[user] = f"password of {user}", access
-        add_user(self._admin, user, self._passwords[user])
-        *most, last = [rule for one in access for rule in rules(user, one)]
-        self.allow(*most)
-        until(lambda: len(self.wrong(user)) == 1)
-        return last
-
-    def allow(self, *allowed):
-        """Add these rules."""
-        allow(self._admin, *allowed)
-
-    def wrong(self, user):
+    def wrong(self, user, *access):
         """What a user's processes would find amiss; it takes the broker a moment to hear of rules."""
         lines = []
-        for access in self._access[user]:
+        for one in access:
             try:
-                preflight(self.settings(user), access, {})
+                preflight(self.settings(user), one, {})
             except PreflightFailed as failed:
                 lines += failed.lines
         return lines
+
+    def without(self, *grants):
+        """Take these rights away, for a moment."""
+        with self.admin() as admin:
+            admin.revoke(grants)
+            until(lambda: not set(grants) & set(admin.grants()))
 
 
 def reads(user, topic):

@@ -1,0 +1,59 @@
+"""Passwords of users, each in a file of its own that only its owner may read."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from streams.mesh.errors import UsageError
+
+_BYTES = 32
+
+
+class Passwords:
+    """A folder with a password a user. Methods raise UsageError."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, user: str) -> Path:
+        """Return the file of a user's password."""
+        return self.folder / user
+
+    def of(self, user: str) -> str | None:
+        """Return the password of a user, or None if there is none here."""
+        path = self.path(user)
+        try:
+            text = path.read_bytes().decode().rstrip("\r\n")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise UsageError(f"{path}: cannot be read: {why}: must hold a password in one line") from None
+        if not text or any(sign in text for sign in "\n\0"):
+            wrong = "has several lines" if text else "is empty"
+            raise UsageError(f"{path}: {wrong}: must hold a password in one line")
+        return text
+
+    def make(self, user: str) -> str:
+        """Write a new password into a file that is not there yet, whole or not at all; return it."""
+        path, password = self.path(user), secrets.token_urlsafe(_BYTES)
+        half = self.folder / f".{user}.new"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            half.unlink(missing_ok=True)
+            file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
+            with os.fdopen(file, "w") as writing:
+                writing.write(f"{password}\n")
+                writing.flush()
+                os.fsync(file)
+            path.hardlink_to(half)  # unlike a renaming, this overwrites nothing
+            half.unlink()
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+        return password
+
+    def shown_to_others(self, user: str) -> bool:
+        """Return whether the file of a password is there, and others than its owner may read it."""
+        path = self.path(user)
+        return path.exists() and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))

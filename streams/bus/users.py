@@ -1,0 +1,181 @@
+"""Gives a mesh's users their passwords, rules and quotas on its brokers, or says what differs.
+
+Everything is read and compared before anything is written, and only differences are written.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import SecretStr
+
+from streams.bus.access import User, data_users, merged, mesh_users
+from streams.bus.bus import Denied
+from streams.bus.grants import Gap, Scope, Wanted, gap
+from streams.bus.logs import reach
+from streams.bus.passwords import Passwords
+from streams.bus.provision import Side, label, sides
+from streams.bus.user_admin import UserAdmin
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.mesh.settings.brokers import BrokerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """The passwords that a broker lacks: of `new` users, and `changed` ones, whose file holds another.
+
+    `elsewhere`: users whom the broker knows, and whose passwords are not here.
+    """
+
+    new: tuple[User, ...] = ()
+    changed: tuple[User, ...] = ()
+    elsewhere: tuple[User, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The differences on one broker. `users` are all that are wanted there; `warnings` are for people."""
+
+    label: str
+    servers: str
+    users: tuple[User, ...]
+    logins: Logins
+    gap: Gap
+    warnings: tuple[str, ...]
+
+    @property
+    def different(self) -> bool:
+        """Whether anything is missing or too much."""
+        found, logins = self.gap, self.logins
+        lacking = found.missing or found.quotas or logins.new or logins.changed
+        return bool(lacking or found.excess or found.wider)
+
+
+@dataclass(slots=True)
+class _Broker:
+    """A cluster, and whom it serves: the mesh, and these nodes' data."""
+
+    settings: BrokerSettings
+    admin: UserAdmin
+    mesh: bool
+    nodes: list[str]
+
+    @property
+    def label(self) -> str:
+        names = [label(None)] if self.mesh else []
+        return " and ".join(names + [label(", ".join(self.nodes))] * bool(self.nodes))
+
+    def wanted(self, file: MeshFile) -> Wanted:
+        users = (*(mesh_users(file.resolved) if self.mesh else ()), *data_users(file.resolved, self.nodes))
+        scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
+        return Wanted(merged(users), scope, tls=self.settings.security == "tls")
+
+
+class UserPlan:
+    """What is to be changed on the brokers: `changes`, read when it is made. A context manager.
+
+    `only`: on one side. `folder`: where passwords are, and are written. Raises MeshFileError, UsageError,
+    BusError if a broker refuses.
+    """
+
+    def __init__(self, file: MeshFile, folder: Path | None, only: Side | None = None) -> None:
+        self._passwords = None if folder is None else Passwords(folder)
+        with ExitStack() as stack:
+            self._brokers = _brokers(file, only, stack)
+            self.changes = tuple(_changes(one, one.wanted(file), self._passwords) for one in self._brokers)
+            self._closing = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def check_folder(self) -> None:
+        """Raise UsageError if new passwords have no place."""
+        names = [user.name for found in self.changes for user in found.logins.new]
+        if names and self._passwords is None:
+            words = f"must be the folder for the passwords of {', '.join(names)}"
+            raise UsageError(f"--output: missing: {words}")
+
+    def write(self, *, prune: bool = False) -> None:
+        """Make the changes. `prune`: take away the rules that the mesh file does not give."""
+        self.check_folder()
+        for broker, found in zip(self._brokers, self.changes, strict=True):
+            if self._passwords is not None:
+                _set_passwords(broker, found.logins, self._passwords)
+            broker.admin.grant(found.gap.missing)
+            broker.admin.set_quotas(found.gap.quotas)
+            if prune:
+                broker.admin.revoke(found.gap.excess)
+
+
+def _brokers(file: MeshFile, only: Side | None, stack: ExitStack) -> list[_Broker]:
+    clusters: dict[str, _Broker] = {}
+    by_settings: dict[BrokerSettings, str] = {}
+    for node, settings in sides(file, only):
+        if settings not in by_settings:
+            if settings.security == "plaintext":
+                words = "must be sasl, tls or sasl-tls for a broker with users"
+                raise UsageError(f"{label(node)} {settings.servers}: security is plaintext: {words}")
+            admin = stack.enter_context(UserAdmin(settings))
+            by_settings[settings] = admin.cluster
+            clusters.setdefault(admin.cluster, _Broker(settings, admin, mesh=False, nodes=[]))
+        broker = clusters[by_settings[settings]]
+        if node is None:
+            broker.mesh = True
+        else:
+            broker.nodes.append(node)
+    return list(clusters.values())
+
+
+def _changes(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> Changes:
+    name = broker.settings.username
+    if broker.settings.users and any(user.name == name for user in wanted.users):
+        words = "provisions here, so it must be an administrator and no user of the mesh"
+        raise UsageError(f"{broker.label} {broker.settings.servers}: the user {name} {words}")
+    logins, warnings = _logins(broker, wanted, passwords)
+    found = gap(wanted, broker.admin.grants(), broker.admin.quotas())
+    return Changes(broker.label, broker.settings.servers, wanted.users, logins, found, warnings)
+
+
+def _logins(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> tuple[Logins, tuple[str, ...]]:
+    settings, users = broker.settings, wanted.logins()
+    if not users:
+        return Logins(), ()
+    if settings.mechanism == "plain":
+        return Logins(), ("mechanism plain: passwords are made in the broker's own settings, not here",)
+    known = broker.admin.with_password((user.name for user in users), settings.mechanism)
+    new, changed, elsewhere, warnings = [], [], [], []
+    for user in users:
+        password = None if passwords is None else passwords.of(user.name)
+        if user.name not in known:
+            new.append(user)
+        elif password is None:
+            elsewhere.append(user)
+        elif not _logs_in(settings, user.name, password):
+            changed.append(user)
+        if passwords is not None and passwords.shown_to_others(user.name):
+            warnings.append(f"{passwords.path(user.name)}: others than its owner may read it")
+    return Logins(tuple(new), tuple(changed), tuple(elsewhere)), tuple(warnings)
+
+
+def _logs_in(settings: BrokerSettings, user: str, password: str) -> bool:
+    try:
+        reach(settings.model_copy(update={"username": user, "password": SecretStr(password)}))
+    except Denied:
+        return False
+    return True
+
+
+def _set_passwords(broker: _Broker, logins: Logins, passwords: Passwords) -> None:
+    for user in (*logins.new, *logins.changed):
+        password = passwords.of(user.name) or passwords.make(
+            user.name
+        )  # in its file before the broker has it
+        broker.admin.set_password(user.name, broker.settings.mechanism, password)

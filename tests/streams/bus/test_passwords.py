@@ -1,0 +1,61 @@
+"""Passwords of users: written once, for their owner alone, and never overwritten."""
+
+import stat
+
+import pytest
+
+from streams.bus.passwords import Passwords
+from streams.mesh.errors import UsageError
+
+
+def test_a_password_is_long_in_its_own_file_and_its_owner_s_alone(tmp_path):
+    passwords = Passwords(tmp_path / "new" / "folder")
+    made = {user: passwords.make(user) for user in ("a", "b")}
+    assert len(set(made.values())) == 2
+    for user, password in made.items():
+        path = passwords.path(user)
+        assert len(password) >= 43
+        assert path.read_text() == f"{password}\n"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert passwords.of(user) == password
+        assert not passwords.shown_to_others(user)
+    assert stat.S_IMODE(passwords.folder.stat().st_mode) == 0o700
+    assert sorted(path.name for path in passwords.folder.iterdir()) == ["a", "b"]
+
+
+def test_an_existing_file_is_used_and_never_overwritten(tmp_path):
+    passwords = Passwords(tmp_path)
+    assert passwords.of("a") is None
+    passwords.path("a").write_text("chosen by hand\r\n")
+    assert passwords.of("a") == "chosen by hand"
+    with pytest.raises(UsageError, match="a: cannot be written: File exists"):
+        passwords.make("a")
+    assert passwords.of("a") == "chosen by hand"
+    passwords.path("a").chmod(0o640)
+    assert passwords.shown_to_others("a")
+
+
+def test_what_an_interrupted_writing_left_is_no_password(tmp_path):
+    passwords = Passwords(tmp_path)
+    (tmp_path / ".a.new").write_text("half")
+    assert passwords.of("a") is None
+    assert passwords.make("a") == passwords.of("a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [(b"", "is empty"), (b"\n", "is empty"), (b"a\nb\n", "has several lines"), (b"\xff", "it is not text")],
+)
+def test_a_file_that_holds_no_password_is_one_line(tmp_path, content, wrong):
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(
+        UsageError, match=f"^{tmp_path / 'a'}: .*{wrong}.*: must hold a password in one line$"
+    ):
+        Passwords(tmp_path).of("a")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UsageError, match=r"taken/a: cannot be written: "):
+        Passwords(tmp_path / "taken").make("a")
