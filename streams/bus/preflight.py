@@ -11,13 +11,15 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.bus.access import Access
-from streams.bus.bus import BusError, Unreachable
+from streams.bus.bus import BusError, Denied, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
+
+GIVEN_BY = "mirrormesh provision MESH --users gives the rights, with an administrator's credentials"
 
 
 class PreflightFailed(BusError):
@@ -72,35 +74,38 @@ def preflight(
         TopicCollection(list(access.topics)), include_authorized_operations=True, request_timeout=PATIENCE
     )
     wrong: list[str] = []
+    lacking: list[str] = []
     counts: dict[str, int] = {}
     for topic, future in described.items():
         try:
             found = _answer(future, topic)
         except Unreachable:
             raise
+        except Denied:  # whether it is there or not: Kafka tells neither
+            lacking += _lacking(topic, set(), access)
+            continue
         except BusError as error:
             wrong.append(str(error))
             continue
         counts[topic] = len(found.partitions)
-        wrong += _topic_failures(topic, counts[topic], _allowed(found), access, several)
+        lacking += _lacking(topic, _allowed(found), access)
+        if counts[topic] != 1 and topic not in several:
+            wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
     if access.group is not None:
-        wrong += _group_failures(client, access.group)
-    if wrong:
-        raise PreflightFailed(f"{broker.servers}: {line}" for line in wrong)
+        lacking += _group_failures(client, access.group)
+    if lacking:
+        lacking[-1] = f"{lacking[-1]} ({GIVEN_BY})"
+    if wrong or lacking:
+        raise PreflightFailed(f"{broker.servers}: {line}" for line in (*wrong, *lacking))
     return _outside(broker, positions, counts)
 
 
-def _topic_failures(
-    topic: str, count: int, allowed: set[str], access: Access, several: Collection[str]
-) -> list[str]:
-    needed = {"READ"} if topic in access.reads else set()
-    needed |= {"WRITE"} if topic in access.writes else set()
-    needed |= {"DESCRIBE_CONFIGS"} if topic in access.configs else set()
-    missing = [word.lower().replace("_", " ") for word in sorted(needed - allowed)]
-    wrong = [f"{topic}: these credentials may not {words}" for words in missing]
-    if count != 1 and topic not in several:
-        wrong.append(f"{topic}: has {count} partitions: must have one")
-    return wrong
+def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:
+    """Return a line that says which rights on a topic are missing; none if all are there."""
+    needed = {"READ": access.reads, "WRITE": access.writes, "DESCRIBE_CONFIGS": access.configs}
+    missing = [right for right, topics in needed.items() if topic in topics and right not in allowed]
+    words = " or ".join(right.lower().replace("_", " ") for right in missing)
+    return [f"{topic}: these credentials may not {words}"] if missing else []
 
 
 def _group_failures(client: AdminClient, group: str) -> list[str]:
@@ -109,10 +114,8 @@ def _group_failures(client: AdminClient, group: str) -> list[str]:
     )
     try:
         allowed = _allowed(_answer(answer[group], f"group {group}"))
-    except Unreachable:
-        raise
-    except BusError as error:
-        return [str(error)]
+    except Denied:
+        allowed = set()
     return [] if "READ" in allowed else [f"group {group}: these credentials may not commit offsets"]
 
 

@@ -20,7 +20,7 @@ COMMANDS = {
     "tune": "Propose clip, step, slot size and mechanism from public records.",
     "model": "Write what a mesh has learnt, as npz and JSON.",
     "predict": "Predict the labels of a file's records, as CSV or JSON lines.",
-    "provision": "Create a mesh's topics and users, or check existing ones.",
+    "provision": "Create topics and users of a mesh, or check existing ones.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
     "node": "Run one node: on its own data topic, with its neighbours.",
     "feed": "Feed a node's source to its data topic, each record once.",

@@ -49,7 +49,7 @@ def provision(
     check: CheckOption = False,
     only: OnlyOption = None,
 ) -> None:
-    """Create a mesh's topics and users, or check existing ones.
+    """Create topics and users of a mesh, or check existing ones.
 
     Running it twice is harmless: only differences are written. It creates the shared topics on the mesh
     broker, and, for each node whose own part is here, the node's topics on its data broker. If an existing

@@ -8,7 +8,7 @@ from streams.bus.access import Access
 from streams.bus.admin import Admin, AdminError
 from streams.bus.bus import Denied
 from streams.bus.logs import reach
-from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.preflight import GIVEN_BY, PreflightFailed, preflight
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client
@@ -39,8 +39,8 @@ def test_what_is_not_allowed_is_said_never_silence(new_broker, monkeypatch):
     assert [line.partition(": ")[2] for line in failed.value.lines] == [
         f"{mine}: these credentials may not write",
         f"{written}: these credentials may not read",
-        f"{secret}: Broker: Topic authorization failed",
-        "group ann-group: Broker: Group authorization failed",
+        f"{secret}: these credentials may not read",
+        f"group ann-group: these credentials may not commit offsets ({GIVEN_BY})",
     ]
     with pytest.raises(Denied, match=secret):
         bus_of(ann, mine, secret)

@@ -185,7 +185,6 @@ def test_a_broker_without_users_is_refused_before_anything_is_made(users, call):
     users.path.write_text(yaml.safe_dump(tree))
     outcome = call("provision", users.path, "--users", "--output", "passwords")
     assert outcome.code == 2
-    assert outcome.err == (
-        "mesh broker 127.0.0.1:1: security is plaintext: must be sasl, tls or sasl-tls for a broker with users\n"
-    )
+    words = "must be sasl, tls or sasl-tls for a broker with users"
+    assert outcome.err == f"mesh broker 127.0.0.1:1: security is plaintext: {words}\n"
     assert not users.folder.exists()

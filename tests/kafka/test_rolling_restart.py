@@ -35,7 +35,9 @@ def test_a_rolling_restart_loses_no_round(tmp_path, broker):
         mesh.finish()
         values = mesh.values()
         equal(values, released_in_memory(path))
-    assert {node: sum(source == node for source, _ in values) for node in names} == dict.fromkeys(names, ROUNDS)
+    assert {node: sum(source == node for source, _ in values) for node in names} == dict.fromkeys(
+        names, ROUNDS
+    )
     during = [round_ for round_ in turns if round_ < ROUNDS]
     assert len(during) > len(names), f"restarted after the run was over: {turns}"
 

@@ -7,6 +7,7 @@ import pytest
 from streams.bus.access import feeder, node_on_data, node_on_mesh
 from streams.bus.access import scheduler as planner
 from streams.bus.grants import Grant
+from streams.bus.preflight import GIVEN_BY
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.kafka.test_equality import equal
@@ -72,7 +73,7 @@ def refused(users, user, topic, start, *access):
     (missing,) = users.wrong(user, *access)
     (line,) = process.path.read_text().splitlines()
     assert line.endswith(missing)
-    assert topic in missing
+    assert f"{topic}: these credentials may not write ({GIVEN_BY})" in missing
     process.path.unlink()
 
 

@@ -43,7 +43,7 @@ def test_all_commands_are_offered_and_none_is_loaded():
 def test_with_what_they_do_where_the_shell_shows_that(shell):
     offered, loaded = complete("mirrormesh pro", shell)
     assert "provision" in "".join(offered)
-    assert "Create the topics of a mesh" in "".join(offered)
+    assert "Create topics and users of a mesh" in "".join(offered)
     assert loaded == set()
 
 
