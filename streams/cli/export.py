@@ -7,9 +7,10 @@ import typer
 
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
-from streams.tools.export import kubernetes as on_kubernetes
 from streams.tools.export.folder import write_folder
 from streams.tools.export.images import check_image
+from streams.tools.export.kubernetes import manifests
+from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import party as found_party
 from streams.tools.export.raw_mesh import read
 
@@ -49,6 +50,31 @@ def _export() -> None:
     """  # noqa: D301 # \b is click's mark: no new line breaks
 
 
+CidrOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker-cidr",
+        metavar="CIDR",
+        help="A network where brokers are; may be repeated. [default: anywhere, on their ports]",
+    ),
+]
+MonitoringOption = Annotated[
+    str, typer.Option("--monitoring-namespace", metavar="NAME", help="Whose pods may read shared metrics.")
+]
+KafkaNamespaceOption = Annotated[
+    str, typer.Option("--kafka-namespace", metavar="NAME", help="Where Strimzi looks for topics and users.")
+]
+KafkaClusterOption = Annotated[
+    str, typer.Option("--kafka-cluster", metavar="NAME", help="The name of Strimzi's Kafka.")
+]
+CertificatesOption = Annotated[
+    bool,
+    typer.Option(
+        "--own-certificates", help="Users bring their certificates (tls-external): Strimzi makes none."
+    ),
+]
+
+
 @app.command()
 def kubernetes(
     mesh: MeshArgument,
@@ -57,8 +83,20 @@ def kubernetes(
     image: ImageOption,
     party: PartyOption = None,
     mesh_operator: OperatorOption = False,
+    broker_cidr: CidrOption = None,
+    monitoring_namespace: MonitoringOption = "monitoring",
+    kafka_namespace: KafkaNamespaceOption = "kafka",
+    kafka_cluster: KafkaClusterOption = "shared",
+    own_certificates: CertificatesOption = False,
 ) -> None:
     """Write Kubernetes manifests and a kustomization.
+
+    For a party: a StatefulSet of one replica for each node, whose volume is kept, and what watches and
+    guards it. For the mesh's operator: two schedulers, and Strimzi's topics and users. The names of parties
+    and nodes become Kubernetes names; two that become one are refused.
+
+    Each process needs a Secret of its own name, with the variables of the mesh file and its files
+    (mesh-ca, data-password and so on) as keys. An export never holds one.
 
     \b
     Examples:
@@ -66,14 +104,20 @@ def kubernetes(
       mirrormesh export kubernetes mesh.yaml --mesh-operator --output operator --image IMAGE
     """  # noqa: D301 # \b is click's mark: no new line breaks
     check_side(party, mesh_operator=mesh_operator)
-    warning, raw = check_image(image), read(mesh)
-    if party is None:
-        written = on_kubernetes.operator(raw, image)
-    else:
-        written = on_kubernetes.party(raw, found_party(raw.file.mesh, party), image)
+    cluster = Cluster(
+        image,
+        tuple(broker_cidr or ()),
+        monitoring_namespace,
+        kafka_namespace,
+        kafka_cluster,
+        own_certificates,
+    )
+    warned, raw = check_image(image), read(mesh)
+    whose = None if party is None else found_party(raw.file.mesh, party)
+    written = manifests.operator(raw, cluster) if whose is None else manifests.party(raw, whose, cluster)
     write_folder(output, written)
-    if warning is not None:
-        typer.echo(warning, err=True)
+    for line in filter(None, [warned, *manifests.warnings(raw, whose)]):
+        typer.echo(line, err=True)
     typer.echo(f"{output}: {len(written)} files")
 
 

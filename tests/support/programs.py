@@ -9,6 +9,7 @@ from typing import Never
 import pytest
 
 PACKAGES = {
+    "kubectl": "kubernetes-client",
     "java": "openjdk-17-jre-headless",
     "mvn": "maven",
     "prometheus": "prometheus",

@@ -45,6 +45,10 @@ class RawMesh:
         own: Mapping[str, Any] = self.owns[node].get("brokers") or self.tree["brokers"]
         return own
 
+    def brokers_path(self, node: str) -> tuple[str, ...]:
+        """Return the keys that lead to a node's brokers."""
+        return ("nodes", node, "brokers") if self.owns[node].get("brokers") else ("brokers",)
+
     def mesh_broker(self) -> Mapping[str, Any]:
         """Return the mesh broker of the scheduler, as written. Raises MeshFileError if there is none."""
         if self.file.common is None:

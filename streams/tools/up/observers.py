@@ -3,7 +3,6 @@
 import shutil
 import socket
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import yaml
@@ -13,6 +12,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.state.folder import StateFolder
 from streams.tools.broker.folder import CONTROLLER
+from streams.tools.packed import packed
 from streams.tools.up.become import WORD
 from streams.tools.up.brokers import Fact, named, startable
 from streams.tools.up.children import Child, Say, end_all
@@ -93,15 +93,6 @@ def grafana_program(observing: Observing, command: tuple[str, ...], folder: Path
     }
     words = (f"{name}={value}" for name, value in settings.items())
     return Program("grafana", (WORD, "env", *words, *command))
-
-
-def packed(wheel: str, source: str) -> Path:
-    """Return a folder from an installed wheel, or from the source tree. Raises FileNotFoundError."""
-    package = Path(str(files("streams")))
-    for folder in (package / wheel, package.parent / source):
-        if folder.is_dir():
-            return folder.resolve()
-    raise FileNotFoundError(2, "this installation lacks a folder", source)
 
 
 class Observers:
