@@ -29,7 +29,7 @@ from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
-ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism")
+ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism", "export")
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
 """Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""
@@ -77,6 +77,23 @@ LEFT_OUT = {
     "mirrormesh tune mesh.yaml --synthetic --mechanisms --delta 1e-6": (
         "Takes half a minute; tests/streams/cli/test_tune.py."
     ),
+    **{
+        line: "Needs a cluster; tests/deploy/test_kubernetes.py has the manifests."
+        for line in (
+            "kubectl diff --kustomize bank-1",
+            "kubectl apply --filename bank-1/namespace.yaml",
+            "kubectl --namespace income-bank-1 create secret generic node-bank-1 --from-file=mesh-password "
+            "--from-file=data-password --from-file=mesh-ca --from-file=data-ca",
+            "kubectl apply --kustomize bank-1",
+            "kubectl --namespace income-bank-1 rollout restart statefulset/node-bank-1",
+            "kubectl --namespace income-bank-1 get pods",
+            "kubectl --namespace income-bank-1 logs statefulset/node-bank-1",
+            "kubectl --namespace income-bank-1 scale statefulset/node-bank-1 --replicas 0",
+            "kubectl apply --kustomize operator",
+            "kubectl --namespace kafka get secret bank-a --output jsonpath={.data.password}",
+            "kubectl apply --kustomize bank-a",
+        )
+    },
     "python -m experiments run all --quick --output /tmp/figures": (
         "Takes minutes; tests/experiments/test_quick.py."
     ),
