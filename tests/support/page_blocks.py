@@ -77,13 +77,14 @@ LEFT_OUT = {
     "mirrormesh tune mesh.yaml --synthetic --mechanisms --delta 1e-6": (
         "Takes half a minute; tests/streams/cli/test_tune.py."
     ),
-    **{
-        line: "Needs a cluster; tests/deploy/test_kubernetes.py has the manifests."
-        for line in (
+    **dict.fromkeys(
+        (
             "kubectl diff --kustomize bank-1",
             "kubectl apply --filename bank-1/namespace.yaml",
-            "kubectl --namespace income-bank-1 create secret generic node-bank-1 --from-file=mesh-password "
-            "--from-file=data-password --from-file=mesh-ca --from-file=data-ca",
+            (
+                "kubectl --namespace income-bank-1 create secret generic node-bank-1 --from-file=mesh-password "
+                "--from-file=data-password --from-file=mesh-ca --from-file=data-ca"
+            ),
             "kubectl apply --kustomize bank-1",
             "kubectl --namespace income-bank-1 rollout restart statefulset/node-bank-1",
             "kubectl --namespace income-bank-1 get pods",
@@ -92,8 +93,9 @@ LEFT_OUT = {
             "kubectl apply --kustomize operator",
             "kubectl --namespace kafka get secret bank-a --output jsonpath={.data.password}",
             "kubectl apply --kustomize bank-a",
-        )
-    },
+        ),
+        "Needs a cluster; tests/deploy/test_kubernetes.py has the manifests.",
+    ),
     "python -m experiments run all --quick --output /tmp/figures": (
         "Takes minutes; tests/experiments/test_quick.py."
     ),
