@@ -82,8 +82,8 @@ LEFT_OUT = {
             "kubectl diff --kustomize bank-1",
             "kubectl apply --filename bank-1/namespace.yaml",
             (
-                "kubectl --namespace income-bank-1 create secret generic node-bank-1 --from-file=mesh-password "
-                "--from-file=data-password --from-file=mesh-ca --from-file=data-ca"
+                "kubectl --namespace income-bank-1 create secret generic node-bank-1 "
+                "--from-file=mesh-password --from-file=data-password --from-file=mesh-ca --from-file=data-ca"
             ),
             "kubectl apply --kustomize bank-1",
             "kubectl --namespace income-bank-1 rollout restart statefulset/node-bank-1",

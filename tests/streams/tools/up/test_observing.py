@@ -60,8 +60,9 @@ def test_prometheus_scrapes_every_endpoint_and_has_the_rules(tmp_path, ports):
     (scrape,) = settings["scrape_configs"]
     (targets,) = scrape["static_configs"]
     assert targets == {"targets": [f"127.0.0.1:{port}" for port in ports[2:]]}
-    (rules,) = settings["rule_files"]
+    rules, owner_s = settings["rule_files"]
     assert "NodeSilent" in Path(rules).read_text()
+    assert "DataStalled" in Path(owner_s).read_text()
     address = settings["global"]["external_labels"]["runbooks"]  # of every alert's link
     assert "## NodeSilent" in Path(address.removeprefix("file://")).read_text()
     assert made.arguments[:2] == ("become", "prometheus")
