@@ -64,4 +64,6 @@ def _words(error: KafkaError) -> str:
     text = re.sub(r"^\w+://\S+: | \(after \d+ms in state \w+\)$", "", str(error.str()))
     if "current SASL state" in text:
         return "takes no users at this address: must be security tls or plaintext"
+    if not text.strip() or text.rstrip().endswith(":"):  # an answer may hold a code and no words
+        return f"{text.strip()} {KafkaError(error.code()).str()}".strip()
     return text

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 from contextlib import suppress
 
 from streams.bus.handshake import encrypted
@@ -73,10 +74,14 @@ def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:
 
 
 def _received(asked: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or fewer if no more come."""
-    found = b""
+    """Return so many bytes, or fewer if no more come in time: `_WAIT` is for all of them."""
+    found, until = b"", time.monotonic() + _WAIT
     with suppress(OSError):
-        while len(found) < size and (more := asked.recv(size - len(found))):
+        while len(found) < size and (left := until - time.monotonic()) > 0:
+            asked.settimeout(left)
+            more = asked.recv(size - len(found))
+            if not more:
+                break
             found += more
     return found
 

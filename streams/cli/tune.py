@@ -118,8 +118,24 @@ def tune(
     else:
         share = f"by chance the AUPRC is {(rows[1] > 0).mean():.4f}"
         report(console, file, found, "AUC", f"{count}; the largest AUC first; {share}")
+    if small := too_small(settings, found.proposed.setting.size, total):
+        say(console, small, "bold yellow")
     say(console, "For the mesh file:")
     typer.echo(indent(block(file, found.proposed, delta, total), "  "), nl=False)
+
+
+def too_small(mesh: MeshSettings, size: int, total: int) -> str:
+    """Return a warning if slots by time of that size leave out records; empty if not.
+
+    A node's `total` records lie in `rounds` periods; without `rounds` nobody knows how many a period has.
+    """
+    if mesh.slots.by == "count" or mesh.rounds is None or size * mesh.rounds >= total:
+        return ""
+    period = total / mesh.rounds
+    return (
+        f"Slots by time of {size:,} leave out {100 - 100 * size / period:.0f} % of the records: a period has "
+        f"about {period:,.0f} of a node ({total:,} in {counted(mesh.rounds, 'round')})."
+    )
 
 
 def compared(mesh: MeshSettings, delta: float | None) -> tuple[MechanismName, ...]:

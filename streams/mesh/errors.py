@@ -15,6 +15,8 @@ from pydantic_core import ErrorDetails
 ABSENT = object()
 """Stands for no value to show."""
 _LONGEST = 80
+_NAMES = 8
+"""The most places that one line names."""
 _HIDDEN = "brokers"
 _ALLOWED = {
     "missing": "missing: must be given",
@@ -50,6 +52,23 @@ def meant(allowed: Iterable[str], given: object) -> str:
     """Return a question after the word that `given` looks like; nothing if it looks like none."""
     near = get_close_matches(given, allowed, 1) if isinstance(given, str) else ()
     return "".join(f" (did you mean {word}?)" for word in near)
+
+
+_SOURCE = re.compile(r"\bnodes\.([a-z0-9-]+)\.source\b|\bheld_out\b")
+
+
+def told_once(lines: Iterable[str]) -> list[str]:
+    """Return the lines; those that differ only in whose source they are about become one, which names all."""
+    alike: dict[str, list[str]] = {}
+    for line in dict.fromkeys(lines):
+        alike.setdefault(_SOURCE.sub("*", line), []).append(line)
+    found = []
+    for first, *others in alike.values():
+        places = [match for match in map(_SOURCE.search, others) if match]
+        names = [match[1] or match[0] for match in places]
+        shown = names if len(names) <= _NAMES else [*names[:_NAMES], f"{len(names) - _NAMES:,} more"]
+        found.append(f"{first} (the same in {', '.join(shown)})" if shown else first)
+    return found
 
 
 class MeshFileError(Exception):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nodes.accounting.guarantee import Guarantee
 from streams.mesh.checks import own_problems, shared_problems
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, one_of
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, one_of, told_once
 from streams.mesh.mesh import Mesh
 from streams.mesh.reader import Reader
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
@@ -128,7 +128,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None, *, secrets: b
         reader.note(shared_problems(str(path), file.resolved))
         reader.note(own_problems(str(path), file.mesh, tuple(tree["nodes"]), nodes, held_out))
     if reader.wrong or file is None:
-        raise MeshFileError(reader.wrong)
+        raise MeshFileError(told_once(reader.wrong))
     return file
 
 

@@ -63,6 +63,11 @@ class Asker(Thread):
         return time.monotonic() - (self._answered or self._began) if self._away else None
 
     @property
+    def planner(self) -> float | None:
+        """When a scheduler was last heard, if the news tell; None before."""
+        return self._news.planner
+
+    @property
     def trouble(self) -> str:
         """Return a message if the broker is away; empty while it answers."""
         if not self._away:

@@ -107,5 +107,8 @@ def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
     """Return the standing of the nodes, in order. Raises as `budget`."""
     found = {name: None if state is None else journal_standing(state, file, name) for name in names}
     missing = [name for name, standing in found.items() if standing is None]
+    if missing and state is not None and not file.names_brokers:
+        whose = f"{', '.join(missing)} in run {file.mesh.run}"
+        raise JournalError(f"{state} holds no journal of {whose}, and the mesh file names no broker to ask")
     public = public_standings(file, missing) if missing else {}
     return {name: standing or public[name] for name, standing in found.items()}

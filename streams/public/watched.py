@@ -2,7 +2,7 @@
 
 import time
 
-from streams.bus.bus import OffsetOutOfRange
+from streams.bus.bus import OffsetOutOfRange, UnknownTopic
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
@@ -13,17 +13,23 @@ BEATS = 32
 
 
 class News:
-    """Returns entries not read before. Close it when done. Raises MeshFileError if no broker is given."""
+    """Returns entries not read before. Close it when done. Raises MeshFileError if no broker is given.
 
-    def __init__(self, file: MeshFile) -> None:
+    With `planning` it also notes when a scheduler was last heard, in `planner`: `time.monotonic` at the look
+    that found a new heartbeat; None before.
+    """
+
+    def __init__(self, file: MeshFile, *, planning: bool = False) -> None:
         mesh = file.mesh
-        self._logs = Logs(file.mesh_broker)
+        self._logs, self._file = Logs(file.mesh_broker), file
         self._log = MeshLog.of(file, self._logs)
         self._nodes, topics = tuple(mesh.nodes), self._log.topics
         beats = {topics.progress(name): BEATS for name in mesh.nodes}
         self._first = beats | {topics.topology: KEPT * mesh.horizon}
         self._offsets: dict[str, int] = {}
         self._asked = float("-inf")
+        self.planner: float | None = None
+        self._planning, self._beats = planning, 0
 
     def close(self) -> None:
         """Disconnect from the broker."""
@@ -36,14 +42,19 @@ class News:
         """
         if self._offsets:
             self._logs.end(self._log.topics.topology)  # a quick check that the broker answers
-        for topic in self._first.keys() - self._offsets.keys():
-            self._offsets[topic] = self._log.tail(topic, self._first[topic])
+        try:
+            for topic in self._first.keys() - self._offsets.keys():
+                self._offsets[topic] = self._log.tail(topic, self._first[topic])
+        except UnknownTopic:
+            raise UnknownTopic(self._absent()) from None
         try:
             news = list(self._log.news(self._nodes, self._offsets))
         except OffsetOutOfRange as error:  # entries were deleted, or the topic was recreated: begin again
             del self._offsets[error.topic]
             return []
         since, self._asked = self._asked, time.monotonic()
+        if self._planning and (end := self._logs.end(self._log.topics.scheduler)) > self._beats:
+            self._beats, self.planner = end, self._asked
         entries = []
         for topic, record, message in news:
             self._offsets[topic] = record.offset + 1
@@ -51,3 +62,14 @@ class News:
                 # the sender's clock may be wrong, but a new entry was sent after the last question
                 entries.append((message, max(since, self._asked - max(0.0, time.time() - record.timestamp))))
         return entries
+
+    def _absent(self) -> str:
+        """Return how many topics are missing, and what creates them."""
+        file, absent = self._file, 0
+        for topic in self._first:
+            try:
+                self._logs.partitions([topic])
+            except UnknownTopic:
+                absent += 1
+        topics = f"{absent} of {len(self._first)} topics of run {file.mesh.run} missing"
+        return f"{file.mesh_broker.servers}: {topics}: run mirrormesh provision {file.path}"

@@ -86,7 +86,7 @@ class Lines:
         say(self._console, line(self._rounds, sight))
         warnings = {"scheduler": sight.planning} | {f"node {row.name}": row.warning for row in sight.rows}
         for who, warning in warnings.items():
-            if warning != self._warnings.get(who, ""):
+            if warning and warning != self._warnings.get(who, ""):
                 say(self._console, f"{who}: {warning}")
         self._warnings = warnings
 

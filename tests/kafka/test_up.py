@@ -143,7 +143,7 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
     said = upped.said
     assert f"{upped.servers}: started in {upped.state}/broker" in said
     assert "1 scheduler, 3 nodes, 3 feeders" in said
-    assert "the run is over" in said
+    assert f"the run is over: round {ROUNDS} was its last" in said
     assert f"{ROUNDS} rounds in " in said
     assert said.count("The same holds for") + said.count("Nothing in node") == 2
     upped.up()

@@ -25,6 +25,10 @@ class Asks(Protocol):
     def gone(self) -> float | None:
         """The seconds for which the broker has not answered; None while it does."""
 
+    @property
+    def planner(self) -> float | None:
+        """When a scheduler was last heard, on the monotonic clock; None before."""
+
     def sight(self) -> Public:
         """Return the state of the mesh as far as it is public."""
 
@@ -84,7 +88,7 @@ class UpMesh:
             (slowest, self.course.round),
             self._middle.rate,
             self._gone,
-            planner.state,
+            self._state_of(planner, self._asks.planner),
             planner.restarts,
             planner.log.warning,
             rows,
@@ -121,12 +125,11 @@ class UpMesh:
             return
         self._heard = {name: now - age for name, age in seen.items() if age is not None}
 
-    def _state_of(self, name: str) -> str:
-        """Return the state of a node's process: one that is not heard does not just run."""
-        child = self._nodes[name]
+    def _state_of(self, child: Child, heard: float | None) -> str:
+        """Return the state of a process that beats: one that is not heard does not just run."""
         if child.began is None or child.done or self._gone is not None or self._deaf:
             return child.state
-        return self._silence.state(child.began, self._heard.get(name), time.monotonic())
+        return self._silence.state(child.began, heard, time.monotonic())
 
     def _row(self, name: str) -> Row:
         if name not in self._nodes:
@@ -136,4 +139,5 @@ class UpMesh:
         warning = max((one.log.warning for one in own), default="")
         restarts = sum(one.restarts for one in own)
         fed = "" if feed is None else feed.state
-        return Row(name, self._state_of(name), reached.round, spent(reached.spent), fed, warning, restarts)
+        state = self._state_of(self._nodes[name], self._heard.get(name))
+        return Row(name, state, reached.round, spent(reached.spent), fed, warning, restarts)

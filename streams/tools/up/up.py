@@ -71,7 +71,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         _provision(file, fact)
         file, options = _in_time(file, options, fact)
         observers = _observers(options, served, loud, closing)
-        asker = Asker(file, closing.enter_context(closed(News(file))))
+        asker = Asker(file, closing.enter_context(closed(News(file, planning=True))))
         asker.start()
         closing.callback(asker.end)
         mesh = UpMesh(file, options, served, loud, asker)
@@ -80,10 +80,11 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
             observers.introduce(fact)
         _introduce(file, options, served, fact)
         _watch(mesh, kept, observers, file, console, stop, plain=plain)
+        over = f"the run is over: round {mesh.course.round:,} was its last"
         if mesh.over and observers is not None and not stop.asked.is_set():
-            fact("over", "the run is; what was observed stays here to be looked at until Ctrl-C")
+            fact("over", f"{over}; what was observed stays here to be looked at until Ctrl-C")
             observers.stay(stop, PERIOD)
-        fact("ending", "the run is over" if mesh.over else "as asked")
+        fact("ending", over if mesh.over else "as asked")
     say(console, summary(*mesh.course.whole), "bold")
     _conclude(file, options, fact, console)
     for line in mesh.malformed:

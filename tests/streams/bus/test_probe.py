@@ -1,7 +1,8 @@
 """Addresses where something listens that is not the broker one hopes for."""
 
 import struct
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import BaseRequestHandler, TCPServer
 from threading import Thread
@@ -64,6 +65,17 @@ class Says(BaseRequestHandler):
         self.request.sendall(self.text)
 
 
+class Trickles(BaseRequestHandler):
+    """Announces an answer of 64 KiB, and sends it a byte at a time, more often than any read gives up."""
+
+    def handle(self):
+        with suppress(OSError):  # who waits for the end hangs up
+            self.request.sendall(struct.pack(">i", 1 << 16))
+            while True:
+                self.request.sendall(b"\0")
+                time.sleep(0.01)
+
+
 def said(handler, server=TCPServer, settings=None, **more):
     kind = type("Handler", (handler,), more)
     with listening(server(("127.0.0.1", 0), kind)) as address:
@@ -82,6 +94,7 @@ def test_who_listens_is_said():
     assert (
         said(Broker, settings={"security": "sasl-tls", **user}) == "does not speak TLS: must be security sasl"
     )
+    assert said(Trickles).endswith("something listens there: is it a Kafka broker?")
     other = f"{SILENT}, but something listens there: is it a Kafka broker?"
     assert said(Says) == said(Says, text=b"220 mail\r\n") == other
 

@@ -131,7 +131,8 @@ def test_mistakes_are_one_clear_line(file, tmp_path):
         called(file.path, "z")
     with pytest.raises(MeshFileError, match="brokers: missing: must be given to use a broker"):
         called(file.path, "a")
-    with pytest.raises(MeshFileError, match="brokers: missing"):
+    words = r"elsewhere holds no journal of a in run run-1, and the mesh file names no broker to ask"
+    with pytest.raises(JournalError, match=words):
         called(file.path, "a", "--state", tmp_path / "elsewhere")
     Path(tmp_path / "a.journal").write_bytes(b"no journal")
     with pytest.raises(JournalError, match=r"a\.journal"):

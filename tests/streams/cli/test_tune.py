@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 
+from streams.cli.tune import too_small
 from streams.mesh.file import load
 from tests.support.meshes import changed, written
 
@@ -172,6 +173,20 @@ def test_slots_by_time_keep_their_period_and_start(tmp_path, call):
     pasted = load(written(tmp_path, tree), {}).mesh
     assert (pasted.rounds, pasted.algorithm.name) == (10, before.algorithm.name)
     assert pasted.slots.start == before.slots.start
+
+
+def test_slots_by_time_that_leave_records_out_are_said(tmp_path):
+    tree = changed(rounds=10) | {"nodes": {}}
+    mesh = load(written(tmp_path, tree), {}).mesh
+    assert not too_small(mesh, 4, 100)  # slots by count take all
+    tree["mesh"]["slots"] = {"by": "time", "period": 60, "start": 0, "size": 4}
+    mesh = load(written(tmp_path, tree), {}).mesh
+    assert not too_small(mesh, 10, 100)
+    assert not too_small(mesh.model_copy(update={"rounds": None}), 4, 100)
+    assert too_small(mesh, 4, 1000) == (
+        "Slots by time of 4 leave out 96 % of the records: a period has about 100 of a node "
+        "(1,000 in 10 rounds)."
+    )
 
 
 @pytest.mark.parametrize("delta", [(), ("--delta", 1e-6)], ids=["pure", "with a delta"])

@@ -261,6 +261,18 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     ]
 
 
+def test_a_mistake_in_a_schema_that_several_share_is_one_line(tmp_path):
+    own = BASE["nodes"]["a"]["source"]
+    tree = with_value(BASE, "mesh.dimension", 3) | {"held_out": own | {"path": "held.csv"}}
+    tree["nodes"] = {name: {"source": own | {"path": f"{name}.csv"}} for name in "abc"}
+    text = "makes 2 features: must be 3, the dimension of the mesh (the same in b, c, held_out)"
+    assert mistakes(tmp_path, yaml.safe_dump(tree)) == [f"mesh.yaml: {SCHEMA}: {text}"]
+    tree["mesh"]["dimension"] = 2
+    tree["nodes"]["b"]["source"] = own | {"schema": own["schema"] | {"norm": "l7"}}
+    tree["nodes"]["c"]["source"] = own | {"schema": own["schema"] | {"norm": "l8"}}
+    assert len(mistakes(tmp_path, yaml.safe_dump(tree))) == 2  # two mistakes
+
+
 def test_the_truth_is_no_timestamp(tmp_path):
     schema = BASE["nodes"]["a"]["source"]["schema"] | {"timestamp": "at", "truth": ["u", "at"]}
     (line,) = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, SCHEMA, schema)))

@@ -15,7 +15,7 @@ class Asks:
     """A broker, and the ages of the nodes' last heartbeats."""
 
     def __init__(self):
-        self.gone, self.ages, self.error = None, {}, None
+        self.gone, self.ages, self.error, self.planner = None, {}, None, 999.0
 
     def sight(self):
         if self.error:
@@ -59,6 +59,14 @@ def test_a_frozen_node_does_not_just_run(mesh, asks):
     asks.ages = {"a": 1.0, "b": 19.0, "c": None}
     assert states(mesh) == {"a": "running", "b": "silent for 19 s", "c": "starting"}
     assert [row.restarts for row in mesh.look().rows] == [2, 2, 2]  # of a node and its feeder
+
+
+def test_a_frozen_scheduler_does_not_just_run(mesh, asks):
+    assert mesh.look().scheduler == "running"
+    asks.planner = 981.0
+    assert mesh.look().scheduler == "silent for 19 s"
+    asks.gone = 8.0
+    assert mesh.look().scheduler == "running"  # nobody can be heard
 
 
 def test_of_a_broker_that_is_gone_no_node_is_blamed_and_its_warnings_go_when_it_is_back(mesh, asks):
