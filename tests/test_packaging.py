@@ -45,6 +45,8 @@ def test_the_wheel_holds_the_packages_their_types_and_the_example_meshes(wheel):
     assert {f"streams/deploy_broker/{name}" for name in broker} <= held
     alerts = ("rules.yaml", "rules-owner.yaml", "runbooks.md")
     assert {f"streams/deploy_prometheus/{name}" for name in alerts} <= held
+    for path in (ROOT / "deploy" / "systemd").iterdir():
+        assert f"streams/deploy_systemd/{path.name}" in held
     for path in (ROOT / "grafana").rglob("*.*"):
         if path.suffix in {".json", ".yaml"}:
             assert f"streams/grafana/{path.relative_to(ROOT / 'grafana')}" in held

@@ -7,6 +7,7 @@ import typer
 
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
+from streams.tools.export import systemd as on_systemd
 from streams.tools.export.folder import write_folder
 from streams.tools.export.images import check_image
 from streams.tools.export.kubernetes import manifests
@@ -39,7 +40,7 @@ ImageOption = Annotated[
 
 @app.callback()
 def _export() -> None:
-    """Write what runs a mesh elsewhere: on Kubernetes.
+    """Write what runs a mesh elsewhere: on Kubernetes, or on bare hosts.
 
     Each party exports its own nodes, and the mesh's operator the rest. An export holds nothing of another
     party's own part, and no secret: a mesh file with a secret in it is refused.
@@ -119,6 +120,31 @@ def kubernetes(
     for line in filter(None, [warned, *manifests.warnings(raw, whose)]):
         typer.echo(line, err=True)
     typer.echo(f"{output}: {len(written)} files")
+
+
+@app.command()
+def systemd(
+    mesh: MeshArgument,
+    *,
+    output: OutputOption,
+    party: PartyOption = None,
+    mesh_operator: OperatorOption = False,
+) -> None:
+    """Write units of systemd for bare hosts, their mesh files, and the commands that install them.
+
+    \b
+    Examples:
+      mirrormesh export systemd mesh.yaml --party bank-1 --output bank-1
+      mirrormesh export systemd mesh.yaml --mesh-operator --output operator
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    check_side(party, mesh_operator=mesh_operator)
+    raw = read(mesh)
+    if party is None:
+        written = on_systemd.operator(raw)
+    else:
+        written = on_systemd.party(raw, found_party(raw.file.mesh, party))
+    write_folder(output, written)
+    typer.echo(f"{output}: {len(written)} files; README.md says what to do with them")
 
 
 def check_side(party: str | None, *, mesh_operator: bool) -> None:

@@ -67,6 +67,10 @@ LEFT_OUT = {
     "mirrormesh up deploy/meshes/tracking.yaml --rate 5 --metrics-from 9100": (
         "Takes minutes and fixed ports; tests/kafka/test_metrics_live.py."
     ),
+    "python3 -m venv /opt/mirrormesh": "Writes to the system; tests/test_packaging.py installs elsewhere.",
+    "/opt/mirrormesh/bin/pip install mirrormesh-0.1.0-py3-none-any.whl": "The same; tests/test_packaging.py.",
+    "systemctl status 'mirrormesh-node@*'": "Needs systemd at work; tests/deploy/test_systemd.py.",
+    "journalctl --unit mirrormesh-node@bank-1 --follow": "The same; tests/deploy/test_systemd.py.",
     "docker compose --file deploy/compose.yaml up": "Needs Docker; tests/deploy/test_compose.py.",
     "python -m grafana.draw http://127.0.0.1:9090 --mesh tracking-switching --minutes 5": (
         "Needs Prometheus; tests/grafana/test_dashboards.py."

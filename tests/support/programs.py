@@ -9,11 +9,13 @@ from typing import Never
 import pytest
 
 PACKAGES = {
-    "kubectl": "kubernetes-client",
+    "install": "coreutils",
     "java": "openjdk-17-jre-headless",
+    "kubectl": "kubernetes-client",
     "mvn": "maven",
     "prometheus": "prometheus",
     "promtool": "prometheus",
+    "systemd-analyze": "systemd",
 }
 """The Debian package that brings each."""
 _LEFT_OUT = "left out: "
@@ -57,3 +59,18 @@ def promtool(*arguments, given=None, folder=None):
         check=False,
     )
     return done.stdout + done.stderr, done.returncode == 0
+
+
+def systemd_analyze(*arguments, folder):
+    """Return the exit code of systemd-analyze and what it says of units in the folder."""
+    need("systemd-analyze")
+    done = subprocess.run(
+        ["systemd-analyze", *arguments],
+        cwd=folder,
+        env=os.environ | {"SYSTEMD_UNIT_PATH": f"{folder}:", "SYSTEMD_COLORS": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr.strip()

@@ -1,0 +1,78 @@
+"""The units of systemd: it takes them, finds them closed enough, and what they name is there."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.mesh.settings.node import LIVENESS
+from streams.tools.export.secrets import FILES, SIDES, file_name
+from tests.support.commands import Commands
+from tests.support.programs import systemd_analyze
+
+UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
+NODE, SCHEDULER = "mirrormesh-node@.service", "mirrormesh-scheduler.service"
+PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
+HIGHEST = 15
+"""The exposure that `systemd-analyze security` may find, in tenths: of 100, and 96 without any of it."""
+
+
+def settings(unit):
+    """The settings of a unit: (name, value), some names several times."""
+    return re.findall(r"^([A-Z]\w+)=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The units in a folder, as if the program were there."""
+    for unit in UNITS.iterdir():
+        (tmp_path / unit.name).write_text(unit.read_text().replace(PROGRAM, sys.executable))
+    return tmp_path
+
+
+def test_systemd_takes_them_and_would_find_a_mistake(installed):
+    for unit, name in ((NODE, "mirrormesh-node@a.service"), (SCHEDULER, SCHEDULER)):
+        assert systemd_analyze("verify", "--man=no", name, folder=installed) == (0, "")
+        text = (installed / unit).read_text()
+        (installed / unit).write_text(text.replace("ProtectClock", "ProtectClok"))
+        assert "Unknown key" in systemd_analyze("verify", "--man=no", name, folder=installed)[1]
+
+
+@pytest.mark.parametrize("unit", [NODE, SCHEDULER])
+def test_what_a_broken_process_could_reach_is_little(installed, unit):
+    asked = ("security", "--offline=true", f"--threshold={HIGHEST}", "--no-pager", f"./{unit}")
+    assert systemd_analyze(*asked, folder=installed)[0] == 0
+    text = (installed / unit).read_text()
+    (installed / unit).write_text(text.replace("CapabilityBoundingSet=\n", ""))
+    assert systemd_analyze(*asked, folder=installed)[0] != 0
+
+
+@pytest.mark.parametrize(("unit", "command"), [(NODE, "node"), (SCHEDULER, "scheduler")])
+def test_the_command_has_the_options_that_it_is_given(capsys, unit, command):
+    (words,) = [value.split() for name, value in settings(unit) if name == "ExecStart"]
+    assert words[:2] == [PROGRAM, command]
+    asked = Commands(capsys)(command, "--help")
+    assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[a-z-]+", asked.out))
+
+
+def test_every_file_that_a_broker_s_settings_may_name_is_a_credential():
+    for unit, sides, owner in ((NODE, SIDES, "%i"), (SCHEDULER, ("mesh",), "scheduler")):
+        names = {file_name(side, key) for side in sides for key in FILES}
+        loaded = dict(value.split(":") for name, value in settings(unit) if name == "LoadCredential")
+        assert loaded == {name: f"mirrormesh.{owner}.{name}" for name in names}
+
+
+@pytest.mark.parametrize("unit", [NODE, SCHEDULER])
+def test_a_service_is_ready_when_it_says_so_and_watched_as_long_as_it_may_stand_still(unit):
+    found = dict(settings(unit))
+    assert (found["Type"], found["WatchdogSec"]) == ("notify", f"{LIVENESS:g}s")
+    assert found["TimeoutStartSec"] == "infinity"  # a broker may be away for long
+    assert (found["Restart"], found["RestartPreventExitStatus"]) == ("on-failure", "2")
+    assert (found["DynamicUser"], found["ProtectSystem"], found["LimitCORE"]) == ("yes", "strict", "0")
+
+
+def test_a_node_has_a_state_folder_of_its_own():
+    found = dict(settings(NODE))
+    assert (found["StateDirectory"], found["StateDirectoryMode"]) == ("mirrormesh/%i", "0700")
+    assert "--state ${STATE_DIRECTORY}" in found["ExecStart"]
