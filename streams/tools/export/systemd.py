@@ -7,7 +7,7 @@ from streams.mesh.settings.node import LIVENESS
 from streams.mesh.settings.parties import Party
 from streams.tools.export.process_file import ProcessFile, node_file, scheduler_file
 from streams.tools.export.raw_mesh import RawMesh
-from streams.tools.up.observers import packed
+from streams.tools.packed import packed
 
 NODE = "mirrormesh-node@.service"
 SCHEDULER = "mirrormesh-scheduler.service"
