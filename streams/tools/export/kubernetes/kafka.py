@@ -13,7 +13,8 @@ from streams.tools.export.kubernetes.cluster import APP, Cluster, Object, made
 
 REPLICAS, IN_SYNC = 3, 2
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_LONGEST = 253
+_LONGEST, _LONGEST_CERTIFIED = 253, 64
+"""Of a resource's name, and of a certificate's common name."""
 
 
 def topics(file: MeshFile, cluster: Cluster) -> list[Object]:
@@ -90,12 +91,14 @@ def _refused(file: MeshFile, broker: BrokerSettings) -> Iterable[str]:
     if broker.users and broker.mechanism != "scram-sha-512":
         allowed = f"{broker.mechanism}: must be scram-sha-512, or certificates: Strimzi makes no other users"
         lines.append(Problem(str(file.path), ("brokers", "mesh", "mechanism"), allowed).line)
+    longest = _LONGEST if broker.users else _LONGEST_CERTIFIED
     for user in mesh_users(file.resolved):
         name = _name(user.name)
         if broker.users and is_subject(user.name):
             allowed = "must be a name, as the users of brokers.mesh have passwords"
-        elif _SUBDOMAIN.fullmatch(name) is None or len(name) > _LONGEST:
-            allowed = "makes no KafkaUser: must be made of a-z, 0-9, . and - inside"
+        elif _SUBDOMAIN.fullmatch(name) is None or len(name) > longest:
+            words = f"must be made of a-z, 0-9, . and - inside, of at most {longest} characters"
+            allowed = f"makes no KafkaUser: {words}"
             allowed += "" if broker.users else ", after CN= alone"
         else:
             continue

@@ -7,7 +7,16 @@ from streams.mesh.settings.parties import Party
 from streams.tools.export.kubernetes.cluster import NODE, OWNER_PORT, SHARED_PORT, Cluster, Object, Place
 from streams.tools.export.kubernetes.names import node_set
 from streams.tools.export.kubernetes.network import broker_ports, policy
-from streams.tools.export.kubernetes.pods import ACCOUNT, ANY, MESH_FILE, SECRETS, STATE, container, pod
+from streams.tools.export.kubernetes.pods import (
+    ACCOUNT,
+    ANY,
+    MESH_FILE,
+    SECRETS,
+    STATE,
+    config_map,
+    container,
+    pod,
+)
 from streams.tools.export.process_file import ProcessFile, node_file
 from streams.tools.export.raw_mesh import RawMesh
 
@@ -32,7 +41,7 @@ def node_objects(raw: RawMesh, node: str, place: Place, cluster: Cluster) -> lis
         "ports": [{"name": "metrics", "port": SHARED_PORT, "targetPort": "metrics"}],
     }
     return [
-        place.made("v1:ConfigMap", name, {"data": {"mesh.yaml": file.text}}, labels),
+        config_map(place, name, file, labels),
         place.made("v1:Service", name, {"spec": service}, labels),
         place.made("apps/v1:StatefulSet", name, {"spec": _set(raw, node, file, labels, cluster)}, labels),
         policy(place, name, selector, ports, cluster, owned=True),

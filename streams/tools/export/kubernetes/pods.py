@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from streams.tools.export.kubernetes.cluster import CHECKSUM, Object
+from streams.mesh.errors import UsageError
+from streams.tools.export.kubernetes.cluster import CHECKSUM, Object, Place
 from streams.tools.export.process_file import ProcessFile
 
 USER = 10001
@@ -14,7 +15,17 @@ SECRETS = f"{FOLDER}/secrets"
 STATE = "/var/lib/mirrormesh"
 ANY = "0.0.0.0"  # noqa: S104 # a kubelet and Prometheus reach a pod at its own address
 ACCOUNT = "mirrormesh"
+LARGEST = 250_000
+"""The longest mesh file in bytes: `kubectl apply` keeps a copy of it in an annotation of at most 256 KiB."""
 _READABLE = 0o440
+
+
+def config_map(place: Place, name: str, file: ProcessFile, labels: Mapping[str, str]) -> Object:
+    """Return the ConfigMap of a process's mesh file. Raises UsageError if it is too long for one."""
+    size = len(file.text.encode())
+    if size > LARGEST:
+        raise UsageError(f"the mesh file of {name} has {size:,} bytes: a ConfigMap takes at most {LARGEST:,}")
+    return place.made("v1:ConfigMap", name, {"data": {MESH_FILE.rpartition("/")[2]: file.text}}, labels)
 
 
 def pod(

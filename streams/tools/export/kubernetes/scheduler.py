@@ -3,7 +3,7 @@
 from streams.tools.export.kubernetes.cluster import SHARED_PORT, Cluster, Object, Place
 from streams.tools.export.kubernetes.network import broker_ports, policy
 from streams.tools.export.kubernetes.nodes import account, disruption
-from streams.tools.export.kubernetes.pods import ANY, MESH_FILE, SECRETS, container, pod
+from streams.tools.export.kubernetes.pods import ANY, MESH_FILE, SECRETS, config_map, container, pod
 from streams.tools.export.process_file import ProcessFile, scheduler_file
 from streams.tools.export.raw_mesh import RawMesh
 
@@ -19,7 +19,7 @@ def of_scheduler(raw: RawMesh, place: Place, cluster: Cluster) -> dict[str, list
     ports = broker_ports({"mesh": raw.mesh_broker()}, str(raw.file.path), ("brokers",))
     objects = [
         account(place),
-        place.made("v1:ConfigMap", NAME, {"data": {"mesh.yaml": file.text}}, labels),
+        config_map(place, NAME, file, labels),
         place.made("apps/v1:Deployment", NAME, {"spec": _deployment(file, labels, cluster)}, labels),
         disruption(place, COMPONENT),
         policy(place, NAME, labels, ports, cluster, owned=False),
