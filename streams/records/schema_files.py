@@ -63,6 +63,13 @@ def file_decoder(
     return _with_header(file, settings, path, next(_lines(file, settings, path), None))
 
 
+def header_columns(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the columns that the file's header names; None where no header does. Raises MeshFileError."""
+    if settings.kind != "csv" or settings.columns is not None or settings.path in {None, "-"}:
+        return None
+    return _header(file, settings, path, next(_lines(file, settings, path), None))
+
+
 def _parquet(
     file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
@@ -91,10 +98,17 @@ def _with_header(
     header: bytes | None,
     needed: Iterable[str] | None = None,
 ) -> SchemaDecoder:
+    columns = _header(file, settings, path, header)
+    return _of_columns(file, settings, path, columns, f"the header of {settings.path}", needed)
+
+
+def _header(
+    file: Refuser, settings: FileSettings, path: tuple[str, ...], header: bytes | None
+) -> tuple[str, ...]:
     columns = None if header is None else csv_row(header)
     if columns is None:
         raise file.refuse((*path, "path"), "must be a file that starts with a header row", settings.path)
-    return _of_columns(file, settings, path, tuple(columns), f"the header of {settings.path}", needed)
+    return tuple(columns)
 
 
 def _of_columns(

@@ -16,12 +16,15 @@ class Pod:
     """The one pod of a StatefulSet or a Deployment, below `root` in place of `/`.
 
     `secret`: what its Secret holds. `ports`: free ports of this machine in place of its own, one for each.
+    `name`: which of several.
     """
 
-    def __init__(self, files, root, secret, ports):
+    def __init__(self, files, root, secret, ports, name=None):
         self._files, self._root, self._secret = objects(files), root, secret
         (self._run,) = (
-            one for (kind, _), one in self._files.items() if kind in {"StatefulSet", "Deployment"}
+            one
+            for (kind, called), one in self._files.items()
+            if kind in {"StatefulSet", "Deployment"} and name in {None, called}
         )
         self._spec = self._run["spec"]["template"]["spec"]
         (self._container,) = self._spec["containers"]

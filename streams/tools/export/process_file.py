@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.yaml_file import as_yaml
+from streams.records.schema_files import header_columns
 from streams.tools.export import secrets
 from streams.tools.export.raw_mesh import RawMesh
 
@@ -31,14 +33,24 @@ class ProcessFile:
 def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile:
     """Return the mesh file of a node, whose private endpoint is `private`. Raises MeshFileError.
 
-    Its secrets are in `folder`. A path of records is left out: the node reads them from its data broker.
+    Its secrets are in `folder`. A path of records is left out, as the node reads them from its data broker;
+    the columns that the file's header names are written out.
     """
     brokers = raw.brokers(node)
     own = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
     if isinstance(own.get("source"), Mapping):
         own["source"] = {key: value for key, value in own["source"].items() if key != "path"}
+        own["source"] |= _columns(raw, node)
     own["private_endpoint"] = private
     return _made(raw, brokers, folder, {"nodes": {node: own}})
+
+
+def _columns(raw: RawMesh, node: str) -> Mapping[str, Any]:
+    source = raw.file.own(node).source
+    found = None
+    if isinstance(source, FileSettings):
+        found = header_columns(raw.file, source, ("nodes", node, "source"))
+    return {} if found is None else {"columns": list(found)}
 
 
 def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:

@@ -1,6 +1,7 @@
 """What every kind of export rests on: whose nodes, the mesh file of a process, its secrets, the folder."""
 
 import pytest
+import yaml
 
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load
@@ -176,3 +177,23 @@ def test_a_folder_that_cannot_be_written_whole_stays_as_it_was(tmp_path):
         write_folder(folder, {"a": "2", "a/b": "a file cannot be a folder too"})
     assert (folder / "a").read_text() == "1"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_columns_that_a_file_s_header_names_are_written_out(tmp_path):
+    source = {
+        "kind": "csv",
+        "path": "rows.csv",
+        "schema": {"features": {"x": "number", "y": "number"}, "label": {"column": "l", "positive": 1}},
+    }
+    tree = yaml.safe_load(SECURED)
+    tree["mesh"]["loss"] = "logistic"
+    for own in tree["nodes"].values():
+        own["source"] = source
+    (tmp_path / "mesh.yaml").write_text(yaml.safe_dump(tree))
+    (tmp_path / "rows.csv").write_text("y,l,x\n1,1,0\n")
+    made = node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
+    there = yaml.safe_load(made.text)["nodes"]["a"]["source"]
+    assert (there["columns"], "path" in there) == (["y", "l", "x"], False)
+    (tmp_path / "rows.csv").unlink()
+    with pytest.raises(MeshFileError, match=r"nodes\.a\.source\.path: .*rows\.csv"):
+        node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
