@@ -1,5 +1,6 @@
 """Units of systemd for bare hosts: mesh files, drop-ins, and the commands that put them in their places."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ SCHEDULER = "mirrormesh-scheduler.service"
 HERE = "127.0.0.1"
 FIRST_PORT = 9100
 """The scheduler's; nodes have two each from the next one on: the shared one, and their owner's."""
+LONGEST_USER = 31
+"""The longest name of a user on Linux."""
 UNITS = "etc/systemd/system"
 CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
 
@@ -53,7 +56,7 @@ def party(raw: RawMesh, whose: Party) -> dict[str, str]:
 def operator(raw: RawMesh) -> dict[str, str]:
     """Return the files of the mesh's operator."""
     file = scheduler_file(raw, CREDENTIALS)
-    dropin = _dropin("scheduler", file, FIRST_PORT, None)
+    dropin = _dropin("scheduler", file, FIRST_PORT, [])
     service = _Service("scheduler", SCHEDULER, "mirrormesh-scheduler", file, FIRST_PORT, dropin)
     return _written(f"the operator of mesh {raw.file.mesh.name}", [service])
 
@@ -62,15 +65,24 @@ def _node(raw: RawMesh, node: str, port: int) -> _Service:
     own = raw.file.own(node)
     private = "{}:{}".format(*own.private_endpoint or (HERE, port + 1))
     file = node_file(raw, node, CREDENTIALS, private)
-    dropin = _dropin(node, file, port, own.liveness)
+    lines = [f"User={_user(node)}"]
+    if own.liveness != LIVENESS:
+        lines.append(f"WatchdogSec={own.liveness:g}s")
+    dropin = _dropin(node, file, port, lines)
     return _Service(node, NODE, f"mirrormesh-node@{node}", file, port, dropin)
 
 
-def _dropin(name: str, file: ProcessFile, port: int, liveness: float | None) -> str:
-    """Return what one service does otherwise than its unit."""
-    lines = ["[Service]", f"Environment=OPTIONS='--metrics {HERE}:{port}'"]
-    if liveness not in {None, LIVENESS}:
-        lines.append(f"WatchdogSec={liveness:g}s")
+def _user(node: str) -> str:
+    """Return the node's user: without a name of its own, all nodes of a host would be one user."""
+    name = f"mirrormesh-{node}"
+    return (
+        name if len(name) <= LONGEST_USER else f"mirrormesh-{hashlib.sha256(node.encode()).hexdigest()[:16]}"
+    )
+
+
+def _dropin(name: str, file: ProcessFile, port: int, more: list[str]) -> str:
+    """Return what one service does otherwise than its unit; `more`: further lines."""
+    lines = ["[Service]", f"Environment=OPTIONS='--metrics {HERE}:{port}'", *more]
     if file.variables:
         lines.append(f"EnvironmentFile=/etc/mirrormesh/{name}.env")
     return "".join(f"{line}\n" for line in lines)

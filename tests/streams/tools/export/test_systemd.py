@@ -80,6 +80,15 @@ def test_nodes_of_one_party_have_ports_of_their_own(exported):
         assert tree["nodes"][node]["private_endpoint"] == f"127.0.0.1:{port + 1}"
 
 
+@pytest.mark.parametrize(("node", "user"), [("b", "mirrormesh-b"), ("b" * 60, r"mirrormesh-[0-9a-f]{16}")])
+def test_each_node_is_a_user_of_its_own_whatever_its_name(exported, node, user):
+    text = re.sub(r"\bb\b", node, SECURED)
+    folder, _ = exported("--party", node, of=text)
+    (said,) = re.findall("^User=(.*)$", dropin(folder, f"mirrormesh-node@{node}"), re.MULTILINE)
+    assert re.fullmatch(user, said)
+    assert len(said) <= 31
+
+
 def test_what_a_node_says_of_its_endpoint_and_its_liveness_holds(exported):
     folder, _ = exported("--party", "b", of=with_files(private_endpoint="192.0.2.1:7000", liveness=90))
     tree = read_yaml(folder / "etc/mirrormesh/b.yaml")
