@@ -10,6 +10,7 @@ from functools import partial
 from nodes.machine.time_slots import TimeSlots
 from streams.bus.access import scheduler as scheduler_access
 from streams.bus.bus import BusError
+from streams.bus.expiry import Expiry
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.bus.topic_specs import mesh_specs
@@ -20,6 +21,7 @@ from streams.live.loop import Loop
 from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
 from streams.live.service_manager import ServiceManager
+from streams.live.serving import warn_of_end
 from streams.live.start import FLUSH
 from streams.live.stopping import Failed, ProcessExit, Stop
 from streams.mesh.ended_slots import refuse_ended
@@ -136,11 +138,13 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         bus = retry_until_reachable(stop, lambda: opened(broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
         closing.callback(bus.flush, FLUSH)
-        figures = SchedulerMetrics(mesh.name, mesh.nodes, connected=lambda: live.connected)
+        expiry = Expiry({"brokers.mesh": broker})
+        warn_of_end(expiry, LOGGER)
+        figures = SchedulerMetrics(mesh.name, mesh.nodes, connected=lambda: live.connected, ends=expiry.first)
         boot = secrets.token_bytes(16)
         live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
         if endpoint is not None:
-            endpoint.show(figures.shared, figures.missing)
+            endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
         stop.then(live.stop)
         manager = closing.enter_context(ServiceManager())

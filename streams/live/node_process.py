@@ -24,7 +24,7 @@ from streams.live.opening import open_decisions, open_mesh, open_predictions, re
 from streams.live.outputs import Decisions, Predictions
 from streams.live.process import retry_until_reachable
 from streams.live.service_manager import ServiceManager
-from streams.live.serving import Endpoints, liveness, serve, warn_of_open
+from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions, RunSpend
 from streams.live.start import FLUSH, MeshStart, Starter, is_named
 from streams.live.stopping import ProcessExit, Stop
@@ -157,6 +157,7 @@ class NodeProcess:
             state=self._options.state,
             web=self._options.web,
         )
+        certificates = Certificates(self._brokers, self._log)
         metrics = NodeMetrics(
             self._file.mesh.name,
             self._name,
@@ -168,11 +169,12 @@ class NodeProcess:
             counts=lambda: data.counts,
             journal_bytes=lambda: journal.size,
             truth=has_truth(self._decoder),
+            ends=certificates.ends,
         )
         watcher = NodeWatcher(self._log, metrics, decisions, predictions)
         live = LiveNode(start, self._learner, journal, mesh, bus, clock, data.open_slot, watcher)
         alive = liveness(live, data, self._file.own(self._name).liveness, self._log)
-        endpoints.show(metrics, alive.stalled)
+        endpoints.show(metrics, alive.stalled, certificates)
         return live, data, alive
 
     def _position(self, start: MeshStart) -> DataPosition | None:

@@ -4,16 +4,51 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from typing import Protocol
 
 from nodes.machine.journal import DataPosition
+from streams.bus.expiry import Expiry
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
 from streams.live.live_node import LiveNode
 from streams.live.liveness import Liveness
 from streams.live.stopping import Failed, Stop
 from streams.mesh.settings.base import Address, is_loopback
+from streams.mesh.settings.brokers import BrokersSettings
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
+
+
+class Certificates:
+    """When a node's certificates end: those for the mesh broker, and those for the party's own."""
+
+    def __init__(self, brokers: BrokersSettings, log: logging.Logger) -> None:
+        self.mesh = Expiry({"brokers.mesh": brokers.mesh})
+        self.data = Expiry({"brokers.data": brokers.data})
+        warn_of_end(self, log)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """When the first for each broker ends, in seconds since 1970."""
+        return self.mesh.first, self.data.first
+
+    def soon(self) -> str | None:
+        """Return a line on those that end soon; None if none does."""
+        return ", ".join(filter(None, [self.mesh.soon(), self.data.soon()])) or None
+
+
+class Ending(Protocol):
+    """Tells which certificates end soon."""
+
+    def soon(self) -> str | None:
+        """Return a line on them; None if there are none."""
+
+
+def warn_of_end(certificates: Ending, log: logging.Logger) -> None:
+    """Log a warning of certificates that end soon."""
+    soon = certificates.soon()
+    if soon is not None:
+        log.warning("%s", soon)
 
 
 class Endpoints:
@@ -31,15 +66,17 @@ class Endpoints:
             for address in (shared, private)
         )
 
-    def show(self, metrics: NodeMetrics, stalled: Callable[[], str | None]) -> None:
+    def show(
+        self, metrics: NodeMetrics, stalled: Callable[[], str | None], certificates: Certificates
+    ) -> None:
         """Show a node's metrics, each kind at its own endpoint; `stalled` says what stands still, if any.
 
         That goes to the owner alone: a part may stand still because of a record.
         """
         if self._shared is not None:
-            self._shared.show(metrics.shared, metrics.missing)
+            self._shared.show(metrics.shared, metrics.missing, noted=certificates.mesh.soon)
         if self._private is not None:
-            self._private.show(metrics.private, metrics.missing, stalled)
+            self._private.show(metrics.private, metrics.missing, stalled, certificates.soon)
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:

@@ -37,6 +37,12 @@ class SharedMetric(Enum):
     REFUSED = Metric(
         "messages_refused_total", "counter", "messages", "Messages of peers that were refused.", ("reason",)
     )
+    CERTIFICATE = Metric(
+        "certificate_end_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "When the first of the certificates for the mesh broker ends; +Inf: there is none.",
+    )
     # a node's rounds
     ROUND = Metric("round", "gauge", "rounds", "Last round that was stepped; 0: none.")
     ROUNDS = Metric("rounds_total", "counter", "rounds", "Rounds stepped since the process started.")
@@ -167,6 +173,12 @@ class SharedMetric(Enum):
 class PrivateMetric(Enum):
     """Metrics that only the owner of the data may see."""
 
+    DATA_CERTIFICATE = Metric(
+        "data_certificate_end_timestamp_seconds",
+        "gauge",
+        "seconds",
+        "When the first of the certificates for the data broker ends; +Inf: there is none.",
+    )
     REGRET = Metric(
         "regret",
         "gauge",

@@ -41,6 +41,7 @@ class Endpoint:
         self._collected = CollectorRegistry()
         self._missing: Callable[[], str | None] = lambda: STARTING
         self._stalled: Callable[[], str | None] = lambda: None
+        self._noted: Callable[[], str | None] = lambda: None
         server = (
             type("_Server6", (_Server,), {"address_family": socket.AF_INET6}) if ":" in address else _Server
         )
@@ -58,12 +59,15 @@ class Endpoint:
         registry: SharedRegistry | PrivateRegistry,
         missing: Callable[[], str | None],
         stalled: Callable[[], str | None] = lambda: None,
+        noted: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Show a registry. Both functions return a reason, or None.
+        """Show a registry. The functions return a reason, or None.
 
-        `missing`: what the process still waits for; `stalled`: which part of it stands still.
+        `missing`: what the process still waits for; `stalled`: which part of it stands still; `noted`: what
+        /readyz says beside, ready or not.
         """
         self._collected, self._missing, self._stalled = registry.collected, missing, stalled
+        self._noted = noted
 
     def close(self) -> None:
         """Stop serving and free the port."""
@@ -77,6 +81,7 @@ class Endpoint:
                 status, text = _probed("alive", self._stalled())
             case "/readyz":
                 status, text = _probed("ready", self._missing())
+                text = "\n".join(filter(None, [text, self._noted()]))
             case "/metrics" | "/":
                 found: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
                 return found

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 
 from nodes.learner import Learner
 from nodes.machine.events import Decided, Noticed, Report, Scored, Stepped
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.private import Private
 from streams.codec import Reason
-from streams.metrics.catalogue import PrivateMetric
+from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.private import DataCounts, PrivateFigures
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.shared import SharedFigures
@@ -38,6 +39,8 @@ class NodeMetrics:
         The size of the journal.
     truth : bool
         Whether records hold the right decision.
+    ends : (float, float)
+        When the first certificate for the mesh broker ends, and the first for the data broker.
     clock : callable
         The clock of shared metrics, in seconds since 1970.
     """
@@ -55,11 +58,14 @@ class NodeMetrics:
         counts: Callable[[], Private[DataCounts]],
         journal_bytes: Callable[[], int],
         truth: bool = False,
+        ends: tuple[float, float] = (inf, inf),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
         self.timing = Timing(self.shared, self.private, clock)
+        self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends[0])
+        self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
         self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from math import inf
 
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
@@ -20,6 +21,7 @@ class SchedulerMetrics:
     """One scheduler's metrics, to be served from `shared`.
 
     `nodes`: those of the mesh file. `clock` gives the moments of heartbeats, in seconds since 1970.
+    `ends`: when the first certificate for the broker does.
     """
 
     def __init__(
@@ -28,11 +30,13 @@ class SchedulerMetrics:
         nodes: Iterable[str],
         *,
         connected: Callable[[], bool],
+        ends: float = inf,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh)
         self._connected, self._clock = connected, clock
         self._process = ProcessFigures(self.shared, connected, _REASONS.values())
+        self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends)
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
         self._plan: Plan | None = None
         self._live, self._slowest = 0, 0

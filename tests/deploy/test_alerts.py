@@ -36,6 +36,9 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="b"}}': "0+15x39",
     f'mirrormesh_node_starts_total{{{SCHEDULER},node="a"}}': "0x19 1x19",
     f"mirrormesh_broker_connected{{{NODE}}}": "1x39",
+    f"mirrormesh_certificate_end_timestamp_seconds{{{NODE}}}": f"{15 * 86_400}x39",
+    f"mirrormesh_certificate_end_timestamp_seconds{{{SCHEDULER}}}": f"{10**12}x39",
+    f"mirrormesh_data_certificate_end_timestamp_seconds{{{NODE}}}": f"{10**12}x39",
     f"mirrormesh_simulated_noise{{{NODE}}}": "0x39",
     f'mirrormesh_mechanism_info{{{NODE},mechanism="laplace"}}': "1x39",
     f"mirrormesh_relaying{{{NODE}}}": "0x39",
@@ -151,6 +154,25 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             MESH_M,
             "Mesh m is out of plans: nodes wait for schedulers.",
         )
+    ],
+    "CertificateEndsSoon": [
+        (
+            {f"mirrormesh_certificate_end_timestamp_seconds{{{NODE}}}": f"{540 + 13 * 86_400}x39"},
+            NODE_A,
+            "A certificate of node a for the mesh broker ends in 13d 0h 0m 0s.",
+        ),
+        (
+            {f"mirrormesh_certificate_end_timestamp_seconds{{{SCHEDULER}}}": "500x39"},
+            MESH_M | {"instance": "s"},
+            "A certificate of a scheduler for the mesh broker has ended.",
+        ),
+    ],
+    "DataCertificateEndsSoon": [
+        (
+            {f"mirrormesh_data_certificate_end_timestamp_seconds{{{NODE}}}": f"{540 + 86_400}x39"},
+            NODE_A,
+            "A certificate of node a for its data broker ends in 1d 0h 0m 0s.",
+        ),
     ],
     "BrokerGone": [
         (

@@ -1,6 +1,7 @@
 """A node's metrics, what a registry shows, and Prometheus's own opinion of it."""
 
 import time
+from math import inf
 from urllib.request import urlopen
 
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
@@ -20,12 +21,13 @@ def metrics(
     lag=lambda: Private(None),
     counts=lambda: Private(DataCounts()),
     truth=False,
+    ends=(inf, inf),
     clock=time.time,
 ):
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    return NodeMetrics(*who, **asked, truth=truth, clock=clock)
+    return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock)
 
 
 def told(figures, effects):

@@ -18,7 +18,7 @@ OF_A_SCHEDULER = {
 }
 OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
 """Of a scheduler too, by node."""
-OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CONNECTED, SharedMetric.REFUSED}
+OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
 EVERY = [*SharedMetric, *PrivateMetric]
 
 
