@@ -17,6 +17,9 @@ from faust.types import TP
 from streams.bus.bus import UnknownTopic
 from streams.bus.connection import PATIENCE
 
+_PARTING = 0.3
+"""Seconds that a broker has to end the connection in order."""
+
 
 class Position(Protocol):
     """A stream's position. Its methods are called in the consumer's thread."""
@@ -75,11 +78,24 @@ class PinnedThread(AIOKafkaConsumerThread):
             self.thread_loop.close()
 
     async def on_thread_stop(self) -> None:
-        """Disconnect. aiokafka fails on a fetch that waits for its broker to come back."""
+        """Disconnect. aiokafka fails on a fetch that waits for its broker to come back.
+
+        With TLS it also waits for the broker to hang up, which answers its last fetch first: not for long.
+        """
+        hang_up = asyncio.get_running_loop().call_later(_PARTING, _abort, self._transports())
         try:
             await super().on_thread_stop()
         except asyncio.CancelledError:
             await self._ensure_consumer()._client.close()  # noqa: SLF001 # what it was about to do
+        finally:
+            hang_up.cancel()
+
+    def _transports(self) -> list[asyncio.WriteTransport]:
+        """Return the open connections, for which aiokafka has no public name."""
+        if self._consumer is None:
+            return []
+        writers = [one._writer for one in self._consumer._client._conns.values()]  # noqa: SLF001 # as said
+        return [writer.transport for writer in writers if writer is not None]
 
     async def _pin(self) -> None:
         consumer = self._ensure_consumer()
@@ -148,3 +164,8 @@ class PinnedThread(AIOKafkaConsumerThread):
 
     def _next(self, of: TopicPartition) -> int:
         return self.place.next[of.partition]
+
+
+def _abort(transports: Iterable[asyncio.WriteTransport]) -> None:
+    for transport in transports:
+        transport.abort()

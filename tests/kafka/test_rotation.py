@@ -1,0 +1,77 @@
+"""A password and a certificate are changed while a mesh runs: a restart each, and no round is lost."""
+
+import pytest
+import yaml
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from streams.tools.broker.certificates import certify
+from tests.kafka.test_equality import equal
+from tests.kafka.test_rolling_restart import stopped, went_on
+from tests.support.brokers import Client
+from tests.support.processes import LiveMesh, released_in_memory
+from tests.support.small_mesh import small_mesh_file
+from tests.support.users import add_user, allow, rule
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+ROUNDS, RATE, USER = 200, 20, "ann"
+
+
+class Secrets:
+    """The password and the certificate of a user, in files, as the broker knows them."""
+
+    def __init__(self, broker, folder):
+        self._broker, self._folder, self._turn = broker, folder, 0
+        self._root = Client(broker, "admin", broker.password_file.read_text().strip()).admin
+        self.change()
+        kinds = (ResourceType.TOPIC, ResourceType.GROUP)
+        allow(self._root, *(rule(USER, kind, "*", AclOperation.ALL) for kind in kinds))
+
+    def change(self):
+        """Make new ones, at the old paths; return the old certificate."""
+        self._turn += 1
+        password, old = f"password {self._turn}", self._folder / f"{USER}.crt"
+        before = old.read_text() if old.exists() else None
+        add_user(self._root, USER, password)
+        (self._folder / "password").write_text(password)
+        certify(self._broker.folder, USER, self._folder)
+        return before
+
+    def brokers(self):
+        """What a mesh file says: the mesh's broker by certificate, the data's by password."""
+        ca = {"ca": str(self._folder / "ca.crt")}
+        own = {"certificate": str(self._folder / f"{USER}.crt"), "key": str(self._folder / f"{USER}.key")}
+        user = {"username": USER, "password_file": str(self._folder / "password")}
+        return {
+            "mesh": {"servers": self._broker.tls, **ca, **own},
+            "data": {"servers": self._broker.sasl_tls, **ca, **user},
+            "trust_broker": True,
+        }
+
+
+def test_rotating_a_password_and_a_certificate_loses_no_round(tmp_path, new_broker):
+    broker = new_broker(secure=True)
+    secrets = Secrets(broker, tmp_path)
+    path = small_mesh_file(tmp_path, broker.tls, rounds=ROUNDS)
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"brokers": secrets.brokers()}))
+    with LiveMesh(path) as mesh:
+        names = list(mesh.file.mesh.nodes)
+        for name in names:
+            mesh.start(f"feed-{name}", "feed", path, name, "--rate", RATE)
+        mesh.scheduler("scheduler-1")
+        mesh.nodes()
+        turns = [1]
+        went_on(mesh, names[0], turns)
+        assert secrets.change() != (tmp_path / f"{USER}.crt").read_text()
+        for name in names:
+            stopped(mesh, name)
+            mesh.node(name)
+            went_on(mesh, name, turns)
+        stopped(mesh, "scheduler-1")
+        mesh.scheduler("scheduler-2")
+        mesh.finish()
+        values = mesh.values()
+        equal(values, released_in_memory(path))
+    counts = {node: sum(source == node for source, _ in values) for node in names}
+    assert counts == dict.fromkeys(names, ROUNDS)
+    assert turns[1] < turns[-2] < ROUNDS, f"rotated after the run was over: {turns}"
