@@ -107,11 +107,6 @@ def wrong_password(ways, folder):
     return "sasl-tls", {"password_file": str(folder / "password")}, "invalid credentials"
 
 
-def wrong_password_by_plain(ways, folder):
-    (folder / "password").write_text("hunter2\n")
-    return "plain", {"password_file": str(folder / "password")}, "Invalid username or password"
-
-
 def wrong_ca(ways, folder):
     ca = Authority(folder).ca
     return "sasl-tls", {"ca": str(ca)}, f"the broker's certificate is not from a CA in {ca} but from OU="
@@ -143,19 +138,13 @@ def clock_behind(ways, folder):
     return "tls", own, f"the own certificate {pair.certificate} begins on "
 
 
-def no_certificate(ways, folder):
-    return "tls", {"certificate": None, "key": None}, "demands a certificate: certificate and key are missing"
-
-
 WRONG = [
     wrong_password,
-    wrong_password_by_plain,
     wrong_ca,
     wrong_host_name,
     certificate_of_another_ca,
     certificate_ended,
     clock_behind,
-    no_certificate,
 ]
 
 
