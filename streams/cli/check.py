@@ -22,9 +22,9 @@ from streams.mesh.settings.node import (
 )
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
+from streams.records.observed import has_truth, truth
 from streams.records.oddities import oddities
 from streams.records.record import Decoder, RawRecord
-from streams.records.slot_feed import has_truth, truth
 from streams.records.sources import held_out, open_source
 from streams.terminal.wording import counted, headline, listed, shared
 

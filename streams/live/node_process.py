@@ -31,7 +31,7 @@ from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.metrics.node_metrics import NodeMetrics
-from streams.records.slot_feed import has_truth
+from streams.records.observed import has_truth
 from streams.records.sources import decoder
 from streams.state.journal import Journal, open_journal
 from streams.state.spends import forget_places

@@ -1,11 +1,10 @@
-"""Feeds a node's records in one process: from its source into slots, and from slots into observations."""
+"""Feeds a node's records in one process: from its source into slots."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import cast
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from nodes.machine.journal import DataPosition
 from nodes.machine.slots import Arrival, ClosedSlot, Slots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.private import Private
-from nodes.values import FloatArray, Observations
+from nodes.values import Observations
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
-from streams.records.record import Decoded, Decoder, RawRecord, SparseRow
-from streams.records.sparse import LibsvmDecoder, sparse_observations
+from streams.records.observed import observed, slot_closed
+from streams.records.record import Decoder, RawRecord
 
 MOST_COUNTED = 1_000_000
 """The most records of a source that are read only to be counted."""
@@ -147,56 +146,3 @@ class SlotFeed:
         if position is None:
             return self._log.end
         return position[0][1] if position else 0
-
-
-def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
-    """Return the slot for the machine; the content of its records is private from here on."""
-    said = Private(truth(slot.values, decoder))
-    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
-
-
-def has_truth(decoder: Decoder) -> bool:
-    """Return whether records may hold the right decision."""
-    return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
-
-
-def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
-    """Return the truth (d,) of the last record that holds it, even if the rest cannot be decoded."""
-    if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
-        return None
-    return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
-
-
-def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
-    """Return the records' observations, in order; a bad record is absent in its place.
-
-    Total for any decoder: if the whole slot fails, each record is tried alone; those that raise are absent.
-    """
-    try:
-        return _together([decoder.decode(value) for value in values], decoder)
-    except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
-        return _together([_alone(value, decoder) for value in values], decoder)
-
-
-def _alone(value: bytes, decoder: Decoder) -> Decoded | None:
-    try:
-        decoded = decoder.decode(value)
-        _together([decoded], decoder)
-    except Exception:  # noqa: BLE001 # as above
-        return None
-    return decoded
-
-
-def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
-    if isinstance(decoder, LibsvmDecoder):
-        return sparse_observations(
-            cast("Sequence[tuple[SparseRow, float] | None]", decoded), decoder.dimension
-        )
-    features = np.zeros((len(decoded), decoder.dimension))
-    labels = np.zeros(len(decoded))
-    present = np.zeros(len(decoded), dtype=np.bool_)
-    for k, found in enumerate(decoded):
-        if found is not None:
-            features[k], labels[k] = found
-            present[k] = True
-    return Observations(features, labels, present)

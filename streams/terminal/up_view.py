@@ -3,54 +3,18 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from streams.terminal.report import say
-from streams.terminal.wording import counted, speed
+from streams.terminal.up_picture import picture
+from streams.terminal.up_sight import WELL, Row, Sight, broker, head, scheduler
+from streams.terminal.wording import counted
 
 PERIOD = 10.0
 """Seconds between two lines."""
-NAME, STATE, ROUND, GAP = 16, 15, 5, 2
-"""Columns of the longest name shown whole, of `silent for 19 s`, of a round at least, and between two."""
-BAR = 40
-
-
-class Row(NamedTuple):
-    """One node; `round` None: not known here. `feed` is empty if it is not fed here.
-
-    `warning` is the last one of its two processes, with the time of day; `restarts` counts both's.
-    """
-
-    name: str
-    state: str
-    round: int | None
-    spent: str
-    feed: str
-    warning: str
-    restarts: int
-
-
-class Sight(NamedTuple):
-    """The state of the mesh. `round`: the last one stepped by half of the nodes here, at `rate` per second.
-
-    `slowest`: the node that is behind all others, and its round. `gone`: seconds since the broker's last
-    answer; None while it answers. `scheduler` is the state of its process, `planning` its last warning.
-    """
-
-    round: int
-    slowest: tuple[str, int]
-    rate: float | None
-    gone: float | None
-    scheduler: str
-    restarts: int
-    planning: str
-    rows: tuple[Row, ...]
 
 
 class View(Protocol):
@@ -93,91 +57,12 @@ class Lines:
 
 def line(rounds: int | None, sight: Sight) -> str:
     """Return the state of the mesh in one line."""
-    found = [_head(rounds, sight), *_broker(sight), f"scheduler {_scheduler(sight)}"]
+    found = [head(rounds, sight), *broker(sight), f"scheduler {scheduler(sight)}"]
     found.append(f"nodes: {_states([row.state for row in sight.rows])}{_again(sight.rows)}")
     feeds = [row.feed for row in sight.rows if row.feed]
     if feeds:
         found.append(f"feeders: {_states(feeds)}")
     return "; ".join(found)
-
-
-def picture(title: str, rounds: int | None, sight: Sight, width: int) -> RenderableType:
-    """Return the state of the mesh as a picture for a terminal; only names' lengths move its columns."""
-    parts: list[RenderableType] = [Text(title, "bold"), Text(_head(rounds, sight), "bold")]
-    if rounds is not None:
-        bar = Table.grid()
-        bar.add_row(ProgressBar(rounds, min(sight.round, rounds), width=min(width, BAR)))
-        parts.append(bar)
-    parts += [_one_line(trouble, "bold red") for trouble in _broker(sight)]
-    parts.append(Text.assemble("scheduler ", (_scheduler(sight), _style(sight.scheduler))))
-    parts.append(_nodes(sight.rows, rounds, width))
-    warnings = [("scheduler", sight.planning), *((row.name, row.warning) for row in sight.rows)]
-    parts += [_one_line(f"{who}: {warning}", "yellow") for who, warning in warnings if warning]
-    # a line for the ^C that a terminal shows: in a full one it tears the picture
-    return Group(*parts, Text())
-
-
-class _Column(NamedTuple):
-    """A column of a fixed width. The last ones go first where there is no room."""
-
-    heading: str
-    width: int
-    cells: list[Text]
-    right: bool = False
-
-
-def _nodes(rows: tuple[Row, ...], rounds: int | None, width: int) -> Table:
-    columns = [
-        _Column(
-            "node", min(NAME, max(4, *(len(row.name) for row in rows))), [Text(row.name) for row in rows]
-        ),
-        _Column("process", STATE, [Text(row.state, _style(row.state)) for row in rows]),
-        _Column(
-            "round", max(ROUND, len(f"{rounds or 0:,}")), [_number(row.round) for row in rows], right=True
-        ),
-        _Column("feed", STATE, [Text(row.feed, _style(row.feed)) for row in rows]),
-        _Column("restarts", 8, [_number(row.restarts or None) for row in rows], right=True),
-        _Column("epsilon of\nthe stream", 10, [Text(row.spent) for row in rows], right=True),
-    ]
-    made = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold")
-    shown: list[list[Text]] = []
-    left = width
-    for column in columns:
-        left -= column.width + GAP
-        if left < 0 and shown:
-            break
-        justify: Literal["right", "left"] = "right" if column.right else "left"
-        made.add_column(
-            column.heading, justify=justify, no_wrap=True, width=column.width, overflow="ellipsis"
-        )
-        shown.append(column.cells)
-    for cells in zip(*shown, strict=True):
-        made.add_row(*cells)
-    return made
-
-
-def _number(number: int | None) -> Text:
-    return Text("" if number is None else f"{number:,}")
-
-
-def _one_line(text: str, style: str) -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
-
-
-def _head(rounds: int | None, sight: Sight) -> str:
-    """Return the round of the median, its speed, and the slowest node if it is behind."""
-    end = "" if rounds is None else f" of {rounds:,}"
-    name, behind = sight.slowest
-    slowest = f"slowest: {name} at {behind:,}" if behind < sight.round else ""
-    return ", ".join(filter(None, (f"round {sight.round:,}{end}", speed(sight.rate), slowest)))
-
-
-def _broker(sight: Sight) -> list[str]:
-    return [] if sight.gone is None else [f"broker gone for {sight.gone:,.0f} s"]
-
-
-def _scheduler(sight: Sight) -> str:
-    return f"{sight.scheduler}, {counted(sight.restarts, 'restart')}" if sight.restarts else sight.scheduler
 
 
 def _again(rows: tuple[Row, ...]) -> str:
@@ -188,16 +73,9 @@ def _again(rows: tuple[Row, ...]) -> str:
 def _states(states: list[str]) -> str:
     """Return the number of processes in each state."""
     kinds = [
-        state if state in _WELL else "silent" if state.startswith("silent") else "failing" for state in states
+        state if state in WELL else "silent" if state.startswith("silent") else "failing" for state in states
     ]
     return ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
-
-
-_WELL = {"running": "green", "starting": "yellow", "done": "cyan", "elsewhere": "dim", "": ""}
-
-
-def _style(state: str) -> str:
-    return _WELL.get(state, "bold red")
 
 
 def summary(rounds: int, seconds: float) -> str:

@@ -11,7 +11,7 @@ from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.mesh.file import load
 from streams.mesh.mesh import Mesh
-from streams.records.slot_feed import observed
+from streams.records.observed import observed
 from streams.records.sources import open_source
 from streams.state.journal import Journal
 from streams.state.journal_reader import JournalReader

@@ -8,7 +8,7 @@ import time
 
 from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import SchemaDecoder, json_fields
-from streams.records.slot_feed import observed
+from streams.records.observed import observed
 
 _SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}}
 _ORDINARY = b'{"x": 1, "y": 2, "distance": 3}'

@@ -81,7 +81,7 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
         (
             {'up{job="mirrormesh",instance="a:9100"}': "1x9 0x29", 'up{job="other",instance="z"}': "0x39"},
             {"job": "mirrormesh", "instance": "a:9100"},
-            "a:9100 does not answer Prometheus.",
+            "a:9100 does not answer Prometheus: its run is over, or it is down.",
         )
     ],
     "NodeBehind": [

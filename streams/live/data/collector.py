@@ -13,9 +13,9 @@ from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.slots import Arrival, ClosedSlot, Slots
 from nodes.privacy.private import Private
 from streams.metrics.private import DataCounts
+from streams.records.observed import observed, slot_closed
 from streams.records.record import Decoder
 from streams.records.replay import ReplaySlots
-from streams.records.slot_feed import observed, slot_closed
 
 AHEAD = 256
 """Records that may wait while no slot is open; with more the loop would take the machine's time."""

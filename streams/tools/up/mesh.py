@@ -11,7 +11,7 @@ from streams.public.sight import Sight as Public
 from streams.state.folder import StateFolder
 from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
-from streams.terminal.up_view import Row, Sight
+from streams.terminal.up_sight import Row, Sight
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import Options, Ports, Program

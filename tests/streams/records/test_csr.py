@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from streams.mesh.file import MeshFileError
-from streams.records.slot_feed import observed
+from streams.records.observed import observed
 from streams.records.sources import held_out, open_source
 from tests.support.sparse_meshes import CSR, saved, sparse_mesh
 

@@ -11,7 +11,7 @@ from nodes.sparse import SparseRows
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import CsrSettings
 from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
-from streams.records.slot_feed import observed, truth
+from streams.records.observed import observed, truth
 from streams.records.sources import decoder
 from streams.records.sparse import csr_lines
 from tests.support.sources import DIMENSION, KINDS, SPARSE, mesh_of, record

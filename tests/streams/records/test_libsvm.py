@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from nodes.sparse import SparseRows
 from streams.mesh.settings.sparse import LibsvmSettings
-from streams.records.slot_feed import observed
+from streams.records.observed import observed
 from streams.records.sparse import LibsvmDecoder
 
 

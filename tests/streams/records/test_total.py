@@ -11,8 +11,8 @@ from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import LibsvmSettings
 from streams.records.decoder import SchemaDecoder, json_fields
+from streams.records.observed import observed, truth
 from streams.records.record import SparseRow
-from streams.records.slot_feed import observed, truth
 from streams.records.sources import decoder, held_out, open_source
 from streams.records.sparse import LibsvmDecoder
 from streams.tools.feed.feed_source import Wanted, opened

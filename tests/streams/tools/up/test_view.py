@@ -4,7 +4,9 @@ import pytest
 from rich.console import Console
 
 from streams.terminal import up_view as view
-from streams.terminal.up_view import Lines, Row, Sight, line, picture, summary
+from streams.terminal.up_picture import picture
+from streams.terminal.up_sight import Row, Sight
+from streams.terminal.up_view import Lines, line, summary
 
 ROWS = (
     Row("a", "running", 41, "41", "done", "18:03:17 b was silent", 0),

@@ -1,0 +1,67 @@
+"""Makes a slot's records into observations, whatever they hold."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nodes.machine.events import SlotClosed
+from nodes.machine.slots import ClosedSlot
+from nodes.privacy.private import Private
+from nodes.values import FloatArray, Observations
+from streams.records.decoder import SchemaDecoder
+from streams.records.record import Decoded, Decoder, SparseRow
+from streams.records.sparse import LibsvmDecoder, sparse_observations
+
+
+def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
+    """Return the slot for the machine; the content of its records is private from here on."""
+    said = Private(truth(slot.values, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
+
+
+def has_truth(decoder: Decoder) -> bool:
+    """Return whether records may hold the right decision."""
+    return isinstance(decoder, SchemaDecoder) and bool(decoder.truth_columns)
+
+
+def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
+    """Return the truth (d,) of the last record that holds it, even if the rest cannot be decoded."""
+    if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
+        return None
+    return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
+
+
+def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
+    """Return the records' observations, in order; a bad record is absent in its place.
+
+    Total for any decoder: if the whole slot fails, each record is tried alone; those that raise are absent.
+    """
+    try:
+        return _together([decoder.decode(value) for value in values], decoder)
+    except Exception:  # noqa: BLE001 # a record stops nothing; the exception may show it
+        return _together([_alone(value, decoder) for value in values], decoder)
+
+
+def _alone(value: bytes, decoder: Decoder) -> Decoded | None:
+    try:
+        decoded = decoder.decode(value)
+        _together([decoded], decoder)
+    except Exception:  # noqa: BLE001 # as above
+        return None
+    return decoded
+
+
+def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observations:
+    if isinstance(decoder, LibsvmDecoder):
+        return sparse_observations(
+            cast("Sequence[tuple[SparseRow, float] | None]", decoded), decoder.dimension
+        )
+    features = np.zeros((len(decoded), decoder.dimension))
+    labels = np.zeros(len(decoded))
+    present = np.zeros(len(decoded), dtype=np.bool_)
+    for k, found in enumerate(decoded):
+        if found is not None:
+            features[k], labels[k] = found
+            present[k] = True
+    return Observations(features, labels, present)
