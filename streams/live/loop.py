@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, get_ident
 
 from streams.live.liveness import Pulse
+from streams.live.stopping import Failed
 
 Action = Callable[[], None]
 
@@ -57,6 +58,12 @@ class Loop:
         except Exception as error:  # noqa: BLE001 # it is raised where it is awaited
             self._error = error
             self.stop()
+        except (
+            BaseException
+        ) as error:  # what would end the thread alone: the process must not go on, nor end well
+            self._error = Failed(f"the thread that reads was ended by {type(error).__name__}")
+            self.stop()
+            raise
 
     def fail(self, error: Exception) -> None:
         """Let `run` raise it after the actions put before. From any thread."""

@@ -1,11 +1,13 @@
 """One queue, its timers, and the reader that takes its turn."""
 
+import sys
 import threading
 
 import pytest
 
 from streams.live.liveness import Pulse
 from streams.live.loop import Loop
+from streams.live.stopping import Failed
 
 
 def test_actions_are_done_in_order_and_stop_ends_it():
@@ -176,6 +178,20 @@ def test_a_timer_that_a_reader_sets_wakes_the_loop():
     reader = beside(lambda: loop.do(lambda: loop.after(0.0, loop.stop)))
     loop.run()
     reader.join()
+
+
+def test_a_reader_that_is_ended_in_its_turn_ends_the_run_as_a_failure():
+    loop = Loop()
+
+    def read():
+        with pytest.raises(SystemExit):
+            loop.do(sys.exit)
+
+    reader = beside(read)
+    with pytest.raises(Failed, match="the thread that reads was ended by SystemExit"):
+        loop.run()
+    reader.join(10.0)
+    assert not reader.is_alive()
 
 
 def test_its_pulse_beats_at_each_turn_and_not_in_a_long_one():
