@@ -86,6 +86,11 @@ class BrokerSettings(Settings):
             raise refusal(f"missing: security {self.security} needs a {missing}{more}", missing)
         if self.mechanism == "plain" and not self.tls:
             raise refusal("plain sends the password itself: needs security sasl-tls", "mechanism")
+        # seen on a broker: each of these works with two of the three clients
+        if self.mechanism != "plain" and set(",=") & set(self.username):
+            raise refusal("must have no , and no =: kafka-python fails on them in SCRAM", "username")
+        if self.password.get_secret_value()[0].isspace():
+            raise refusal("must not begin with a blank: librdkafka drops it", "password")
 
     def _check_tls(self) -> None:
         if not self.tls:

@@ -84,6 +84,8 @@ WRONG = [
     ({**USER, "mechanism": "md5"}, "mechanism: (hidden): must be scram-sha-512, scram-sha-256 or plain"),
     ({**USER, "mechanism": "plain"}, "mechanism: (hidden): plain sends the password itself: needs security"),
     ({**USER, "password_file": "password"}, "password_file: (hidden): password is there too"),
+    ({**USER, "username": "CN=ann"}, "username: (hidden): must have no , and no =: kafka-python fails on"),
+    ({**USER, "password": f" {HUNTER}"}, "password: (hidden): must not begin with a blank: librdkafka dro"),
     ({**USER, "password": ""}, "password: (hidden): is empty: must be the password"),
     ({**USER, "password": "${EMPTY}"}, "password: (hidden): is empty: must be the password"),
     ({**USER, "password": f"{HUNTER}\n"}, "password: (hidden): must be one line"),
