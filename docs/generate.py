@@ -1,14 +1,15 @@
 """Writes the generated parts of the documentation from the code: `python -m docs.generate`.
 
 A page marks such a part with two comments, `<!-- generated: NAME -->` and `<!-- end: NAME -->`. What stands
-between them is replaced; everything else on the page is written by hand.
+between them is replaced; everything else on the page is written by hand. The manifests in deploy/kubernetes
+are generated too.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from docs.regions import access, command_line, folders, mesh_file, metrics, state_folder, wire
+from docs.regions import access, command_line, folders, kubernetes, mesh_file, metrics, state_folder, wire
 
 FOLDER = Path(__file__).parent
 REGIONS: dict[str, Callable[[], str]] = {
@@ -47,3 +48,5 @@ if __name__ == "__main__":
         if page.read_text() != wanted:
             page.write_text(wanted)
             print(f"wrote {page}")
+    for folder in kubernetes.write():
+        print(f"wrote {folder}")

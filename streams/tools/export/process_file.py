@@ -7,7 +7,7 @@ from typing import Any
 
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.yaml_file import as_yaml
-from streams.records.schema_files import header_columns
+from streams.records.schema_files import file_decoder, header_columns
 from streams.tools.export import secrets
 from streams.tools.export.raw_mesh import RawMesh
 
@@ -46,10 +46,12 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
 
 
 def _columns(raw: RawMesh, node: str) -> Mapping[str, Any]:
-    source = raw.file.own(node).source
-    found = None
-    if isinstance(source, FileSettings):
-        found = header_columns(raw.file, source, ("nodes", node, "source"))
+    """Return the columns that a header names; refuse what the node itself would refuse when it starts."""
+    source, path = raw.file.own(node).source, ("nodes", node, "source")
+    if not isinstance(source, FileSettings):
+        return {}
+    file_decoder(raw.file, source, path)
+    found = header_columns(raw.file, source, path)
     return {} if found is None else {"columns": list(found)}
 
 

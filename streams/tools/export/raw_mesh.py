@@ -1,7 +1,7 @@
 """A mesh file as it is written: with `${NAME}` in place of secrets, which an export never sees."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,28 +9,32 @@ from typing import Any
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.yaml_file import read_yaml
-from streams.tools.export.secrets import written_out
+from streams.tools.export.secrets import variables, written_out
 
 
 class Kept(Mapping[str, str]):
-    """An environment in which each variable stands for itself."""
+    """An environment in which each of `names`, and whatever is not set, stands for itself."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
 
     def __getitem__(self, name: str) -> str:
-        return f"${{{name}}}"
+        itself = f"${{{name}}}"
+        return itself if name in self._names else os.environ.get(name, itself)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(())
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return 0
+        return len(self._names)
 
 
 @dataclass(frozen=True)
 class RawMesh:
-    """A mesh file without mistakes. `file`: as loaded, each variable for itself; `tree`: as written.
+    """A mesh file without mistakes. `tree`: as written; `file`: as loaded, with the brokers' variables kept.
 
     `owns` holds the own parts that are here, as written, with the schemas of their sources.
     """
@@ -60,26 +64,28 @@ class RawMesh:
 def read(path: Path) -> RawMesh:
     """Read a mesh file. Raises MeshFileError with every mistake; a secret that is written out is one."""
     tree = read_yaml(path)
-    found = tuple(problem.line for problem in _written_out(path, tree))
+    named = tuple(_brokers(path, tree))
+    found = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
     if found:
         raise MeshFileError(found)
-    file = load(path, Kept(), secrets=False)
+    kept = Kept(name for brokers, _, _ in named for name in variables(brokers))
+    file = load(path, kept, secrets=False)
     return RawMesh(file, tree, {name: _own(path, tree["nodes"][name]) for name in file.nodes})
 
 
-def _written_out(path: Path, tree: Any) -> Iterator[Any]:
+def _brokers(path: Path, tree: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
+    """Yield all brokers as written, each with the file that has them, and the keys that lead there."""
     if not isinstance(tree, Mapping):
         return
-    yield from written_out(tree.get("brokers"), str(path), ("brokers",))
+    yield tree.get("brokers"), str(path), ("brokers",)
     nodes = tree.get("nodes")
     for name, own in nodes.items() if isinstance(nodes, Mapping) else ():
-        file = path
-        place: tuple[str, ...] = ("nodes", str(name), "brokers")
-        if isinstance(own, str):
-            file, place = path.parent / own, ("brokers",)
-            own = read_yaml(file) if file.exists() else None  # noqa: PLW2901 # the part itself
         if isinstance(own, Mapping):
-            yield from written_out(own.get("brokers"), str(file), place)
+            yield own.get("brokers"), str(path), ("nodes", str(name), "brokers")
+        elif isinstance(own, str) and (path.parent / own).exists():
+            part = read_yaml(path.parent / own)
+            if isinstance(part, Mapping):
+                yield part.get("brokers"), str(path.parent / own), ("brokers",)
 
 
 def _own(path: Path, own: Any) -> Mapping[str, Any]:

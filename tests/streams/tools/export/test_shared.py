@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_written_whole_stays_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_the_columns_that_a_file_s_header_names_are_written_out(tmp_path):
+def test_the_columns_that_a_file_s_header_names_are_written_out(tmp_path, monkeypatch):
     source = {
         "kind": "csv",
         "path": "rows.csv",
@@ -194,6 +194,14 @@ def test_the_columns_that_a_file_s_header_names_are_written_out(tmp_path):
     made = node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
     there = yaml.safe_load(made.text)["nodes"]["a"]["source"]
     assert (there["columns"], "path" in there) == (["y", "l", "x"], False)
+    monkeypatch.setenv("ROWS", str(tmp_path))
+    source["path"] = "${ROWS}/rows.csv"
+    (tmp_path / "mesh.yaml").write_text(yaml.safe_dump(tree))
+    assert node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101") == made
     (tmp_path / "rows.csv").unlink()
     with pytest.raises(MeshFileError, match=r"nodes\.a\.source\.path: .*rows\.csv"):
+        node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
+    del source["path"]
+    (tmp_path / "mesh.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(MeshFileError, match=r"nodes\.a\.source\.columns: missing: must name the columns"):
         node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
