@@ -1,13 +1,18 @@
 """A password and a certificate are changed while a mesh runs: a restart each, and no round is lost."""
 
+from contextlib import suppress
+
 import pytest
 import yaml
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from streams.bus.bus import BusError
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.certificates import certify
 from tests.kafka.test_equality import equal
 from tests.kafka.test_rolling_restart import stopped, went_on
 from tests.support.brokers import Client
+from tests.support.kafka import fresh_topics, until
 from tests.support.processes import LiveMesh, released_in_memory
 from tests.support.small_mesh import small_mesh_file
 from tests.support.users import add_user, allow, rule
@@ -15,6 +20,7 @@ from tests.support.users import add_user, allow, rule
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ROUNDS, RATE, USER = 200, 20, "ann"
+PASSWORD = "known-to-ann"  # noqa: S105 # a test's own
 
 
 class Secrets:
@@ -30,7 +36,7 @@ class Secrets:
     def change(self):
         """Make new ones, at the old paths; return the old certificate."""
         self._turn += 1
-        password, old = f"password {self._turn}", self._folder / f"{USER}.crt"
+        password, old = f"{PASSWORD} {self._turn}", self._folder / f"{USER}.crt"
         before = old.read_text() if old.exists() else None
         add_user(self._root, USER, password)
         (self._folder / "password").write_text(password)
@@ -49,11 +55,19 @@ class Secrets:
         }
 
 
+def may_make_topics(settings):
+    """Whether the broker knows the user, the rights and the certificate by now."""
+    with suppress(BusError):
+        return bool(fresh_topics(BrokerSettings.model_validate(settings), "probe"))
+    return False
+
+
 def test_rotating_a_password_and_a_certificate_loses_no_round(tmp_path, new_broker):
     broker = new_broker(secure=True)
     secrets = Secrets(broker, tmp_path)
     path = small_mesh_file(tmp_path, broker.tls, rounds=ROUNDS)
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"brokers": secrets.brokers()}))
+    until(lambda: all(may_make_topics(secrets.brokers()[side]) for side in ("mesh", "data")))
     with LiveMesh(path) as mesh:
         names = list(mesh.file.mesh.nodes)
         for name in names:
@@ -72,6 +86,12 @@ def test_rotating_a_password_and_a_certificate_loses_no_round(tmp_path, new_brok
         mesh.finish()
         values = mesh.values()
         equal(values, released_in_memory(path))
+    held = [
+        path.read_bytes()
+        for path in tmp_path.rglob("*")
+        if broker.folder not in path.parents and path.is_file()
+    ]
+    assert sum(PASSWORD.encode() in one for one in held) == 1, "a log or a journal has it"
     counts = {node: sum(source == node for source, _ in values) for node in names}
     assert counts == dict.fromkeys(names, ROUNDS)
     assert turns[1] < turns[-2] < ROUNDS, f"rotated after the run was over: {turns}"
