@@ -107,7 +107,7 @@ def status(folder: FolderOption = None) -> None:
 
 @app.command()
 def certificate(user: UserArgument, output: OutputOption, folder: FolderOption = None) -> None:
-    """Write a user's certificate and key for a secure broker, and its CA's certificate.
+    """Write a user's certificate and key, and the CA's certificate.
 
     A process that shows it at the address for security tls is that user. The key is secret.
 
