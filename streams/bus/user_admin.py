@@ -25,6 +25,7 @@ from streams.bus.quotas import Quota
 T = TypeVar("T")
 K = TypeVar("K", bound=IntEnum)
 
+REFUSED = "these credentials may not read or change users and rights"
 _MOST = 1000
 """Changes in one request."""
 _ANY_NAME = 2
@@ -57,7 +58,7 @@ class UserAdmin(Admin):
             acls = [ACL(*_allowed(grant), ResourcePattern(*_resource(grant))) for grant in some]
             answer = self._asked_of_users(lambda acls=acls: self._client.create_acls(acls))
             for kind in answer["failed"]:
-                raise AdminError(f"{self.servers}: a rule was refused: {kind.__name__}")
+                raise AdminError(f"{self.servers}: a rule: {_why(kind)}")
 
     def revoke(self, grants: Iterable[Grant]) -> None:
         """Take these rules away."""
@@ -65,7 +66,7 @@ class UserAdmin(Admin):
             acls = [ACLFilter(*_allowed(grant), ResourcePatternFilter(*_resource(grant))) for grant in some]
             for _, _, kind in self._asked_of_users(lambda acls=acls: self._client.delete_acls(acls)):
                 if kind is not NoError:
-                    raise AdminError(f"{self.servers}: a rule was not taken away: {kind.__name__}")
+                    raise AdminError(f"{self.servers}: a rule: {_why(kind)}")
 
     def with_password(self, users: Iterable[str], mechanism: str) -> set[str]:
         """Return those of the users who have a password for the mechanism, like `scram-sha-512`."""
@@ -91,7 +92,7 @@ class UserAdmin(Admin):
         component = request.ComponentData(entity_type="user", match_type=_ANY_NAME, match=None)
         answer = self._sent(request(components=[component], strict=True))
         if answer.error_code:
-            raise AdminError(f"{self.servers}: quotas: {answer.error_message or for_code(answer.error_code)}")
+            raise AdminError(f"{self.servers}: quotas: {_why(for_code(answer.error_code))}")
         return {
             entry.entity[0].entity_name: {value.key: value.value for value in entry.values}
             for entry in answer.entries or ()
@@ -113,7 +114,7 @@ class UserAdmin(Admin):
         for some in _several(entries):
             for entry in self._sent(request(entries=some, validate_only=False)).entries:
                 if entry.error_code:
-                    user, why = entry.entity[0].entity_name, entry.error_message or for_code(entry.error_code)
+                    user, why = entry.entity[0].entity_name, _why(for_code(entry.error_code))
                     raise AdminError(f"{self.servers}: quota of {user}: {why}")
 
     def _sent(self, request: Any) -> Any:
@@ -129,10 +130,14 @@ class UserAdmin(Admin):
                 case SecurityDisabledError():
                     words = "has no rights to give: its setting authorizer.class.name is missing"
                 case ClusterAuthorizationFailedError():
-                    words = "these credentials may not read or change users and rights: ask its administrator"
+                    words = f"{REFUSED}: ask its administrator"
                 case _:
                     raise
             raise AdminError(f"{self.servers}: {words}") from None
+
+
+def _why(kind: type[Exception]) -> str:
+    return REFUSED if kind is ClusterAuthorizationFailedError else kind.__name__
 
 
 def _several(items: Sequence[T]) -> Iterator[Sequence[T]]:

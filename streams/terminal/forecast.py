@@ -9,6 +9,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh.settings.topology import TopologySettings
 from streams.terminal.spending import spending
+from streams.terminal.user_facts import user_facts
 from streams.terminal.wording import counted, described, headline, listed, promises, shared
 from topology.connectivity import mixing_rate, window
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
@@ -33,6 +34,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     for names in _alike(mesh):
         yield from _privacy(file.resolved, names, rounds)
     yield from _warnings(file)
+    yield from user_facts(file)
     promised = promises({name: file.resolved.node(name).guarantee for name in mesh.nodes})
     yield from (("guarantee", sentence) for sentence in promised)
     yield from (("shared", sentence) for sentence in shared(file))
