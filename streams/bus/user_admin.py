@@ -92,7 +92,9 @@ class UserAdmin(Admin):
         component = request.ComponentData(entity_type="user", match_type=_ANY_NAME, match=None)
         answer = self._sent(request(components=[component], strict=True))
         if answer.error_code:
-            raise AdminError(f"{self.servers}: quotas: {_why(for_code(answer.error_code))}")
+            raise AdminError(
+                f"{self.servers}: quotas: {_why(for_code(answer.error_code), answer.error_message)}"
+            )
         return {
             entry.entity[0].entity_name: {value.key: value.value for value in entry.values}
             for entry in answer.entries or ()
@@ -114,7 +116,8 @@ class UserAdmin(Admin):
         for some in _several(entries):
             for entry in self._sent(request(entries=some, validate_only=False)).entries:
                 if entry.error_code:
-                    user, why = entry.entity[0].entity_name, _why(for_code(entry.error_code))
+                    user = entry.entity[0].entity_name
+                    why = _why(for_code(entry.error_code), entry.error_message)
                     raise AdminError(f"{self.servers}: quota of {user}: {why}")
 
     def _sent(self, request: Any) -> Any:
@@ -136,8 +139,8 @@ class UserAdmin(Admin):
             raise AdminError(f"{self.servers}: {words}") from None
 
 
-def _why(kind: type[Exception]) -> str:
-    return REFUSED if kind is ClusterAuthorizationFailedError else kind.__name__
+def _why(kind: type[Exception], said: str | None = None) -> str:
+    return REFUSED if kind is ClusterAuthorizationFailedError else said or kind.__name__
 
 
 def _several(items: Sequence[T]) -> Iterator[Sequence[T]]:

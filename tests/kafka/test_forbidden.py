@@ -63,7 +63,7 @@ ALLOWED = [
     ("a", "read", "data.a"),
     ("a", "write", "edge.a.b"),
     ("a", "write", "progress.a"),
-    ("a", "write", "spends.a"),
+    ("a", "write", "decisions.a"),
     ("a", "offsets", "data.a"),
     ("a", "commit", "data.a"),
     ("{mesh}-scheduler", "write", "topology"),

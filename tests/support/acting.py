@@ -47,7 +47,8 @@ class Actor:
 
     @cached_property
     def _producer(self):
-        return Producer(producer_settings(self._settings, 1000) | {"log_level": 0})
+        plain = {"enable.idempotence": False, "log_level": 0}  # else a refusal is said of no topic
+        return Producer(producer_settings(self._settings, 1000) | plain)
 
     @cached_property
     def _admin(self):
@@ -59,9 +60,10 @@ class Actor:
 
     def write(self, topic):
         errors = []
-        self._producer.produce(
-            topic, b"forged", partition=0, on_delivery=lambda error, _: errors.append(error)
-        )
+        try:
+            self._producer.produce(topic, b"forged", on_delivery=lambda error, _: errors.append(error))
+        except KafkaException as error:  # the client remembers
+            return error.args[0].name()
         assert self._producer.flush(_LONG) == 0
         return None if errors[0] is None else errors[0].name()
 
