@@ -47,6 +47,13 @@ LEFT_OUT = {
         "Needs that broker; tests/kafka/test_rotation.py has it."
     ),
     "mirrormesh provision mesh.yaml": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --dry-run": (
+        "Needs a broker with users; tests/kafka/test_provision_users.py has it."
+    ),
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords": (
+        "The same; tests/kafka/test_provision_users.py."
+    ),
+    "mirrormesh provision mesh.yaml --check": "The same; tests/kafka/test_provision_users.py.",
     "mirrormesh provision mesh.yaml --dry-run": "Needs a broker; tests/kafka/test_provision.py has it.",
     "mirrormesh scheduler mesh.yaml --metrics 9100": "Runs until it is stopped; tests/kafka/test_kills.py.",
     "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
