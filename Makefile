@@ -5,7 +5,9 @@ BIN := .venv/bin
 SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow test-kafka test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
+IMAGE ?= mirrormesh
+
+.PHONY: help demo image sbom test test-slow test-kafka test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -25,10 +27,13 @@ test: .venv/installed   ## all tests but the slow ones
 	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'not slow'
 
 test-slow: .venv/installed   ## the slow ones: whole meshes on a real Kafka, killed and cut off
-	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'slow and not image'
 
 test-kafka: .venv/installed  ## those on a real Kafka; KAFKA=4.1.0 takes that version
-	@MIRRORMESH_KAFKA=$(KAFKA) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m kafka
+	@MIRRORMESH_KAFKA=$(KAFKA) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m 'kafka and not image'
+
+test-image: .venv/installed   ## build the image, run it, and run all of deploy/compose.yaml from it; as root
+	@$(BIN)/pytest -m image
 
 test-bare: .venv/installed   ## those that ask for a program, a terminal or a home, with none of them
 	@tests/bare.sh --numprocesses $(WORKERS) --dist worksteal
@@ -62,6 +67,12 @@ bench-peers: out/peers/installed   ## the engine beside DISROPT, in an environme
 
 bench-utility: .venv/installed   ## what each mechanism leaves of the utility at epsilon = 1; about ten minutes
 	@$(BIN)/python -m experiments run utility --output experiments/results
+
+image:           ## the image of all processes: make image BASE=NAME@sha256:... IMAGE=mirrormesh
+	@BASE='$(BASE)' deploy/image/build.sh $(IMAGE)
+
+sbom: ## the list of an image's parts (CycloneDX): make sbom IMAGE=mirrormesh
+	@mkdir -p out && deploy/image/sbom.sh $(IMAGE) > out/sbom.json && echo out/sbom.json
 
 docs: .venv/installed   ## write the generated parts of docs/ anew
 	@$(BIN)/python -m docs.generate

@@ -1,19 +1,25 @@
-"""Prometheus and Grafana in containers: a file that compose takes, and that agrees with what is beside it."""
+"""The compose files: compose takes them, and they agree with what is beside them. test_compose_run.py runs them."""
 
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from streams.mesh.file import load
+from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.up.programs import ports
+from tests.support.compose import variables
+from tests.support.page_blocks import parse
+from tests.support.pages import ROOT
 
-ROOT = Path(__file__).parents[2]
-COMPOSE = ROOT / "deploy" / "compose.yaml"
-SERVICES = yaml.safe_load(COMPOSE.read_text())["services"]
+DEPLOY = ROOT / "deploy"
+WHOLE, OBSERVE = DEPLOY / "compose.yaml", DEPLOY / "compose.observe.yaml"
+TREES = {path: yaml.safe_load(path.read_text()) for path in (WHOLE, OBSERVE)}
+SERVICES = TREES[WHOLE]["services"]
+OURS = {name: one for name, one in SERVICES.items() if "MIRRORMESH_IMAGE" in one["image"]}
+EVERY = [pytest.param(path, name, id=f"{path.stem}-{name}") for path in TREES for name in TREES[path]["services"]]
 
 
 def schema_says(path):
@@ -24,35 +30,115 @@ def schema_says(path):
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def test_compose_takes_the_file(tmp_path):
-    assert schema_says(COMPOSE) == ""
+@pytest.mark.parametrize(
+    ("path", "key"), [(WHOLE, "healthcheck"), (WHOLE, "read_only"), (OBSERVE, "network_mode")]
+)
+def test_compose_takes_the_file(path, key, tmp_path):
+    assert schema_says(path) == ""
     wrong = tmp_path / "compose.yaml"
-    wrong.write_text(COMPOSE.read_text().replace("network_mode", "network_mod"))
-    assert "network_mod" in schema_says(wrong)
+    wrong.write_text(path.read_text().replace(f"{key}:", f"{key[:-1]}:"))
+    assert key[:-1] in schema_says(wrong)
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_what_is_mounted_is_there_and_images_have_a_version(service):
-    mounted = [volume.split(":") for volume in SERVICES[service]["volumes"] if volume.startswith(".")]
-    assert mounted
-    for source, _, mode in mounted:
-        assert (COMPOSE.parent / source).is_dir()
-        assert mode == "ro"
-    assert re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", SERVICES[service]["image"])
+@pytest.mark.parametrize(("path", "name"), EVERY)
+def test_what_is_mounted_is_there_and_images_have_a_version(path, name):
+    service = TREES[path]["services"][name]
+    for volume in service.get("volumes", []):
+        source, _, *mode = volume.split(":")
+        if source.startswith("."):
+            assert (DEPLOY / source).exists()
+            assert mode == ["ro"]
+        else:
+            assert source in TREES[path]["volumes"]
+    assert name in OURS or re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"])
 
 
-def test_what_is_provisioned_has_all_that_it_asks_for():
-    given = SERVICES["grafana"]["environment"]
-    for path in (ROOT / "grafana" / "provisioning").rglob("*.yaml"):
-        assert set(re.findall(r"\$\{(\w+)\}", path.read_text())) <= set(given)
-    mounted = dict(volume.split(":")[:2][::-1] for volume in SERVICES["grafana"]["volumes"])
+@pytest.mark.parametrize("path", TREES, ids=lambda path: path.stem)
+def test_what_is_provisioned_has_all_that_it_asks_for(path):
+    given = TREES[path]["services"]["grafana"]["environment"]
+    for asking in (ROOT / "grafana" / "provisioning").rglob("*.yaml"):
+        assert set(re.findall(r"\$\{(\w+)\}", asking.read_text())) <= set(given)
+    mounted = dict(volume.split(":")[:2][::-1] for volume in TREES[path]["services"]["grafana"]["volumes"])
     assert mounted[given["MIRRORMESH_DASHBOARDS"]] == "../grafana/dashboards"
+    assert given["GF_AUTH_ANONYMOUS_ENABLED"] == "true"
+    assert given["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
 
 
 def test_prometheus_scrapes_what_the_example_serves():
-    settings = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yaml").read_text())
+    settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
     (targets,) = settings["scrape_configs"][0]["static_configs"]
-    served = ports(load(ROOT / "deploy" / "meshes" / "tracking.yaml"), 9100)
+    served = ports(load(DEPLOY / "meshes" / "tracking.yaml"), 9100)
     all_ports = sorted({served.scheduler, *served.shared.values(), *served.private.values()})
     assert targets["targets"] == [f"127.0.0.1:{port}" for port in all_ports]
+    grafana = TREES[OBSERVE]["services"]["grafana"]
+    assert grafana["environment"]["SCRAPE_INTERVAL"] == settings["global"]["scrape_interval"]
+
+
+def test_prometheus_in_containers_scrapes_what_the_services_serve_with_the_same_rules():
+    settings = yaml.safe_load((DEPLOY / "compose" / "prometheus.yaml").read_text())
+    beside = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
+    (targets,) = settings["scrape_configs"][0]["static_configs"]
+    served = [
+        f"{name}:{port}"
+        for name, service in OURS.items()
+        for word in service["command"]
+        for port in re.findall(r"(?:^|=)0\.0\.0\.0:(\d+)$", word)
+    ]
+    assert targets["targets"] == served
+    mounted = dict(volume.split(":")[:2][::-1] for volume in SERVICES["prometheus"]["volumes"])
+    (folder,) = (place for place, source in mounted.items() if source == "./prometheus")
+    assert settings["rule_files"] == [f"{folder}/{name}" for name in beside["rule_files"]]
+    assert settings["global"] == beside["global"]
     assert SERVICES["grafana"]["environment"]["SCRAPE_INTERVAL"] == settings["global"]["scrape_interval"]
+
+
+def test_the_mesh_is_the_example_on_the_broker_of_the_network():
+    whole, example = read_yaml(DEPLOY / "compose" / "mesh.yaml"), read_yaml(DEPLOY / "meshes" / "tracking.yaml")
+    assert (whole["mesh"], whole["nodes"]) == (example["mesh"], example["nodes"])
+    listens = re.search(r"^advertised.listeners=CLIENTS://(\S+)$", broker_settings(), re.MULTILINE)[1]
+    assert whole["brokers"]["mesh"]["servers"] == whole["brokers"]["data"]["servers"] == listens
+    assert f'username="{whole["brokers"]["mesh"]["username"]}"' in broker_settings()
+    (secret,) = TREES[WHOLE]["secrets"]
+    assert whole["brokers"]["mesh"]["password_file"] == f"/run/secrets/{secret}"
+
+
+def broker_settings():
+    return (DEPLOY / "compose" / "broker.properties").read_text()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_process_is_a_command_of_ours_and_as_little_as_it_needs(name):
+    service = OURS[name]
+    parse(service["command"])
+    assert service["command"][1] == "/etc/mirrormesh/mesh.yaml"
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["secrets"] == ["broker-password"]
+
+
+def test_every_node_has_its_process_its_feeder_its_volume_and_its_health_on_the_owner_s_port():
+    mesh = read_yaml(DEPLOY / "compose" / "mesh.yaml")["mesh"]
+    for node in mesh["nodes"]:
+        command = SERVICES[node]["command"]
+        assert command[2] == node
+        assert SERVICES[f"feed-{node}"]["command"][2] == node
+        assert f"{node}:/var/lib/mirrormesh" in SERVICES[node]["volumes"]
+        (port,) = (word.rpartition(":")[2] for word in command if word.startswith("--private-metrics"))
+        assert f"'http://127.0.0.1:{port}/livez'" in SERVICES[node]["healthcheck"]["test"][-1]
+    volumes = [volume for one in SERVICES.values() for volume in one.get("volumes", []) if volume[0] != "."]
+    assert len(set(volumes)) == len(volumes) == len(TREES[WHOLE]["volumes"])
+
+
+def test_what_waits_waits_for_health_or_for_the_end():
+    for name, service in SERVICES.items():
+        for other, condition in service.get("depends_on", {}).items():
+            wanted = "service_healthy" if "healthcheck" in SERVICES[other] else "service_completed_successfully"
+            assert condition == {"condition": wanted}
+        assert name == "broker" or service["depends_on"]
+    assert variables(WHOLE.read_text()) == {"MIRRORMESH_IMAGE"}
+
+
+def test_nothing_is_reached_from_elsewhere():
+    published = [port for one in SERVICES.values() for port in one.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)

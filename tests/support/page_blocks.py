@@ -81,7 +81,20 @@ LEFT_OUT = {
     "/opt/mirrormesh/bin/pip install mirrormesh-0.1.0-py3-none-any.whl": "The same; tests/test_packaging.py.",
     "systemctl status 'mirrormesh-node@*'": "Needs systemd at work; tests/deploy/test_systemd.py.",
     "journalctl --unit mirrormesh-node@bank-1 --follow": "The same; tests/deploy/test_systemd.py.",
-    "docker compose --file deploy/compose.yaml up": "Needs Docker; tests/deploy/test_compose.py.",
+    "docker compose --file deploy/compose.observe.yaml up": "Needs Docker; tests/deploy/test_compose.py.",
+    "make image BASE=python:3.13-slim@sha256:DIGEST": "Needs a registry; tests/deploy/test_image.py.",
+    "make sbom": "Needs the image; tests/deploy/test_image.py has the list.",
+    "deploy/image/base.sh": "Takes half a minute, as root; tests/deploy/test_image.py.",
+    "make image BASE=localhost/mirrormesh-base": "Takes a minute; tests/deploy/test_image.py.",
+    "mkdir -m 700 deploy/compose/secrets": "Writes into the source tree; tests/deploy/test_compose_run.py.",
+    "openssl rand -hex 24 > deploy/compose/secrets/broker-password": "As the line before it.",
+    "chmod 444 deploy/compose/secrets/broker-password": "As the line before it.",
+    "MIRRORMESH_IMAGE=mirrormesh docker compose --file deploy/compose.yaml up": (
+        "Needs Docker; tests/deploy/test_compose_run.py runs all of it."
+    ),
+    "docker compose --file deploy/compose.yaml exec scheduler mirrormesh watch /etc/mirrormesh/mesh.yaml": (
+        "Needs Docker; tests/deploy/test_compose_run.py."
+    ),
     "python -m grafana.draw http://127.0.0.1:9090 --mesh tracking-switching --minutes 5": (
         "Needs Prometheus; tests/grafana/test_dashboards.py."
     ),

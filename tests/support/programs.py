@@ -16,6 +16,8 @@ PACKAGES = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "systemd-analyze": "systemd",
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
 }
 """The Debian package that brings each."""
 _LEFT_OUT = "left out: "

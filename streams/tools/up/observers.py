@@ -117,7 +117,7 @@ class Observers:
         else:
             fact(
                 "grafana",
-                "not on the PATH, so there is none; its dashboards: deploy/compose.yaml, or install it",
+                "not on the PATH, so there is none; its dashboards: deploy/compose.observe.yaml, or install it",
             )
 
     def look(self) -> None:

@@ -1,0 +1,100 @@
+"""deploy/compose.yaml runs: each service from the image, started in the file's order, healthy by the file's checks."""
+
+import json
+import re
+import secrets
+import subprocess
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.compose import Project
+from tests.support.containers import Network
+from tests.support.kafka import until
+from tests.support.pages import ROOT
+
+pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.kafka]
+
+NODES = ("east", "north-east", "north-west", "west", "south-west", "south-east")
+
+
+@pytest.fixture(scope="module")
+def project(image, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compose")
+    with (
+        Network() as network,
+        Project(
+            ROOT / "deploy" / "compose.yaml",
+            image,
+            network,
+            folder,
+            {"broker-password": f"{secrets.token_hex(24)}\n"},
+        ) as made,
+    ):
+        made.up()
+        yield made
+
+
+def fetched(project, url):
+    """What a container of the project gets from there."""
+    code = f"from urllib.request import urlopen; print(urlopen({url!r}, timeout=5).read().decode())"
+    status, said = project.containers["scheduler"].run("python", "-c", code)
+    return said if status == 0 else ""
+
+
+def asked(project, query):
+    """What Prometheus answers: {(node, instance): value}."""
+    said = fetched(project, f"http://prometheus:9090/api/v1/query?query={quote(query)}")
+    found = json.loads(said)["data"]["result"] if said else []
+    return {(one["metric"].get("node"), one["metric"].get("instance")): float(one["value"][1]) for one in found}
+
+
+def test_all_become_healthy_and_prometheus_reaches_every_endpoint(project):
+    for name, service in project.services.items():
+        if "healthcheck" in service:
+            until(lambda name=name: project.is_healthy(name))
+    until(lambda: list(asked(project, "up").values()) == [1.0] * 13)
+
+
+def test_all_nodes_learn_and_no_alert_of_a_silent_one_fires(project):
+    until(lambda: len(rounds(project)) == len(NODES) and min(rounds(project).values()) > 5)
+    firing = json.loads(fetched(project, "http://prometheus:9090/api/v1/alerts"))["data"]["alerts"]
+    assert [one for one in firing if one["state"] == "firing"] == []
+
+
+def rounds(project):
+    return {node: value for (node, _), value in asked(project, "mirrormesh_round").items() if node in NODES}
+
+
+def test_a_check_fails_where_the_process_is_gone_and_a_node_goes_on_from_its_volume(project):
+    before = rounds(project)["west"]
+    process = project.running.pop("west")
+    process.terminate()
+    assert process.wait(60) == 0
+    assert not project.is_healthy("west")
+    project.start("west")
+    until(lambda: project.is_healthy("west"))
+    until(lambda: rounds(project).get("west", 0) > before)
+    assert re.search(r"continu|journal", project.log("west"))
+
+
+def test_a_command_beside_the_mesh_sees_it(project):
+    code, said = project.containers["scheduler"].run(
+        "mirrormesh", "watch", "/etc/mirrormesh/mesh.yaml", "--once"
+    )
+    assert code == 0, said
+    assert all(name in said for name in NODES)
+
+
+def test_the_password_is_nowhere_but_in_its_file(project):
+    password = next(iter(project._secrets.values())).read_text().strip()
+    words = subprocess.run(["ps", "axww", "-o", "args,"], capture_output=True, text=True, check=True).stdout
+    assert password not in words
+    assert not [name for name in project.running if password in project.log(name)]
+
+
+def test_asked_to_end_all_end_well(project):
+    codes = project.down()
+    assert set(codes) == set(project.services)
+    assert {name: code for name, code in codes.items() if code not in {0, 143}} == {}
+    assert all(codes[name] == 0 for name in NODES)
