@@ -20,7 +20,7 @@ test -s "$folder/sources.list" || { echo "no package lists: run apt-get update f
 # extracted and not set up, which takes seconds where the other takes a minute: the hooks do what is needed of it
 # shellcheck disable=SC2016 # "$1" is the hook's
 mmdebstrap --quiet --variant=extract --format=tar \
-  --include=base-files,base-passwd,ca-certificates,coreutils,dash,libc-bin,python3-venv \
+  --include=base-files,base-passwd,ca-certificates,coreutils,dash,libc-bin,libstdc++6,python3-venv \
   --aptopt='Acquire::Languages "none"' \
   --customize-hook='for f in passwd group; do cp "$1/usr/share/base-passwd/$f.master" "$1/etc/$f"; done' \
   --customize-hook='cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1/etc/ssl/certs/ca-certificates.crt"' \

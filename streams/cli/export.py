@@ -8,6 +8,7 @@ import typer
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
 from streams.tools.export import systemd as on_systemd
+from streams.tools.export.compose import project
 from streams.tools.export.folder import write_folder
 from streams.tools.export.images import check_image
 from streams.tools.export.kubernetes import manifests
@@ -40,7 +41,7 @@ ImageOption = Annotated[
 
 @app.callback()
 def _export() -> None:
-    """Write what runs a mesh elsewhere: Kubernetes, bare hosts.
+    """Write what runs a mesh elsewhere: Kubernetes, compose, bare hosts.
 
     Each party exports its own nodes, and the mesh's operator the rest. An export holds nothing of another
     party's own part, and no secret: a mesh file with a secret in it is refused.
@@ -145,6 +146,36 @@ def systemd(
         written = on_systemd.party(raw, found_party(raw.file.mesh, party))
     write_folder(output, written)
     typer.echo(f"{output}: {len(written)} files; README.md says what to do with them")
+
+
+@app.command()
+def compose(
+    mesh: MeshArgument,
+    *,
+    output: OutputOption,
+    image: ImageOption,
+    party: PartyOption = None,
+    mesh_operator: OperatorOption = False,
+) -> None:
+    """Write a compose file, with Prometheus and Grafana.
+
+    For a party: a service for each of its nodes, whose journal is in a volume. For the mesh's operator: the
+    scheduler. Secrets are files, beside the export and never in it; compose.yaml says which. The topics are
+    there already (`mirrormesh provision`), and so are the records.
+
+    \b
+    Examples:
+      mirrormesh export compose mesh.yaml --party bank-1 --output bank-1 --image IMAGE
+      mirrormesh export compose mesh.yaml --mesh-operator --output operator --image IMAGE
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    check_side(party, mesh_operator=mesh_operator)
+    warning, raw = check_image(image), read(mesh)
+    whose = None if party is None else found_party(raw.file.mesh, party)
+    written = project.operator(raw, image) if whose is None else project.party(raw, whose, image)
+    write_folder(output, written)
+    if warning is not None:
+        typer.echo(warning, err=True)
+    typer.echo(f"{output}: {len(written)} files")
 
 
 def check_side(party: str | None, *, mesh_operator: bool) -> None:

@@ -1,4 +1,4 @@
-"""The compose files: compose takes them, and they agree with what is beside them. test_compose_run.py runs them."""
+"""The compose files: compose takes them, and they agree with what is beside them."""
 
 import re
 import subprocess
@@ -19,7 +19,9 @@ WHOLE, OBSERVE = DEPLOY / "compose.yaml", DEPLOY / "compose.observe.yaml"
 TREES = {path: yaml.safe_load(path.read_text()) for path in (WHOLE, OBSERVE)}
 SERVICES = TREES[WHOLE]["services"]
 OURS = {name: one for name, one in SERVICES.items() if "MIRRORMESH_IMAGE" in one["image"]}
-EVERY = [pytest.param(path, name, id=f"{path.stem}-{name}") for path in TREES for name in TREES[path]["services"]]
+EVERY = [
+    pytest.param(path, name, id=f"{path.stem}-{name}") for path in TREES for name in TREES[path]["services"]
+]
 
 
 def schema_says(path):
@@ -93,7 +95,10 @@ def test_prometheus_in_containers_scrapes_what_the_services_serve_with_the_same_
 
 
 def test_the_mesh_is_the_example_on_the_broker_of_the_network():
-    whole, example = read_yaml(DEPLOY / "compose" / "mesh.yaml"), read_yaml(DEPLOY / "meshes" / "tracking.yaml")
+    whole, example = (
+        read_yaml(DEPLOY / "compose" / "mesh.yaml"),
+        read_yaml(DEPLOY / "meshes" / "tracking.yaml"),
+    )
     assert (whole["mesh"], whole["nodes"]) == (example["mesh"], example["nodes"])
     listens = re.search(r"^advertised.listeners=CLIENTS://(\S+)$", broker_settings(), re.MULTILINE)[1]
     assert whole["brokers"]["mesh"]["servers"] == whole["brokers"]["data"]["servers"] == listens
@@ -132,7 +137,9 @@ def test_every_node_has_its_process_its_feeder_its_volume_and_its_health_on_the_
 def test_what_waits_waits_for_health_or_for_the_end():
     for name, service in SERVICES.items():
         for other, condition in service.get("depends_on", {}).items():
-            wanted = "service_healthy" if "healthcheck" in SERVICES[other] else "service_completed_successfully"
+            wanted = (
+                "service_healthy" if "healthcheck" in SERVICES[other] else "service_completed_successfully"
+            )
             assert condition == {"condition": wanted}
         assert name == "broker" or service["depends_on"]
     assert variables(WHOLE.read_text()) == {"MIRRORMESH_IMAGE"}

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml runs: each service from the image, started in the file's order, healthy by the file's checks."""
+"""deploy/compose.yaml runs: from the image, in the order and with the checks of the file."""
 
 import json
 import re
@@ -46,7 +46,9 @@ def asked(project, query):
     """What Prometheus answers: {(node, instance): value}."""
     said = fetched(project, f"http://prometheus:9090/api/v1/query?query={quote(query)}")
     found = json.loads(said)["data"]["result"] if said else []
-    return {(one["metric"].get("node"), one["metric"].get("instance")): float(one["value"][1]) for one in found}
+    return {
+        (one["metric"].get("node"), one["metric"].get("instance")): float(one["value"][1]) for one in found
+    }
 
 
 def test_all_become_healthy_and_prometheus_reaches_every_endpoint(project):

@@ -12,6 +12,13 @@ from tests.support.pages import ROOT
 
 FILE = ROOT / "deploy" / "Containerfile"
 TEXT = FILE.read_text()
+ENGINE = """#!/bin/sh
+printf "%s\\n" "$@"
+for word in "$@"; do
+  case $word in id=pip.conf,src=*) cat "${word#*src=}" ;; esac
+done
+"""
+"""An engine that says what it was told, and what pip is told."""
 BUILD = ROOT / "deploy" / "image" / "build.sh"
 
 
@@ -42,10 +49,14 @@ def test_it_names_no_host_and_installs_nothing_that_is_not_pinned():
 
 
 def test_what_a_wheel_is_made_of_is_copied_and_not_ignored():
-    copied = {word for line in re.findall(r"^COPY (?!--)(.*)$", TEXT, re.MULTILINE) for word in line.split()[:-1]}
+    copied = {
+        word for line in re.findall(r"^COPY (?!--)(.*)$", TEXT, re.MULTILINE) for word in line.split()[:-1]
+    }
     kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert {word.split("/")[0] for word in copied} == kept
-    packed = re.findall(r'^"((?:deploy|grafana)/\S+)" = ', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    packed = re.findall(
+        r'^"((?:deploy|grafana)/\S+)" = ', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
     for path in packed:
         assert any(path == one or path.startswith(f"{one}/") for one in copied), path
 
@@ -64,7 +75,7 @@ def test_a_base_without_a_digest_is_refused_before_anything_is_built(base, tmp_p
 @pytest.mark.parametrize("engine", ["buildah", "podman", "docker"])
 def test_an_engine_is_told_the_base_the_versions_and_pip_s_settings_as_secrets(engine, tmp_path):
     fake = tmp_path / engine
-    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nfor a in "$@"; do case $a in id=pip.conf,src=*) cat "${a#*src=}";; esac; done\n')
+    fake.write_text(ENGINE)
     fake.chmod(0o755)
     base = "registry.example/python@sha256:" + "0" * 64
     environment = os.environ | {

@@ -1,4 +1,4 @@
-"""The image: what is in it, what is not, and that it runs as nobody in particular on a root that is read-only."""
+"""The image: what is in it, what is not, and that it runs on a root that is read-only."""
 
 import json
 import re
@@ -65,7 +65,9 @@ def test_its_list_of_parts_is_what_is_installed(image):
     assert parts["metadata"]["component"]["name"] == "mirrormesh"
     licensed = [part["name"] for part in parts["components"] if part.get("licenses")]
     assert len(licensed) > 0.9 * len(listed)
-    assert "://" not in json.dumps([part.get("externalReferences", []) for part in parts["components"] if part["name"] == "mirrormesh"])
+    assert "://" not in json.dumps(
+        [part.get("externalReferences", []) for part in parts["components"] if part["name"] == "mirrormesh"]
+    )
 
 
 def test_a_process_is_user_10001_and_writes_nowhere(container):

@@ -1,7 +1,7 @@
 """Runs the services of a compose file without an engine, each as the file says: see containers.py.
 
-Services start in the order of `depends_on`, once what they wait for is healthy by its own check, or done. Kafka's and
-Prometheus's images are stood in for by this machine's own programs; Grafana is left out.
+Services start in the order of `depends_on`, once what they wait for is healthy by its own check, or done.
+Programs of this machine stand in for Kafka's and Prometheus's images; Grafana is left out.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Runs what containers run, without an engine: from a root file system, in namespaces of its own.
 
-As an engine does with `read_only`: nothing is writable but volumes and tmpfs. Only root may do that. Processes share
-one network of their own, in which every service's name is this machine.
+As an engine does with `read_only`: nothing is writable but volumes. Only root may do that. Processes share a
+network of their own.
 """
 
 import os
@@ -100,7 +100,8 @@ class Container:
         """
         yield "mount -t tmpfs tmpfs /mnt"
         yield "mkdir /mnt/above /mnt/work /mnt/root"
-        yield f"mount -t overlay -o lowerdir={self.root},upperdir=/mnt/above,workdir=/mnt/work overlay /mnt/root"
+        layers = f"lowerdir={self.root},upperdir=/mnt/above,workdir=/mnt/work"
+        yield f"mount -t overlay -o {layers} overlay /mnt/root"
         devices = (Path("/dev"), "/dev", True)
         for source, place, writable in [devices, (Path("/proc"), "/proc", True), *self.mounts]:
             target = shlex.quote(f"/mnt/root{place}")

@@ -1,4 +1,4 @@
-"""The image that deploy/Containerfile makes, built on a base of Debian's packages, and its root file system."""
+"""The image that deploy/Containerfile makes on a base of Debian's packages, and its root file system."""
 
 import json
 import os
@@ -42,7 +42,9 @@ def built(folder):
     for program in ("buildah", "mmdebstrap"):
         need(program)
     settings = folder / "storage.conf"
-    settings.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/stored"\nrunroot = "{folder}/run"\n')
+    settings.write_text(
+        f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/stored"\nrunroot = "{folder}/run"\n'
+    )
     environment = os.environ | {
         "CONTAINERS_STORAGE_CONF": str(settings),
         "ENGINE": "buildah",

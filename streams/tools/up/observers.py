@@ -117,7 +117,7 @@ class Observers:
         else:
             fact(
                 "grafana",
-                "not on the PATH, so there is none; its dashboards: deploy/compose.observe.yaml, or install it",
+                "not on the PATH, so there is none: install it, or see deploy/compose.observe.yaml",
             )
 
     def look(self) -> None:

@@ -1,0 +1,1 @@
+"""Compose files, made of plain dictionaries: `project` puts together what the others make."""

@@ -1,0 +1,107 @@
+"""A compose project: for a party its nodes, for the operator the scheduler; with Prometheus and Grafana."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from streams.mesh.settings.parties import Party
+from streams.mesh.settings.yaml_file import as_yaml
+from streams.tools.export.compose import services
+from streams.tools.export.compose.secret_files import INSIDE, OUTSIDE, as_files, declared
+from streams.tools.export.process_file import ProcessFile, node_file, scheduler_file
+from streams.tools.export.raw_mesh import RawMesh
+from streams.tools.packed import packed
+
+_SCHEDULER = "scheduler"
+_OWNER_BOARD = "learning.json"
+_OWNER_RULES = "rules-owner.yaml"
+
+
+def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
+    """Return a party's files. Raises MeshFileError."""
+    raw, endless = as_files(raw), raw.file.mesh.rounds is None
+    private = f"{services.ANY}:{services.OWNER}"
+    files = {f"node-{name}": node_file(raw, name, INSIDE, private) for name in whose.nodes}
+    found = {
+        f"node-{name}": services.node(image, name, f"node-{name}", files[f"node-{name}"], endless=endless)
+        for name in whose.nodes
+    }
+    targets = [f"{name}:{port}" for name in files for port in (services.SHARED, services.OWNER)]
+    return _project(
+        f"{raw.file.mesh.name}-{whose.name}", found, files, targets, volumes=list(found), owned=True
+    )
+
+
+def operator(raw: RawMesh, image: str) -> dict[str, str]:
+    """Return the files of the mesh's operator. Raises MeshFileError."""
+    raw, endless = as_files(raw), raw.file.mesh.rounds is None
+    file = scheduler_file(raw, INSIDE)
+    found = {_SCHEDULER: services.scheduler(image, _SCHEDULER, file, endless=endless)}
+    targets = [f"{_SCHEDULER}:{services.SHARED}"]
+    return _project(
+        f"{raw.file.mesh.name}-operator", found, {_SCHEDULER: file}, targets, volumes=[], owned=False
+    )
+
+
+def _project(
+    name: str,
+    found: Mapping[str, services.Service],
+    files: Mapping[str, ProcessFile],
+    targets: list[str],
+    *,
+    volumes: list[str],
+    owned: bool,
+) -> dict[str, str]:
+    secrets = {key: one for service, file in files.items() for key, one in declared(service, file).items()}
+    tree: dict[str, Any] = {
+        "name": f"mirrormesh-{name}",
+        "services": {**found, "prometheus": services.prometheus(list(found)), "grafana": services.grafana()},
+        **({"secrets": secrets} if secrets else {}),
+        "volumes": {volume: {} for volume in [*volumes, "prometheus", "grafana"]},
+    }
+    return {
+        "compose.yaml": _about(files) + as_yaml(tree),
+        **{f"mesh/{service}.yaml": file.text for service, file in files.items()},
+        **dict(_watching(targets, owned=owned)),
+    }
+
+
+def _about(files: Mapping[str, ProcessFile]) -> str:
+    """Return the comment at the top: which secrets must be where."""
+    named = [f"{OUTSIDE}/{service}/{name}" for service, file in files.items() for name in file.files]
+    lines = [
+        "Made by `mirrormesh export compose`. A node's volume is its journal: never two nodes on one, and"
+    ]
+    lines += ["never put back from a backup."]
+    if named:
+        lines += ["", "User 10001 must be able to read these files:", *(f"    {path}" for path in named)]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def _watching(targets: list[str], *, owned: bool) -> Iterator[tuple[str, str]]:
+    """Yield what Prometheus and Grafana read; `owned`: with what is for the owner of nodes alone."""
+    rules = ["rules.yaml", *([_OWNER_RULES] if owned else [])]
+    settings = {
+        "global": {
+            "scrape_interval": services.SCRAPE,
+            "evaluation_interval": services.SCRAPE,
+            "external_labels": {"runbooks": "https://runbooks.example/mirrormesh"},
+        },
+        "rule_files": rules,
+        "scrape_configs": [{"job_name": "mirrormesh", "static_configs": [{"targets": targets}]}],
+    }
+    yield "prometheus/prometheus.yaml", as_yaml(settings)
+    for name in rules:
+        yield (
+            f"prometheus/{name}",
+            (packed("deploy_prometheus", "deploy/prometheus") / name).read_text("utf-8"),
+        )
+    for kind in ("provisioning", "dashboards"):
+        folder = packed(f"grafana/{kind}", f"grafana/{kind}")
+        for path in _files(folder):
+            if owned or path.name != _OWNER_BOARD:
+                yield f"grafana/{kind}/{path.relative_to(folder).as_posix()}", path.read_text("utf-8")
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in {".json", ".yaml"})
