@@ -6,6 +6,7 @@ Programs of this machine stand in for Kafka's and Prometheus's images; Grafana i
 
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 
@@ -141,7 +142,7 @@ class Project:
         folder, java, jars = self._folder / "kafka", find_java(), find_jars(print)
         folder.mkdir()
         for name, entry in _CLASSES.items():
-            words = " ".join(word for word in kafka_command(java, jars, entry) if "log4j2" not in word)
+            words = shlex.join(word for word in kafka_command(java, jars, entry) if "log4j2" not in word)
             (folder / name).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
             (folder / name).chmod(0o755)
         return folder
