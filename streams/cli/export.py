@@ -41,7 +41,7 @@ ImageOption = Annotated[
 
 @app.callback()
 def _export() -> None:
-    """Write what runs a mesh elsewhere: Kubernetes, compose, bare hosts.
+    """Write what runs a mesh on Kubernetes, compose, bare hosts.
 
     Each party exports its own nodes, and the mesh's operator the rest. An export holds nothing of another
     party's own part, and no secret: a mesh file with a secret in it is refused.
