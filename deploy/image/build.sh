@@ -51,3 +51,4 @@ case $engine in
 esac
 # shellcheck disable=SC2086 # several options in one variable
 "$engine" build "${options[@]}" ${IMAGE_OPTIONS:-} .
+"$engine" images "$name"

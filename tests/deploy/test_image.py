@@ -11,10 +11,11 @@ from packaging.utils import canonicalize_name
 from streams.mesh.examples import example_mesh
 from tests.support.containers import Container, Network
 from tests.support.images import BASE, ENVIRONMENT
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, joined, page
 
 pytestmark = [pytest.mark.image, pytest.mark.slow]
 
+PAGE = "docs/howto/containers.md"
 FOLDERS = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", f"{ENVIRONMENT}/bin")
 UNWANTED = r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang|ld|as|make|java|pip|apt|curl|wget)(-?[\d.]+)?"
 
@@ -41,6 +42,13 @@ def test_it_says_what_it_is_and_how_it_is_run(image):
     assert (labels["title"], labels["licenses"], labels["base.name"]) == ("mirrormesh", "Apache-2.0", BASE)
     assert labels["version"] == installed(image)["mirrormesh"]
     assert re.fullmatch(r"[0-9a-f]{40}|unknown", labels["revision"])
+
+
+def test_it_is_one_layer_above_its_base_and_of_the_size_that_the_documentation_says(image):
+    base, ours = (round(size / 1e6) for size in image.layers)
+    said = re.search(r"On a base of (\d+) MB it has one more layer, of (\d+) MB", joined(page(PAGE)))
+    assert abs(base - int(said[1])) <= 0.1 * base, image.layers
+    assert abs(ours - int(said[2])) <= 0.1 * ours, image.layers
 
 
 def test_it_has_no_compiler_no_java_and_nothing_that_installs(image):

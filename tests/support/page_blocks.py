@@ -86,7 +86,7 @@ LEFT_OUT = {
     "make sbom": "Needs the image; tests/deploy/test_image.py has the list.",
     "deploy/image/base.sh": "Takes half a minute, as root; tests/deploy/test_image.py.",
     "make image BASE=localhost/mirrormesh-base": "Takes a minute; tests/deploy/test_image.py.",
-    "mkdir -m 700 deploy/compose/secrets": "Writes into the source tree; tests/deploy/test_compose_run.py.",
+    "chmod 700 deploy/compose/secrets": "Writes into the source tree; tests/deploy/test_compose_run.py.",
     "openssl rand -hex 24 > deploy/compose/secrets/broker-password": "As the line before it.",
     "chmod 444 deploy/compose/secrets/broker-password": "As the line before it.",
     "MIRRORMESH_IMAGE=mirrormesh docker compose --file deploy/compose.yaml up": (
