@@ -26,6 +26,11 @@ _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 def prepare(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
     """Prepare the folder for a start. Raises Misused (ports), BrokerError (formatting)."""
+    highest = 65_535 - max(identity.ports) + identity.port
+    if identity.port > highest:
+        raise Misused(
+            f"port {identity.port}: a secure broker's must be at most {highest:,}: it takes {TLS:,} above too"
+        )
     for port in identity.ports:
         _refuse_used(port)
     folder.put_log_away()

@@ -212,6 +212,14 @@ def test_a_folder_that_cannot_be_formatted(program, tmp_path):
     assert not (tmp_path / "broker" / "users.arguments").exists()
 
 
+def test_a_secure_broker_takes_more_ports(program, tmp_path):
+    program("mvn", FETCH)
+    program("java", JAVA_17)
+    with pytest.raises(Misused, match=r"^port 62536: a secure broker's must be at most 62,535"):
+        start(tmp_path / "broker", 62_536, secure=True)
+    assert status(tmp_path / "broker") is None
+
+
 @pytest.mark.usefixtures("program")  # far from any Java
 def test_a_folder_of_something_else(tmp_path):
     papers = tmp_path / "papers"
