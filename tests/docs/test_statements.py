@@ -9,6 +9,7 @@ import yaml
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.public.account import Account
+from tests.kafka.test_forbidden import FORBIDDEN
 from tests.support.meshes import changed, written
 from tests.support.pages import DOCS, PAGES, README, ROOT, page
 
@@ -97,10 +98,16 @@ def test_what_budget_tells_programs_is_listed():
 
 def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
     text = page("docs/explanation/threat-model.md")
-    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) == 10
-    for who, _, _, cannot in rows:
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    (attacks,) = (k for k, row in enumerate(rows) if row[0] == "| attack")
+    assert (attacks, len(rows)) == (11, 23)
+    for who, _, _, cannot in rows[1:attacks]:
         assert cannot.strip(" |") == "" or re.search(r"\((tested|argued)\b", cannot), who
+    tried = {" ".join(deed) for _, *deed in FORBIDDEN}
+    for attack, _, ended, tested in rows[attacks + 1 :]:
+        deeds = re.findall(r"`([^`]+)`", tested)
+        assert all(deed in {each.strip() for each in tried} for deed in deeds), attack
+        assert deeds or "(tested with" in ended, attack
     named = re.findall(r"`((?:tests/\S+?/)?test_\w+\.py)`", text)
     assert len(named) > 15
     for name in named:

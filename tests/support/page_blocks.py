@@ -53,6 +53,12 @@ LEFT_OUT = {
     "mirrormesh provision mesh.yaml --only mesh --users --output passwords": (
         "The same; tests/kafka/test_provision_users.py."
     ),
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune --dry-run": (
+        "The same; tests/kafka/test_provision_users.py."
+    ),
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune": (
+        "The same; tests/kafka/test_provision_users.py."
+    ),
     "mirrormesh provision mesh.yaml --check": "The same; tests/kafka/test_provision_users.py.",
     "mirrormesh provision mesh.yaml --dry-run": "Needs a broker; tests/kafka/test_provision.py has it.",
     "mirrormesh scheduler mesh.yaml --metrics 9100": "Runs until it is stopped; tests/kafka/test_kills.py.",
