@@ -8,9 +8,10 @@ import pytest
 
 from streams.live.node_process import NodeProcess
 from streams.live.process import Stopped
-from streams.live.serving import Endpoints
+from streams.live.serving import Certificates, Endpoints
 from streams.live.spend import NodeOptions
 from streams.live.stopping import Stop
+from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 from tests.support.brokers import free_port, free_ports
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics, scraped
@@ -19,10 +20,10 @@ from tests.support.metrics import metrics, scraped
 def served(shared, private):
     """The text of each that was asked for."""
     figures = metrics()
+    log, plain = logging.getLogger("mirrormesh.node.a"), BrokerSettings(servers="127.0.0.1:1")
+    brokers = BrokersSettings(mesh=plain, data=plain, trust_broker=True)
     with ExitStack() as closing:
-        Endpoints(shared, private, logging.getLogger("mirrormesh.node.a"), closing).show(
-            figures, lambda: None
-        )
+        Endpoints(shared, private, log, closing).show(figures, lambda: None, Certificates(brokers, log))
         return [at and scraped("127.0.0.1", at[1]) for at in (shared, private)]
 
 
