@@ -16,6 +16,7 @@ PACKAGES = {
     "prometheus": "prometheus",
     "promtool": "prometheus",
     "systemd-analyze": "systemd",
+    "bash": "bash",
     "buildah": "buildah",
     "mmdebstrap": "mmdebstrap",
 }
