@@ -7,15 +7,14 @@ import pytest
 import yaml
 
 from streams.bus.bus import Denied
-from streams.bus.kafka import KafkaBus
 from streams.bus.logs import reach
-from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import DataTopics
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.yaml_file import read_yaml
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.exports import IMAGE
+from tests.support.feeding import stored
 from tests.support.processes import released, released_in_memory
 from tests.support.sites import INCOME, Site, admin, finish, login, own_part
 from tests.support.users import reads
@@ -154,11 +153,7 @@ def settings(operator, broker, user):
 def released_as(user, path):
     """What all edges hold, read by that user."""
     file = load(path)
-    bus = KafkaBus(user, {spec.name: spec.largest for spec in mesh_specs(file.resolved)})
-    try:
-        return released(file, lambda topic: bus.read(topic, bus.span(topic)[0]))
-    finally:
-        bus.close()
+    return released(file, lambda topic: [message.value() for message in stored(user, topic)])
 
 
 def kept_apart(common, operator, sites):
