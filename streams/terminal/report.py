@@ -23,7 +23,7 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     """Print facts by name: aligned on a terminal, one per line elsewhere."""
     if not console.is_terminal:
         for name, fact in facts:
-            say(console, f"{name + ':':<12} {fact}")
+            say(console, f"{name + ':' if name else '':<12} {fact}")
         return
     grid = Table.grid(padding=(0, 2))
     for name, fact in facts:

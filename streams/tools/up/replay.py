@@ -93,8 +93,8 @@ def _earlier(
         return earlier.mesh.slots
     if topics := fed(earlier):
         text = (
-            f"the replay in {state} ended before its first step, and {listed(topics)} hold its times: delete "
-            "these topics, or give another --state, if that has a broker of its own"
+            f"the replay in {state} ended before its first step, and its times are in {listed(topics)}: "
+            "delete what is there, or give another --state, if that has a broker of its own"
         )
         raise file.refuse(("mesh", "run"), text, file.mesh.run)
     return None

@@ -42,6 +42,9 @@ def test_an_estimate_says_that_it_is_one_and_how_it_was_made(call, tmp_path):
         rf"^estimate: +AUC {auc}( to {auc})? \(6 runs\), {auc} without privacy$", done.out, re.MULTILINE
     )
     assert "made by runs on made-up records with the features of node a's schema; no promise" in done.out
+    assert not [
+        line for line in done.out.splitlines() if line.startswith(":")
+    ]  # a fact goes on without a name
     assert "4 nodes, 40 rounds, 2,000 records a node, laplace on the gradient" in done.out
     assert re.search(r"noise is [\d.]+ times as long as a slot's signal, the mean of the made-up", done.out)
     assert "estimate" not in call("plan", classifying(tmp_path)).out

@@ -58,7 +58,7 @@ MISTAKES = [
         'b.source.kind: "csr": makes sparse records, and loss own (',
     ),
     ("mesh.loss", {"huber": 1}, "nodes.a.source.label: must be a number, for loss huber (1)"),
-    ("mesh.loss", "squared", "nodes.b.source.label: must be a number, for loss squared"),
+    ("mesh.loss", "squared", "nodes.a.source.label: must be a number, for loss squared (the same in b"),
     (
         "mesh.slots",
         TIMES,

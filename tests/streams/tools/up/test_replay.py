@@ -108,7 +108,9 @@ def test_a_replay_goes_on_with_its_own_start_until_it_has_ended_unbegun(timed, s
 def test_a_replay_that_was_fed_and_has_ended_unbegun_keeps_its_times(timed, state):
     """Its topics take no record with another time: a second one would only fail later, feeder by feeder."""
     written = replayed(timed, state, NOW).path.read_text()
-    words = r"state ended before its first step, and data\.b hold its times: delete these topics, or give an"
+    words = (
+        r"state ended before its first step, and its times are in data\.b: delete what is there, or give an"
+    )
     with pytest.raises(MeshFileError, match=words):
         replayed(timed, state, NOW + 500, lambda _: ["data.b"])
     assert (state / "replay.yaml").read_text() == written
