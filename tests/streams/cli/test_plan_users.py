@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from tests.support.certificates import Authority
 from tests.support.commands import MESH, Commands
 
 WARNING = "the file names no users: anyone who reaches mesh:9092 can forge heartbeats, plans and releases"
@@ -35,3 +36,8 @@ def test_nodes_that_share_a_user_are_named(tmp_path, capsys):
     assert SHARED in planned(tmp_path, capsys, shared, **PASSWORD)
     for alone in ({"bank": {"nodes": ["a", "b"]}}, {"bank": {"nodes": ["a"], "user": "bank"}}):
         assert "share the user" not in planned(tmp_path, capsys, alone, **PASSWORD)
+
+
+def test_a_certificate_is_a_user(tmp_path, capsys):
+    certificate, key = Authority(tmp_path).issue(user="a")
+    assert WARNING not in planned(tmp_path, capsys, certificate=str(certificate), key=str(key))
