@@ -107,7 +107,7 @@ def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
     for attack, _, ended, tested in rows[attacks + 1 :]:
         deeds = re.findall(r"`([^`]+)`", tested)
         assert all(deed in {each.strip() for each in tried} for deed in deeds), attack
-        assert deeds or "(tested with" in ended, attack
+        assert deeds or "(tested: " in ended, attack
     named = re.findall(r"`((?:tests/\S+?/)?test_\w+\.py)`", text)
     assert len(named) > 15
     for name in named:
