@@ -18,6 +18,8 @@ _LONGEST = 80
 _NAMES = 8
 """The most places that one line names."""
 _HIDDEN = "brokers"
+_SECRET = re.compile("pass?word|passphrase|secret", re.IGNORECASE)
+"""What is in the name of a setting that may be secret, wherever somebody wrote it by mistake."""
 _ALLOWED = {
     "missing": "missing: must be given",
     "float_type": "must be a number",
@@ -90,12 +92,13 @@ class Problem:
 
     @property
     def line(self) -> str:
-        """The mistake in one line, without values under `brokers`, which may be secret."""
+        """The mistake in one line, without values under `brokers` or of passwords elsewhere."""
         parts = [self.file]
         if self.path:
             parts.append("".join(_key(key) for key in self.path).removeprefix("."))
         if self.value is not ABSENT:
-            parts.append("(hidden)" if _HIDDEN in self.path else _shown(self.value))
+            secret = any(map(_is_secret, self.path)) or _holds_secret(self.value)
+            parts.append("(hidden)" if secret else _shown(self.value))
         return ": ".join([*parts, " ".join(self.allowed.split())])
 
 
@@ -148,6 +151,16 @@ def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[s
 
 def _key(key: str | int) -> str:
     return f"[{key}]" if isinstance(key, int) else f".{key}"
+
+
+def _is_secret(key: object) -> bool:
+    return key == _HIDDEN or (isinstance(key, str) and _SECRET.search(key) is not None)
+
+
+def _holds_secret(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_secret(key) or _holds_secret(held) for key, held in value.items())
+    return isinstance(value, list) and any(map(_holds_secret, value))
 
 
 def _shown(value: object) -> str:

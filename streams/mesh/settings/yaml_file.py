@@ -86,6 +86,13 @@ def as_yaml(tree: Any) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
+def _without_names(problem: str) -> str:
+    """Return a problem without the word it is about: a password without quotes may begin with * or !."""
+    if "alias" not in problem and "tag" not in problem:
+        return problem
+    return re.sub(" ['\"].*['\"]$", ": a text that begins with * or ! must be in quotes", problem)
+
+
 def read_yaml(path: Path) -> Any:
     """Return the file's content. Raises MeshFileError if unreadable or not YAML (with line and column)."""
     try:
@@ -100,8 +107,9 @@ def read_yaml(path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        context = f"{error.context}, " if (error.problem or "").startswith("but") else ""
-        reason = f"{place}{context}{error.problem}"
+        problem = error.problem or ""
+        context = f"{error.context}, " if problem.startswith("but") else ""
+        reason = f"{place}{context}{_without_names(problem)}"
     except (yaml.YAMLError, ValueError) as error:
         reason = f"is not YAML: {error}"
     raise MeshFileError([Problem(str(path), (), reason).line])

@@ -367,3 +367,32 @@ def test_a_slip_of_the_pen_is_told_what_was_meant(tmp_path, place, value, meant)
 def test_what_looks_like_nothing_is_told_what_there_is(tmp_path):
     told = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, "mesh.loss", "xyzzy")))
     assert not any("did you mean" in line for line in told)
+
+
+BROKER = {"mesh": {"servers": "one:9092", "username": "u", "password": "hunter2"}}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        ("nodes.a.password", "hunter2", "nodes.a.password: (hidden): unknown key"),
+        ("nodes.a.source.key_pasword", "hunter2", "source.key_pasword: (hidden): unknown key"),
+        ("nodes.a.broker", BROKER, "nodes.a.broker: (hidden): unknown key"),
+        ("nodes.a", [BROKER], "nodes.a: (hidden): must be a mapping"),
+        ("nodes", [{"a": {"brokers": BROKER}}], "nodes: (hidden): must be a mapping"),
+        ("mesh.password", "hunter2", "mesh.password: (hidden): unknown key"),
+        ("mesh.loss", BROKER["mesh"], "mesh.loss: (hidden): must be one of"),
+    ],
+)
+def test_a_password_in_a_wrong_place_is_not_shown(tmp_path, place, value, told):
+    lines = mistakes(tmp_path, yaml.safe_dump(with_value(BASE, place, value)))
+    assert any(told in line for line in lines)
+    assert "hunter2" not in "".join(lines)
+
+
+@pytest.mark.parametrize("password", ["*hunter2", "!hunter2", "!hunter2 x", "!hunter2!x", "!<hunter2>"])
+def test_a_password_without_quotes_is_not_shown(tmp_path, password):
+    text = f"{yaml.safe_dump(BASE)}brokers: {{mesh: {{servers: a, username: u, password: {password} }}}}"
+    (line,) = mistakes(tmp_path, text)
+    assert line.endswith("a text that begins with * or ! must be in quotes")
+    assert "hunter2" not in line
