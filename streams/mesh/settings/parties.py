@@ -76,11 +76,13 @@ def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySett
     """Refuse parties that do not fit the nodes, and two users of one name."""
     known = list(nodes)
     _check_nodes(known, named)
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for user, holder, path in _users(mesh, known, named):
-        if user in found:
-            raise refusal(f"{user} is the user of {found[user]} and of {holder}: must differ", *path)
-        found[user] = holder
+        name = user.removeprefix("CN=")  # with certificates a broker knows the user a as CN=a
+        other, its_holder = found.setdefault(name, (user, holder))
+        if its_holder != holder:
+            one = "" if other == user else f" (with certificates {other} is the same)"
+            raise refusal(f"{user} is the user of {its_holder} and of {holder}{one}: must differ", *path)
 
 
 def _check_nodes(nodes: list[str], named: Mapping[str, PartySettings]) -> None:

@@ -75,6 +75,14 @@ A, B = {"nodes": ["a"]}, {"nodes": ["b"]}
             'mesh.parties.y.user: "u": u is the user of party x and of party y: must differ',
         ),
         (
+            {"parties": {"x": A | {"user": "CN=b"}}},
+            "mesh.nodes.b: b is the user of party x and of node b (with certificates CN=b is the same): must",
+        ),
+        (
+            {"parties": {"x": A | {"user": "u"}, "y": B | {"user": "CN=u"}}},
+            'user: "CN=u": CN=u is the user of party x and of party y (with certificates u is the same)',
+        ),
+        (
             {"parties": {"x": A | {"user": "b"}}},
             "mesh.nodes.b: b is the user of party x and of node b: must differ",
         ),
