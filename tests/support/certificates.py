@@ -3,15 +3,21 @@
 import socket
 import ssl
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509.oid import NameOID
 
 from streams.tools.broker.certificates import Pair, issued
 
@@ -43,6 +49,18 @@ def encrypted(key, password):
     closed = BestAvailableEncryption(password.encode())
     path.write_bytes(own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, closed))
     return path
+
+
+def weak_pair(folder):
+    """Return a certificate and its key, which are whole, and too short for today's OpenSSL."""
+    key = rsa.generate_private_key(65_537, 1024)  # noqa: S505 # so that it is refused
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "weak")]), datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=30))
+    pair = Pair(folder / "weak.crt", folder / "weak.key")
+    pair.certificate.write_bytes(made.sign(key, SHA256()).public_bytes(Encoding.PEM))
+    pair.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return pair
 
 
 @contextmanager

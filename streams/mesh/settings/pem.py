@@ -3,6 +3,7 @@
 All clients read PEM, and nothing else.
 """
 
+import ssl
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,11 @@ def check_pair(certificate: str, key: str, password: SecretStr | None) -> None:
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if own.public_key().public_bytes(*form) != first.public_key().public_bytes(*form):
         raise refusal(f"{key}: is not the key of {certificate}", "key")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, secret or b"")
+    except ssl.SSLError as error:
+        wrong = (error.reason or str(error)).lower().replace("_", " ")
+        raise refusal(f"{certificate}: OpenSSL refuses it: {wrong}", "certificate") from None
 
 
 def _held(path: str, setting: str) -> bytes:

@@ -6,7 +6,7 @@ import yaml
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.streams.mesh.test_mistakes import BASE
-from tests.support.certificates import Authority, encrypted
+from tests.support.certificates import Authority, encrypted, weak_pair
 
 HUNTER = "hunter2"
 USER = {"username": "ann", "password": HUNTER}
@@ -129,6 +129,14 @@ def test_a_mistake_is_one_line(folder, settings, said):
     assert said in line
     assert HUNTER not in line.replace(str(folder), "")
     assert "PRIVATE KEY" not in line
+
+
+def test_a_certificate_that_openssl_does_not_take_is_refused_with_its_reason(tmp_path):
+    pair, subject = weak_pair(tmp_path), {"certificate": "weak.crt", "key": "weak.key"}
+    with pytest.raises(MeshFileError) as refused:
+        loaded(tmp_path, **subject)
+    (line,) = refused.value.lines
+    assert line.endswith(f"{pair.certificate}: OpenSSL refuses it: ee key too small")
 
 
 def test_a_system_without_certificates_needs_a_ca(monkeypatch):
