@@ -57,7 +57,11 @@ class Scope:
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
         if grant.kind == "topic" and self.prefix is not None and grant.name.startswith(self.prefix):
-            return True
+            # a name of two parts is a topic of data, also where the mesh is called `data` or `spends`
+            return grant.pattern == "prefix" or grant.name.count(".") > 1 or self._owns(grant, users)
+        return self._owns(grant, users)
+
+    def _owns(self, grant: Grant, users: Iterable[str]) -> bool:
         return grant.kind in {"topic", "group"} and grant.name in self.names and grant.principal in users
 
     def reached(self, grant: Grant) -> bool:

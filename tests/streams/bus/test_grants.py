@@ -105,3 +105,9 @@ def test_with_certificates_a_user_is_its_subject_and_has_no_password():
     assert set(wanted.quotas()) == {"CN=a", "CN=x"}
     assert Wanted((A, subject), Scope.of("m", []), tls=False).logins() == (A,)
     assert grants("User:CN=x", [BEATS]) == (topic("m.r.progress.a", user="User:CN=x"),)
+
+
+def test_a_mesh_named_like_topics_of_data_leaves_these_to_their_owners():
+    on_mesh = Wanted((), Scope.of("data", []), tls=False)
+    earlier, others = topic("data.r.topology"), topic("data.b", "Write", user="User:b-feeder")
+    assert gap(on_mesh, (earlier, others), {}) == Gap(excess=(earlier,))
