@@ -1,6 +1,7 @@
 """A broker's folder: its kind and port, settings, log, data, password and certificates."""
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,5 +151,7 @@ class Folder:
 
 def write_secret(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
-    path.touch(0o600)
-    path.write_text(text, "utf-8")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)  # the file may be there, and readable for others
+        file.write(text)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from streams.tools.broker.broker import start, status, stop
-from streams.tools.broker.folder import Folder
+from streams.tools.broker.folder import Folder, write_secret
 from streams.tools.broker.java import BrokerError, Missing, Misused, find_jars, find_java
 from streams.tools.broker.launch import is_held
 
@@ -251,3 +251,11 @@ def test_a_log_that_is_being_put_away_holds_nothing_yet(tmp_path):
     assert Folder(tmp_path).said() == b""
     (tmp_path / "broker.log").write_bytes(b"ready")
     assert Folder(tmp_path).said() == b"ready"
+
+
+def test_a_secret_is_its_owner_s_alone_also_in_a_file_that_is_there(tmp_path):
+    path = tmp_path / "admin.key"
+    path.write_text("of an earlier certificate, and longer")
+    path.chmod(0o644)
+    write_secret(path, "key\n")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("key\n", 0o600)
