@@ -62,4 +62,4 @@ def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:
 
 def _made(raw: RawMesh, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]) -> ProcessFile:
     tree = {"mesh": raw.tree["mesh"], "brokers": secrets.moved(brokers, folder), **rest}
-    return ProcessFile(as_yaml(tree), secrets.variables(brokers), secrets.files(brokers))
+    return ProcessFile(as_yaml(tree), secrets.variables(secrets.moved(brokers, "")), secrets.files(brokers))

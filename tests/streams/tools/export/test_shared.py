@@ -96,6 +96,8 @@ def test_files_of_secrets_need_not_be_here(secured):
     }
     assert "/secrets/mesh-key-password" in made.text
     assert made.variables == ("DATA_PASSWORD",)
+    secured.write_text(SECURED.replace('password: "${MESH_PASSWORD}"', 'password_file: "${FOLDER}/p"'))
+    assert node_file(read(secured), "a", "/secrets", "9101").variables == ("DATA_PASSWORD",)
     secured.write_text(SECURED.replace('password: "${MESH_PASSWORD}"', "password_file: p, key: n.key"))
     with pytest.raises(MeshFileError, match="needs"):
         read(secured)
