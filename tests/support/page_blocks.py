@@ -124,7 +124,10 @@ LEFT_OUT = {
             "kubectl --namespace income-bank-1 logs statefulset/node-bank-1",
             "kubectl --namespace income-bank-1 scale statefulset/node-bank-1 --replicas 0",
             "kubectl apply --kustomize operator",
-            "kubectl --namespace kafka get secret bank-a --output jsonpath={.data.password}",
+            (
+                "kubectl --namespace kafka get secret bank-a "
+                "--output go-template='{{.data.password|base64decode}}'"
+            ),
             "kubectl apply --kustomize bank-a",
         ),
         "Needs a cluster; tests/deploy/test_kubernetes.py has the manifests.",
