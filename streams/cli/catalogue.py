@@ -28,7 +28,7 @@ COMMANDS = {
     "budget": "Show the privacy that nodes have spent, and what is left.",
     "watch": "Watch a mesh that runs on a broker.",
     "audit": "Search for violations of a mesh's privacy guarantee.",
-    "export": "Write what runs a mesh on Kubernetes, compose, bare hosts.",
+    "export": "Write what runs a mesh: for Kubernetes, compose or bare hosts.",
     "broker": "Start and stop a Kafka broker for development on this machine.",
 }
 """Each command's one-line help: the first line of its function's, or group's, docstring."""

@@ -41,7 +41,7 @@ ImageOption = Annotated[
 
 @app.callback()
 def _export() -> None:
-    """Write what runs a mesh on Kubernetes, compose, bare hosts.
+    """Write what runs a mesh: for Kubernetes, compose or bare hosts.
 
     Each party exports its own nodes, and the mesh's operator the rest. An export holds nothing of another
     party's own part, and no secret: a mesh file with a secret in it is refused.
@@ -131,7 +131,9 @@ def systemd(
     party: PartyOption = None,
     mesh_operator: OperatorOption = False,
 ) -> None:
-    """Write units of systemd for bare hosts, their mesh files, and the commands that install them.
+    """Write units of systemd for bare hosts.
+
+    With them come their mesh files, and README.md with the commands that install them.
 
     \b
     Examples:
@@ -181,4 +183,5 @@ def compose(
 def check_side(party: str | None, *, mesh_operator: bool) -> None:
     """Raise UsageError unless exactly one of both is asked for."""
     if (party is None) != mesh_operator:
-        raise UsageError("must be one of --party NAME and --mesh-operator")
+        given = "neither is given" if party is None else f"--party {party} and --mesh-operator are both given"
+        raise UsageError(f"{given}: must be one of --party NAME and --mesh-operator")

@@ -46,7 +46,14 @@ LEFT_OUT = {
     "mirrormesh broker certificate east --folder mesh-broker --output east-secrets": (
         "Needs that broker; tests/kafka/test_rotation.py has it."
     ),
-    "mirrormesh provision mesh.yaml": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh provision mesh.yaml --only mesh": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh provision mesh.yaml --only data": "The same; tests/kafka/test_provision.py.",
+    "mirrormesh provision mesh.yaml --only data --users --output data-passwords": (
+        "Needs a broker with users; tests/kafka/test_provision_users.py has it."
+    ),
+    'export DATA_USER=east-feeder DATA_PASSWORD="$(cat data-passwords/east-feeder)"': (
+        "For the command below it."
+    ),
     "mirrormesh provision mesh.yaml --only mesh --users --output passwords --dry-run": (
         "Needs a broker with users; tests/kafka/test_provision_users.py has it."
     ),
@@ -60,7 +67,7 @@ LEFT_OUT = {
         "The same; tests/kafka/test_provision_users.py."
     ),
     "mirrormesh provision mesh.yaml --check": "The same; tests/kafka/test_provision_users.py.",
-    "mirrormesh provision mesh.yaml --dry-run": "Needs a broker; tests/kafka/test_provision.py has it.",
+    "mirrormesh provision mesh.yaml --only mesh --dry-run": "The same; tests/kafka/test_provision.py has it.",
     "mirrormesh scheduler mesh.yaml --metrics 9100": "Runs until it is stopped; tests/kafka/test_kills.py.",
     "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
         "Runs until the run is over, in a folder of the system; tests/kafka/test_lives.py."

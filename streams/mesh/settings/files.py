@@ -22,7 +22,7 @@ def from_environment(value: object, info: ValidationInfo) -> object:
     environment: Mapping[str, str] = info.context["environment"] if info.context else {}
     missing = [name for name in _VARIABLE.findall(value) if name not in environment]
     if missing:
-        raise refusal(f"the environment has no variable {missing[0]}: set it, or write the value here")
+        raise refusal(f"the environment has no variable {missing[0]}: must be set")
     return _VARIABLE.sub(lambda match: environment[match[1]], value)
 
 

@@ -52,8 +52,13 @@ def test_a_broker_of_this_machine_or_without_users_is_warned_of(call, mesh):
 @pytest.mark.parametrize(
     ("wrong", "by", "more", "said"),
     [
-        ("", "", (), "must be one of --party NAME and --mesh-operator"),
-        ("", "", ("--party", "a", "--mesh-operator"), "must be one of --party NAME and --mesh-operator"),
+        ("", "", (), "neither is given: must be one of --party NAME and --mesh-operator"),
+        (
+            "",
+            "",
+            ("--party", "a", "--mesh-operator"),
+            "--party a and --mesh-operator are both given: must be",
+        ),
         ("", "", ("--party", "aa"), "--party aa: must be one of a, b, c"),
         ("", "", ("--party", "a", "--broker-cidr", "x"), "--broker-cidr x: must be a network"),
         ("", "", ("--party", "a", "--image", "A B"), "--image A B: must be an image's name"),

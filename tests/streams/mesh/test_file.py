@@ -40,7 +40,7 @@ SCHEMA = """
 features: {x: number, y: {bounds: [-1, 1]}}
 label: {column: distance}
 """
-UNSET = "(hidden): the environment has no variable {}: set it, or write the value here"
+UNSET = "(hidden): the environment has no variable {}: must be set"
 
 
 def write(folder, **files):
