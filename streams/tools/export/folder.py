@@ -47,7 +47,7 @@ def _check(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"--output {folder}: is a file: must be a folder, or not there yet")
     index = folder / INDEX
-    known = {*(index.read_text("utf-8").splitlines() if index.is_file() else ()), INDEX}
+    known = {*(index.read_text("utf-8", "replace").splitlines() if index.is_file() else ()), INDEX}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if (path.is_symlink() or not path.is_dir()) and name not in known:

@@ -207,3 +207,10 @@ def test_the_columns_that_a_file_s_header_names_are_written_out(tmp_path, monkey
     (tmp_path / "mesh.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(MeshFileError, match=r"nodes\.a\.source\.columns: missing: must name the columns"):
         node_file(read(tmp_path / "mesh.yaml"), "a", "/secrets", "9101")
+
+
+def test_a_list_of_files_that_is_no_text_is_another_file(tmp_path):
+    (tmp_path / INDEX).write_bytes(b"\xff\n")
+    (tmp_path / "mine").touch()
+    with pytest.raises(UsageError, match="holds mine, which no export wrote"):
+        write_folder(tmp_path, {"a.yaml": "1"})
