@@ -113,5 +113,5 @@ def test_the_texts_are_shared_in_one_pass_and_without_them_a_line_says_what_to_s
     assert file.mesh.rounds == min(parts) // file.mesh.slots.size
     features, _ = held_out(file)
     assert features.shape == (3_299, 8_315)
-    with pytest.raises(MeshFileError, match=r"no variable MIRRORMESH_DATA: set it, .*the same in .*held_out"):
+    with pytest.raises(MeshFileError, match=r"MIRRORMESH_DATA: must be set .*the same in .*held_out"):
         load(MESHES / "money-fx.yaml", {})
