@@ -33,7 +33,8 @@ def probed(port):
         with urlopen(f"http://{HERE}:{port}/livez", timeout=10) as answer:
             return answer.status, answer.read().decode().strip()
     except HTTPError as error:
-        return error.code, error.read().decode().strip()
+        with error:
+            return error.code, error.read().decode().strip()
     except OSError:
         return None
 

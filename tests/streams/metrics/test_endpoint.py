@@ -100,7 +100,8 @@ def probed(port, path):
         with urlopen(f"http://{HERE}:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode().strip()
     except HTTPError as error:
-        return error.code, error.read().decode().strip()
+        with error:
+            return error.code, error.read().decode().strip()
 
 
 def test_it_is_alive_before_it_is_ready_and_says_what_is_missing(node):
