@@ -18,28 +18,42 @@ def test_a_rolling_restart_loses_no_round(tmp_path, broker):
         tmp_path, "deploy/meshes/tracking.yaml", broker.address, rounds=ROUNDS, privacy=SIMULATED, **SERVICE
     )
     with LiveMesh(path) as mesh:
-        names = list(mesh.file.mesh.nodes)
-        for name in names:
-            mesh.start(f"feed-{name}", "feed", path, name, "--rate", RATE)
-        mesh.scheduler("scheduler-1")
-        mesh.nodes()
-        turns = [1]
-        for k, name in enumerate(names):
-            neighbour = names[k - 1]
-            went_on(mesh, neighbour, turns)
-            stopped(mesh, name)
-            mesh.node(name)
-            went_on(mesh, name, turns)
-        stopped(mesh, "scheduler-1")
-        mesh.scheduler("scheduler-2")
-        mesh.finish()
+        turns = begun(mesh, RATE)
+        restarted(mesh, turns)
         values = mesh.values()
         equal(values, released_in_memory(path))
-    assert {node: sum(source == node for source, _ in values) for node in names} == dict.fromkeys(
-        names, ROUNDS
-    )
+    each_round_of_each_node(mesh, values)
     during = [round_ for round_ in turns if round_ < ROUNDS]
-    assert len(during) > len(names), f"restarted after the run was over: {turns}"
+    assert len(during) > len(mesh.file.mesh.nodes), f"restarted after the run was over: {turns}"
+
+
+def begun(mesh, rate):
+    """Start feeders, scheduler and nodes; return the rounds that were seen, once it goes on."""
+    for name in mesh.file.mesh.nodes:
+        mesh.start(f"feed-{name}", "feed", mesh.path, name, "--rate", rate)
+    mesh.scheduler("scheduler-1")
+    first, *_ = mesh.nodes()
+    turns = [1]
+    went_on(mesh, first, turns)
+    return turns
+
+
+def restarted(mesh, turns):
+    """Restart every node in its turn, and then the scheduler; wait for the run's end."""
+    for name in mesh.file.mesh.nodes:
+        stopped(mesh, name)
+        mesh.node(name)
+        went_on(mesh, name, turns)
+    stopped(mesh, "scheduler-1")
+    mesh.scheduler("scheduler-2")
+    mesh.finish()
+
+
+def each_round_of_each_node(mesh, values):
+    """Assert that every node has released every round."""
+    names, rounds = list(mesh.file.mesh.nodes), mesh.file.mesh.rounds
+    counts = {node: sum(source == node for source, _ in values) for node in names}
+    assert counts == dict.fromkeys(names, rounds)
 
 
 def stopped(mesh, label):
@@ -50,6 +64,6 @@ def stopped(mesh, label):
 
 def went_on(mesh, name, turns):
     """Wait until the node has gone on for a few rounds since the last look, or to the last one."""
-    goal = min(turns[-1] + 3, ROUNDS)
+    goal = min(turns[-1] + 3, mesh.file.mesh.rounds)
     wait_until(lambda: last_round(mesh, name) >= goal)
     turns.append(last_round(mesh, name))

@@ -10,7 +10,7 @@ from streams.bus.bus import BusError
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.certificates import certify
 from tests.kafka.test_equality import equal
-from tests.kafka.test_rolling_restart import stopped, went_on
+from tests.kafka.test_rolling_restart import begun, each_round_of_each_node, restarted
 from tests.support.brokers import Client
 from tests.support.kafka import fresh_topics, until
 from tests.support.processes import LiveMesh, released_in_memory
@@ -69,21 +69,9 @@ def test_rotating_a_password_and_a_certificate_loses_no_round(tmp_path, new_brok
     path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"brokers": secrets.brokers()}))
     until(lambda: all(may_make_topics(secrets.brokers()[side]) for side in ("mesh", "data")))
     with LiveMesh(path) as mesh:
-        names = list(mesh.file.mesh.nodes)
-        for name in names:
-            mesh.start(f"feed-{name}", "feed", path, name, "--rate", RATE)
-        mesh.scheduler("scheduler-1")
-        mesh.nodes()
-        turns = [1]
-        went_on(mesh, names[0], turns)
+        turns = begun(mesh, RATE)
         assert secrets.change() != (tmp_path / f"{USER}.crt").read_text()
-        for name in names:
-            stopped(mesh, name)
-            mesh.node(name)
-            went_on(mesh, name, turns)
-        stopped(mesh, "scheduler-1")
-        mesh.scheduler("scheduler-2")
-        mesh.finish()
+        restarted(mesh, turns)
         values = mesh.values()
         equal(values, released_in_memory(path))
     held = [
@@ -92,6 +80,5 @@ def test_rotating_a_password_and_a_certificate_loses_no_round(tmp_path, new_brok
         if broker.folder not in path.parents and path.is_file()
     ]
     assert sum(PASSWORD.encode() in one for one in held) == 1, "a log or a journal has it"
-    counts = {node: sum(source == node for source, _ in values) for node in names}
-    assert counts == dict.fromkeys(names, ROUNDS)
+    each_round_of_each_node(mesh, values)
     assert turns[1] < turns[-2] < ROUNDS, f"rotated after the run was over: {turns}"
