@@ -58,9 +58,8 @@ class Loop:
         except Exception as error:  # noqa: BLE001 # it is raised where it is awaited
             self._error = error
             self.stop()
-        except (
-            BaseException
-        ) as error:  # what would end the thread alone: the process must not go on, nor end well
+        except BaseException as error:
+            # it would end this thread alone: the process must not go on, nor end well
             self._error = Failed(f"the thread that reads was ended by {type(error).__name__}")
             self.stop()
             raise

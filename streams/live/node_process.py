@@ -102,10 +102,9 @@ class NodeProcess:
             try:
                 asyncio.run(serve(live, data, self._position(start), stop))
             except ProcessExit as ended:
+                # a neighbour may still need the last release, and no later process would send it
                 while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
-                    manager.works(
-                        None
-                    )  # a neighbour may need the last release: no later process would send it
+                    manager.works(None)
                 if not ended.exit_code:
                     journal.forget_secret()
                 raise

@@ -1,6 +1,5 @@
 """Settings of the algorithm: mirror map, constraint, step size, starting point. All nodes share them."""
 
-import os.path
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -9,6 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from streams.mesh.errors import MeshFileError
 from streams.mesh.model_file import read_model
 from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+from streams.mesh.settings.files import beside
 
 
 class WarmStart(Settings):
@@ -25,9 +25,8 @@ def warm_start(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, dict):
         return value
     settings = WarmStart.model_validate(value)
-    folder: Path = info.context["folder"] if info.context else Path()
     try:
-        model = read_model(Path(os.path.normpath(folder / settings.model)))
+        model = read_model(Path(beside(settings.model, info)))
     except MeshFileError as error:
         raise refusal(f"must be a model file: {'; '.join(error.lines)}", "model") from None
     return list(model.average if settings.vector == "average" else model.newest)

@@ -31,8 +31,13 @@ def _resolved(value: object, info: ValidationInfo) -> object:
     found = from_environment(value, info)
     if not isinstance(found, str) or not found or "\0" in found:
         raise refusal("must be a path, or - for standard input")
+    return found if found == "-" else beside(found, info)
+
+
+def beside(path: str, info: ValidationInfo) -> str:
+    """Return a path as it is from here; as written it is relative to the file that names it."""
     folder: Path = info.context["folder"] if info.context else Path()
-    return found if found == "-" else os.path.normpath(folder / found)
+    return os.path.normpath(folder / path)
 
 
 RecordBytes = Annotated[int, Field(ge=1, le=LONGEST_LINE)] | None

@@ -1,6 +1,5 @@
 """Secrets and paths in the settings of a broker: from the environment, or from files."""
 
-import os.path
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_core import PydanticCustomError
 
 from streams.mesh.settings.base import refusal
-from streams.mesh.settings.files import FromEnvironment, from_environment
+from streams.mesh.settings.files import FromEnvironment, beside, from_environment
 
 _LONGEST = 1 << 20
 
@@ -19,8 +18,7 @@ def _path(value: object, info: ValidationInfo) -> str:
     found = from_environment(value, info)
     if not isinstance(found, str) or not found or "\0" in found or "\n" in found:
         raise refusal("must be the path of a file, not what it holds")
-    folder: Path = info.context["folder"] if info.context else Path()
-    return os.path.normpath(folder / found)
+    return beside(found, info)
 
 
 def _whole(secret: SecretStr) -> SecretStr:
