@@ -1,0 +1,1 @@
+"""A learner that queries owners of private, static record sets (Wu, Farokhi, Smith, Kaafar 2020)."""

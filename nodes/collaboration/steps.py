@@ -1,0 +1,141 @@
+"""The learner's steps on public values (Wu, Farokhi, Smith, Kaafar 2020, Algorithms 1 and 2). Pure.
+
+The cost is f(theta) = eta/2 ||theta||^2 + (1/n) sum over the owners' records of the loss; Q_l(k) is owner l's
+private mean gradient at theta_k, and `gradient` their weighted sum. Arrays are (d,) or (..., d): a row gives
+the same bits alone or among others.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from nodes.checks import at_least_one, not_negative, positive
+from nodes.geometry.constraints import Constraint
+from nodes.values import BoolArray, FloatArray, IntArray
+
+
+class Stage(NamedTuple):
+    """Where the learner stands before query k: theta_k and the average so far, both (..., d).
+
+    `average` is the model. In Algorithm 1, which averages nothing, it is theta_k.
+    """
+
+    query: int
+    parameters: FloatArray
+    average: FloatArray
+
+
+class Step(Protocol):
+    """One of the two algorithms, for T = `queries` queries."""
+
+    @property
+    def queries(self) -> int:
+        """T."""
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of theta."""
+
+    def start(self) -> Stage:
+        """Return the stage of query 1, arrays (d,)."""
+
+    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+        """Return the stage after the stage's query, answered by `gradient` (..., d).
+
+        Raises ValueError after query T.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class StronglyConvex:
+    """Algorithm 1: theta_{k+1} = theta_k - rho/(T^2 k) (eta theta_k + gradient), from 0; no constraint.
+
+    eta is the `regulariser`. Raises ValueError for settings out of range, naming the setting.
+    """
+
+    dimension: int
+    queries: int
+    rho: float
+    regulariser: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least_one("dimension", self.dimension)
+        at_least_one("queries", self.queries)
+        positive("rho", self.rho)
+        not_negative("regulariser", self.regulariser)
+
+    def start(self) -> Stage:
+        """Return query 1 at theta_1 = 0."""
+        return Stage(1, np.zeros(self.dimension), np.zeros(self.dimension))
+
+    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+        """Return the next stage, arrays (..., d); ValueError after query T."""
+        k, theta, _ = _asked(stage, self.queries)
+        moved = theta - self.rho / (self.queries**2 * k) * (self.regulariser * theta + gradient)
+        return Stage(k + 1, moved, moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """Algorithm 2: theta_{k+1} = Proj[theta_k - c_1/sqrt(k) (eta theta_k + gradient)], and its average.
+
+    average_{k+1} = (k-1)/(T^-1/2 + k) average_k + (T^-1/2 + 1)/(T^-1/2 + k) theta_k (equation 8), so after
+    query T it holds theta_1 .. theta_T. c_1 is `step`, eta the `regulariser`; theta_1 is the member of the
+    constraint nearest to 0. Raises ValueError for settings out of range, naming the setting.
+    """
+
+    constraint: Constraint
+    queries: int
+    step: float
+    regulariser: float = 0.0
+
+    def __post_init__(self) -> None:
+        at_least_one("queries", self.queries)
+        positive("step", self.step)
+        not_negative("regulariser", self.regulariser)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of theta."""
+        return self.constraint.dimension
+
+    def start(self) -> Stage:
+        """Return query 1 at theta_1, which is also the average before it has weight."""
+        first = self.constraint.project(np.zeros(self.dimension))
+        return Stage(1, first, first)
+
+    def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
+        """Return the next stage, arrays (..., d); ValueError after query T."""
+        k, theta, average = _asked(stage, self.queries)
+        moved = theta - self.step / math.sqrt(k) * (self.regulariser * theta + gradient)
+        shift = 1.0 / math.sqrt(self.queries)
+        mixed = (k - 1) / (shift + k) * average + (shift + 1) / (shift + k) * theta
+        return Stage(k + 1, self.constraint.project(moved), mixed)
+
+
+def weights(records: IntArray, answered: BoolArray) -> FloatArray:
+    """Return n_l/n over the owners that answered, 0 for the others, shape (..., owners).
+
+    `records` (owners,) holds n_l >= 1, `answered` (..., owners); where nobody answered all weights are 0.
+    """
+    counted = np.where(answered, records, 0)
+    total = np.add.reduce(counted, -1, keepdims=True)
+    return np.asarray(counted / np.maximum(total, 1), dtype=np.float64)
+
+
+def combined(responses: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return sum_l shares_l Q_l(k), shape (..., d), of responses (..., owners, d) and weights (..., owners).
+
+    Owners are added in their order. A response of weight 0 counts as 0, whatever it holds.
+    """
+    held = np.where(shares[..., None] > 0, responses, 0.0)
+    total: FloatArray = np.add.reduce(shares[..., None] * held, -2)
+    return total
+
+
+def _asked(stage: Stage, queries: int) -> Stage:
+    if not 1 <= stage.query <= queries:
+        raise ValueError(f"query is {stage.query}: must be from 1 to {queries}")
+    return stage
