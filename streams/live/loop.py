@@ -22,6 +22,11 @@ def _nothing() -> None:
     pass
 
 
+def _ended(error: BaseException) -> Failed:
+    """Return the failure for what would end a reader's thread alone: the process must not end well."""
+    return Failed(f"the thread that reads was ended by {type(error).__name__}")
+
+
 class Loop:
     """Does actions in order, one at a time, and `before` before each.
 
@@ -55,12 +60,9 @@ class Loop:
         self._begun.wait()
         try:
             self._take_turn(action)
-        except Exception as error:  # noqa: BLE001 # it is raised where it is awaited
-            self._error = error
+        except Exception:  # noqa: BLE001 # it is raised where it is awaited
             self.stop()
-        except BaseException as error:
-            # it would end this thread alone: the process must not go on, nor end well
-            self._error = Failed(f"the thread that reads was ended by {type(error).__name__}")
+        except BaseException:  # it ends this thread, and `run`
             self.stop()
             raise
 
@@ -103,8 +105,10 @@ class Loop:
             action = self._next()
             if action is not None:
                 self._take_turn(action)
-        if self._error is not None:
-            raise self._error
+        with self._turn:  # after `stop` an action may still go on, and fail
+            error = self._error
+        if error is not None:
+            raise error
 
     def _take_turn(self, action: Action) -> None:
         with self._turn:
@@ -113,7 +117,8 @@ class Loop:
             self._working = get_ident()
             try:
                 self._work(action)
-            except BaseException:
+            except BaseException as error:  # noted in its turn, as `run` ends with the next one
+                self._error = error if isinstance(error, Exception) else _ended(error)
                 self._running = False
                 raise
             finally:

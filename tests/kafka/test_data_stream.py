@@ -130,9 +130,10 @@ def test_a_slot_by_time_closes_though_the_log_ends_without_a_record(topic, tmp_p
     producer = Producer({"bootstrap.servers": topic.address, "transactional.id": topic.node})
     producer.init_transactions(PATIENCE)
     producer.begin_transaction()
-    producer.produce(topic.name, b"7")
+    start = time.time()
+    producer.produce(topic.name, b"7", timestamp=int((start + 0.5) * 1000))
     producer.commit_transaction(PATIENCE)
-    with live_stream(topic, tmp_path, slots=by_time(time.time() - 0.9)) as live:
+    with live_stream(topic, tmp_path, slots=by_time(start)) as live:
         assert numbers(live.slot(1, ())) == [7.0]
         until(lambda: live.lag == 0)
 

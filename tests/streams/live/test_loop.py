@@ -137,6 +137,69 @@ def test_what_it_raises_comes_out_of_run_and_nothing_more_is_done():
     assert done == []
 
 
+class Turn:
+    """The lock of turns; who gives it up does `then`."""
+
+    def __init__(self, then):
+        self._lock, self._then = threading.Lock(), then
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+        self._then()
+
+
+@pytest.fixture
+def ended():
+    """Set when `run` has ended."""
+    return threading.Event()
+
+
+def fails(loop, ended):
+    """Assert that `run` raises what the reader did."""
+    try:
+        with pytest.raises(ZeroDivisionError):
+            loop.run()
+    finally:
+        ended.set()
+
+
+def test_what_a_reader_raises_comes_out_though_a_timer_is_due_just_then(ended):
+    loop, done, runner = Loop(), [], threading.current_thread()
+    loop._turn = Turn(lambda: threading.current_thread() is runner or ended.wait(10.0))
+
+    def fail():
+        loop.after(0.0, lambda: done.append("timer"))
+        raise ZeroDivisionError
+
+    reader = beside(lambda: loop.do(fail))
+    fails(loop, ended)
+    reader.join()
+    assert done == []
+
+
+def test_a_stop_waits_for_the_readers_turn_and_what_that_raises_comes_out(ended):
+    loop, turned, stopped = Loop(), threading.Event(), threading.Event()
+    loop._turn = Turn(lambda: turned.is_set() and stopped.wait(10.0))
+    loop.put(turned.set)
+
+    def fail():
+        loop.stop()
+        stopped.set()
+        assert not ended.wait(0.2)
+        raise ZeroDivisionError
+
+    def read():
+        turned.wait()
+        loop.do(fail)
+
+    reader = beside(read)
+    fails(loop, ended)
+    reader.join()
+
+
 def test_nothing_is_read_after_an_error_of_the_loop_itself():
     loop, done = Loop(), []
 
