@@ -125,8 +125,9 @@ def main(arguments: list[str] | None = None) -> None:
         folder = Path(name)
         try:
             runs = Runs(start(folder / "broker", free_port()), folder, sizes)
-            runs.turn(2, 0)  # for the broker's Java: its code is translated by then
-            for dimension in (2, 100):
+            for number in range(sizes.unmeasured):
+                runs.turn(2, -number)
+            for dimension in sizes.dimensions:
                 print_rounds(runs, dimension)
             print_backlog(runs)
         except TimeoutError:

@@ -23,19 +23,24 @@ MORE = 50
 class Sizes:
     """How much is measured. `prefetch`: records that a node has read ahead by the time it learns.
 
-    `turns`: times that mesh, floor and the rest take turns, with `rounds` each.
+    `turns`: times that mesh, floor and the rest take turns, with `rounds` each; `unmeasured`: turns before
+    them, so that the broker's Java has translated its code. `dimensions`: those without a backlog.
     """
 
+    dimensions: tuple[int, ...]
     rounds: int
     warm_up: int
     turns: int
+    unmeasured: int
     prefetch: int
     backlog: int
     restarts: int
 
 
-FULL = Sizes(rounds=300, warm_up=100, turns=3, prefetch=250, backlog=100_000, restarts=5)
-QUICK = Sizes(rounds=30, warm_up=5, turns=2, prefetch=25, backlog=8_000, restarts=1)
+FULL = Sizes(
+    (2, 100), rounds=300, warm_up=100, turns=3, unmeasured=1, prefetch=250, backlog=100_000, restarts=5
+)
+QUICK = Sizes((2,), rounds=30, warm_up=5, turns=1, unmeasured=0, prefetch=25, backlog=8_000, restarts=1)
 
 
 @dataclass(frozen=True, slots=True)
