@@ -5,16 +5,24 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import ArrayLike
 
+from experiments.harness.labels import name_lines
 from nodes.values import FloatArray
 
+Scale = Literal["linear", "log", "auto"]
+"""`auto`: log where the lines go over a factor of ten or more, else linear."""
+
 _MOST_POINTS = 200
+_FACTOR = 10.0
+_FEW_DECADES = 2.5
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
 
@@ -47,16 +55,24 @@ def draw(
     title: str,
     x: str,
     y: str,
-    scales: tuple[str, str] = ("linear", "linear"),
+    scales: tuple[Scale, Scale] = ("linear", "linear"),
     points: bool = False,
 ) -> list[Path]:
-    """Write name.png and name.csv into `output`; return their paths. `x` and `y` have units."""
+    """Write name.png and name.csv into `output`; return their paths. `x` and `y` have units.
+
+    Each line is named where it ends, and dashed where it would hide another.
+    """
+    chosen = [
+        _scale(asked, [getattr(curve, of) for curve in curves.values()])
+        for asked, of in zip(scales, ("x", "middle"), strict=True)
+    ]
     with plt.style.context(STYLE):
         figure, axes = plt.subplots()
         for label, curve in curves.items():
             _line(axes, label, curve, points=points)
-        axes.set(title=title, xlabel=x, ylabel=y, xscale=scales[0], yscale=scales[1])
-        axes.legend()
+        axes.set(title=title, xlabel=x, ylabel=y, xscale=chosen[0], yscale=chosen[1])
+        _tick(axes, chosen)
+        name_lines(axes)
         written = save(output, name, figure)
     return [written, table(output, name, *_numbers(curves))]
 
@@ -85,6 +101,26 @@ def _line(axes: Axes, label: str, curve: Curve, *, points: bool) -> None:
     (line,) = axes.plot(curve.x, curve.middle, label=label, marker="o" if points else None, markersize=4)
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+def _scale(asked: Scale, values: Sequence[FloatArray]) -> Literal["linear", "log"]:
+    if asked != "auto":
+        return asked
+    drawn = np.concatenate(values)
+    return "log" if drawn.min() > 0.0 and drawn.max() >= _FACTOR * drawn.min() else "linear"
+
+
+def _tick(axes: Axes, scales: Sequence[str]) -> None:
+    """Write 1, 2 and 5 of each decade as plain numbers where there are few; begin at 0 where it is near."""
+    for axis, scale in zip((axes.xaxis, axes.yaxis), scales, strict=True):
+        low, high = axis.get_view_interval()
+        if scale == "log" and math.log10(high / low) <= _FEW_DECADES:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
+    low, high = axes.get_ylim()
+    if scales[1] == "linear" and 0.0 < axes.dataLim.ymin < 0.5 * axes.dataLim.ymax:
+        axes.set_ylim(0.0, high)
 
 
 def _numbers(curves: Mapping[str, Curve]) -> tuple[Sequence[str], list[list[object]]]:
