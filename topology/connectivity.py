@@ -1,5 +1,8 @@
 """Measures of how far and how fast a schedule spreads what nodes learn: for reports before a run."""
 
+from collections import deque
+from functools import reduce
+
 import numpy as np
 
 from topology.graph import strongly_connected
@@ -47,17 +50,22 @@ class _Edges:
         return self._keys[number]
 
 
-def mixing_rate(schedule: Schedule, rounds: int, start: int = 1) -> float | None:
-    """Return the second singular value of A(start + rounds - 1) ... A(start), with all nodes present.
+def mixing_rate(schedule: Schedule, rounds: int, starts: int = 1) -> float | None:
+    """Return the largest second singular value of A(s + rounds - 1) ... A(s), s = 1, ..., `starts`.
 
-    This bounds the share of the nodes' disagreement that is left after these rounds: 0 is agreement, 1 is no
-    progress (Nedic and Ozdaglar, 2009, section III). Returns None for more than 512 nodes.
+    All nodes are present. This bounds the share of the nodes' disagreement that is left after any of these
+    windows: 0 is agreement, 1 is no progress (Nedic and Ozdaglar, 2009, section III). Returns None for more
+    than 512 nodes.
     """
     nodes = schedule.graph.nodes
     if len(nodes) > DENSE:
         return None
-    product = np.eye(len(nodes))
-    for number in range(start, start + rounds):
-        product = schedule.weights(number, nodes).dense() @ product
-    values = np.linalg.svd(product, compute_uv=False)
-    return float(values[1]) if len(nodes) > 1 else 0.0
+    if len(nodes) == 1:
+        return 0.0
+    matrices = deque((schedule.weights(number, nodes).dense() for number in range(1, rounds)), rounds)
+    worst = 0.0
+    for last in range(rounds, rounds + starts):
+        matrices.append(schedule.weights(last, nodes).dense())
+        product = reduce(lambda before, after: after @ before, matrices)
+        worst = max(worst, float(np.linalg.svd(product, compute_uv=False)[1]))
+    return worst

@@ -1,5 +1,6 @@
 """Describes the run of a mesh file and its guarantees, without running it."""
 
+import math
 from collections.abc import Iterator
 
 from streams.mesh.ended_slots import ended_slots
@@ -15,9 +16,11 @@ from topology.connectivity import mixing_rate, window
 from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
 
 Fact = tuple[str, str]
-_LOOKED_AT = 1_000
+_LOOKED_AT = 1_000  # rounds, of a run without end
+_MOST = 5_000
 _WIDEST = 100
 _DRAWS = 4_000_000
+_PRODUCTS = 200_000_000  # of numbers, in the products of windows
 _NOTHING = 1e-12  # what rounding leaves of a rate of 0
 
 
@@ -70,17 +73,27 @@ def _topology(mesh: Mesh, rounds: int | None) -> Iterator[Fact]:
         return
     width = counted(found, "round")
     yield "connected", f"{'in every round' if found == 1 else f'over any {width} in a row'}{where}"
-    rate = mixing_rate(schedule, found)
-    if rate is not None:
-        left = f"at most {rate:.3g}" if rate > _NOTHING else "nothing"
-        yield "mixing", f"after {width} {left} of the disagreement between nodes is left"
+    yield from _mixing(schedule, found, starts, rounds)
+
+
+def _mixing(schedule: Schedule, width: int, starts: int, rounds: int | None) -> Iterator[Fact]:
+    seen = min(starts, max(1, _PRODUCTS // len(schedule.graph.nodes) ** 3))
+    rate = mixing_rate(schedule, width, seen)
+    if rate is None:
+        return
+    window = f"any {counted(width, 'round')} in a row" if starts > 1 else counted(width, "round")
+    left = f"at most {rate:.3g}" if rate > _NOTHING else "nothing"
+    fact = f"after {window} {left} of the disagreement between nodes is left"
+    drawn = isinstance(schedule, SwitchingSchedule)
+    whole = seen >= (rounds or math.inf) if drawn else seen == starts
+    yield "mixing", fact if whole else f"{fact}: an estimate, from those that begin in rounds 1 to {seen:,}"
 
 
 def _looked_at(schedule: Schedule, rounds: int | None) -> tuple[int, int]:
     """Return the number of window starts to check, and the widest window."""
     if isinstance(schedule, SwitchingSchedule):
         affordable = max(1, _DRAWS // max(1, schedule.graph.sources.size) - _WIDEST)
-        return min(rounds or _LOOKED_AT, _LOOKED_AT, affordable), _WIDEST
+        return min(rounds or _LOOKED_AT, _MOST, affordable), _WIDEST
     size = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
     return size, size
 

@@ -75,9 +75,36 @@ def test_mixing_rates_by_hand():
 def test_the_product_is_taken_in_the_order_of_the_rounds():
     parts = [swap("abc", "a", "b"), swap("abc", "b", "c"), fixed("abc", np.eye(3)[[1, 2, 0]])]
     first, second, third = (part.dense() for part in parts)
-    for start, product in ((1, third @ second @ first), (2, first @ third @ second)):
-        expected = np.linalg.norm(product - 1 / 3, 2)
-        assert mixing_rate(CycleSchedule(parts), 3, start) == pytest.approx(expected)
+    assert not np.allclose(third @ second @ first, first @ second @ third)
+    expected = np.linalg.norm(third @ second @ first - 1 / 3, 2)
+    assert mixing_rate(CycleSchedule(parts), 3) == pytest.approx(expected)
+
+
+def test_the_slowest_window_decides():
+    # a-b, then twice c-d: the windows of two rounds that begin in rounds 1, 2, 3 are ab-cd, cd-cd, cd-ab
+    pairs = [swap("abc", *pair) for pair in ("ab", "bc", "bc")]
+    schedule = CycleSchedule(pairs)
+    ab, bc, _ = (part.dense() for part in pairs)
+    both = np.linalg.norm(bc @ ab - 1 / 3, 2)
+    assert both < 0.9
+    assert mixing_rate(schedule, 2, starts=1) == pytest.approx(both)
+    assert mixing_rate(schedule, 2, starts=2) == pytest.approx(1)
+    assert mixing_rate(schedule, 2, starts=30) == pytest.approx(1)
+
+
+def test_a_drawn_schedule_is_looked_at_from_every_start():
+    schedule = SwitchingSchedule(ring("abcdef"), 0.5, seed=1)
+
+    def left(start):
+        product = np.eye(6)
+        for round in range(start, start + 4):
+            product = schedule.weights(round, schedule.graph.nodes).dense() @ product
+        return np.linalg.norm(product - 1 / 6, 2)
+
+    rates = [left(start) for start in range(1, 41)]
+    assert max(rates) > rates[0]
+    assert mixing_rate(schedule, 4, starts=40) == pytest.approx(max(rates))
+    assert mixing_rate(schedule, 4) == pytest.approx(rates[0])
 
 
 def test_there_is_none_for_many_nodes():

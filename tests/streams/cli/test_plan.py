@@ -58,6 +58,8 @@ def test_graphs_in_turn_are_connected_over_a_window(call):
     assert found["connected"] == "over any 2 rounds in a row"
     assert "in round 1, " in found["mechanism"]  # noise on the parameters shrinks with the step
     assert "on the parameters" in found["mechanism"]
+    # 0.173 from round 1 on; the window that begins with the second graph is slower
+    assert "after any 2 rounds in a row at most 0.2 of" in found["mixing"]
 
 
 def test_simulated_noise_is_said_loudly(call, mesh):
@@ -79,6 +81,10 @@ def test_switching_edges_are_looked_at_over_the_rounds(call, mesh):
     found = facts(call("plan", mesh))
     assert "each pair on with probability 0.5" in found["edges"]
     assert "(looked at: rounds 1 to 40)" in found["connected"]
+    assert found["mixing"].endswith("between nodes is left")
+    change(mesh, ("rounds: 40", "rounds: none"))
+    found = facts(call("plan", mesh))
+    assert found["mixing"].endswith(": an estimate, from those that begin in rounds 1 to 1,000")
 
 
 @pytest.mark.parametrize(
