@@ -16,6 +16,7 @@ import streams.mesh
 from docs.regions.setting_values import takes_none, value
 from streams.mesh.settings.base import Choice, Settings
 from streams.mesh.settings.brokers import CommonBrokers
+from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import NodeSettings
 
@@ -23,6 +24,8 @@ PARTS: dict[str, type[Settings]] = {
     "mesh": MeshSettings,
     "brokers": CommonBrokers,
     "a node's own part": NodeSettings,
+    "mesh of a collaboration": CollaborationSettings,
+    "an owner's own part": OwnerSettings,
 }
 _Schema = Mapping[str, Any]
 

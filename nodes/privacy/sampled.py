@@ -129,12 +129,19 @@ class GridMechanism(OnGradients, ABC):
     ) -> Privatised:
         """Return update((sum of clipped gradients + noise)/h), gradients of shape (..., n, d), n <= h."""
         rows = checked(opened(gradients), self.batch_size, self.dimension)
-        total, clipped, broken = self._bounded_sum(rows)
-        noisy, after = self._noised(round, total, secret)
-        estimate = noisy * self.grid.step / self.batch_size
+        total, clipped, broken = self.bounded_sum(rows)
+        estimate, after = self.estimated(round, total, secret)
         return Privatised(Release(update(estimate)), Private(clipped), Private(broken), after)
 
-    def _bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
+    def estimated(
+        self, round: int, total: IntArray, secret: Secret | None = None
+    ) -> tuple[FloatArray, Secret | None]:
+        """Return (sum (..., d) + noise)/h, and the state that the next step needs: the draw of `round`."""
+        noisy, after = self._noised(round, total, secret)
+        return noisy * self.grid.step / self.batch_size, after
+
+    def bounded_sum(self, gradients: Rows) -> tuple[IntArray, int, int]:
+        """Return (sum (..., d) of the clipped gradients' grid points, number clipped, number broken)."""
         to_points = to_grid if self.norm == "l1" else to_l2_grid
         return bounded_sum(gradients, self.theta, self.norm, partial(to_points, grid=self.grid))
 

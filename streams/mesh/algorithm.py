@@ -16,6 +16,7 @@ from nodes.machine.time_slots import TimeSlots
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
 from streams.mesh.plugins import own_loss
+from streams.mesh.settings.algorithm import ConstraintSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
@@ -32,8 +33,12 @@ _STEP_SIZES: dict[str, Callable[[float], StepSize]] = {
 
 
 def constraint(mesh: MeshSettings) -> Constraint:
+    """Return Omega of a mesh."""
+    return omega(mesh.algorithm.constraint, mesh.dimension)
+
+
+def omega(settings: ConstraintSettings, dimension: int) -> Constraint:
     """Return Omega."""
-    settings, dimension = mesh.algorithm.constraint, mesh.dimension
     if settings.l1_ball is not None:
         return L1Ball(dimension, settings.l1_ball)
     if settings.l2_ball is not None:
@@ -69,12 +74,12 @@ def algorithm(mesh: MeshSettings) -> Algorithm:
 
     Raises NotOffered, a ValueError, if map and set have no exact step.
     """
-    settings, omega = mesh.algorithm, constraint(mesh)
-    if settings.lasso is not None and isinstance(omega, L2Ball):
-        return SparseDola(omega, step_size(mesh), settings.lasso)
+    settings, within = mesh.algorithm, constraint(mesh)
+    if settings.lasso is not None and isinstance(within, L2Ball):
+        return SparseDola(within, step_size(mesh), settings.lasso)
     usual: GradientAt = "consensus" if settings.name == "dola" else "decision"
     return MirrorDescent(
-        mirror_step(mirror_map(mesh), omega),
+        mirror_step(mirror_map(mesh), within),
         step_size(mesh),
         settings.regulariser,
         settings.gradient_at or usual,
@@ -105,13 +110,14 @@ def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
     settings = mesh.loss
     if settings.own is not None:
         return own_loss(settings.own, node)
-    made = _plain(settings)
+    made = plain_loss(settings)
     if mesh.class_weights is None:
         return made
     return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
 
 
-def _plain(settings: LossSettings) -> Loss:
+def plain_loss(settings: LossSettings) -> Loss:
+    """Return a built-in loss of one record."""
     if settings.softmax is not None:
         return Softmax(settings.softmax)
     return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)

@@ -11,7 +11,14 @@ from nodes.checks import OutOfRange
 from nodes.decimals import as_text
 from streams.mesh.algorithm import constraint, mirror_map
 from streams.mesh.errors import ABSENT, Problem, one_of, problems
-from streams.mesh.fits import label_problems, own_source_problems, sparse_problems, width_problems
+from streams.mesh.fits import (
+    Fitted,
+    by_time,
+    label_problems,
+    own_source_problems,
+    sparse_problems,
+    width_problems,
+)
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.mesh import MeshSettings
@@ -27,7 +34,7 @@ from topology.scheduler import heartbeat_period
 
 def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the shared part, found by building what it describes."""
-    attempt, mesh = partial(_attempt, file), whole.settings
+    attempt, mesh = partial(attempted, file), whole.settings
     own = mesh.algorithm
     found = attempt(("algorithm", "mirror_map"), own.mirror_map, partial(mirror_map, mesh))
     found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
@@ -37,9 +44,10 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     return found + attempt(("topology",), mesh.topology, lambda: whole.schedule)
 
 
-def _attempt(
+def attempted(
     file: str, path: tuple[str, ...], settings: Settings | None, make: Callable[[], object]
 ) -> list[Problem]:
+    """Return the mistake, under `mesh`, that making something of its settings finds, if any."""
     try:
         make()
     except ValueError as error:
@@ -75,13 +83,13 @@ def own_problems(
         elif isinstance(own.source, OwnSourceSettings):
             found += own_source_problems(file, name, mesh, own.source)
         elif own.source is not None:
-            found += _file_problems(file, path, mesh, own.source)
+            found += file_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []
     if len(reading) > 1:
         text = f"node {reading[0]} reads standard input already: must be a file"
         found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
-        found += _file_problems(file, ("held_out",), mesh, held_out)
+        found += file_problems(file, ("held_out",), mesh, held_out)
     return found
 
 
@@ -96,17 +104,16 @@ def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     return found
 
 
-def _file_problems(
-    file: str, path: tuple[str, ...], mesh: MeshSettings, source: FileSettings | SparseSettings
+def file_problems(
+    file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings | SparseSettings
 ) -> list[Problem]:
+    """Return the mistakes of a source that does not fit the shared part."""
     if isinstance(source, LibsvmSettings | CsrSettings):
         return sparse_problems(file, path, mesh, source)
     return _schema_problems(file, path, mesh, source)
 
 
-def _schema_problems(
-    file: str, path: tuple[str, ...], mesh: MeshSettings, source: FileSettings
-) -> list[Problem]:
+def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings) -> list[Problem]:
     found = []
     schema, path = source.record, (*path, "schema")
     found += width_problems(file, path, mesh, schema.width)
@@ -115,7 +122,7 @@ def _schema_problems(
         text = f"must be {mesh.dimension}, one for each coordinate of the decision"
         named = f"names {len(schema.truth)} columns"
         found.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
-    if mesh.slots.by == "time" and schema.timestamp is None and path[0] == "nodes":
+    if by_time(mesh) and schema.timestamp is None and path[0] == "nodes":
         found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
     return found
 
@@ -148,7 +155,7 @@ def _out_of_range(file: str, mesh: MeshSettings, name: str, error: OutOfRange) -
     allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
     if mesh.nodes[name].model_fields_set and "nodes" not in path:
         allowed = f"{allowed} (for node {name})"
-    return Problem(file, ("mesh", *path), allowed, _shown(value))
+    return Problem(file, ("mesh", *path), allowed, printed(value))
 
 
 def _place(mesh: MeshSettings, name: str, key: str) -> tuple[tuple[str, ...], object]:
@@ -160,9 +167,10 @@ def _place(mesh: MeshSettings, name: str, key: str) -> tuple[tuple[str, ...], ob
     return ("nodes", name, key) if own else ("privacy", key), getattr(mesh.privacy_of(name), key)
 
 
-def _shown(value: object) -> object:
+def printed(value: object) -> object:
+    """Return a setting's value as a mesh file has it."""
     if isinstance(value, Settings):
-        return {key: _shown(own) for key, own in value}
+        return {key: printed(own) for key, own in value}
     return json.loads(as_text(value)) if isinstance(value, Fraction) else value
 
 

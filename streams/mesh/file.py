@@ -6,26 +6,30 @@ a node's file is missing, its owner has it. Paths are relative to the file that 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 from nodes.accounting.guarantee import Guarantee
-from streams.mesh.checks import own_problems, shared_problems
-from streams.mesh.errors import ABSENT, MeshFileError, Problem, one_of, told_once
+from streams.mesh import checks, collaboration_file
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.errors import MeshFileError, Problem, told_once
 from streams.mesh.mesh import Mesh
+from streams.mesh.own_parts import OwnParts
 from streams.mesh.reader import Reader
-from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, CommonBrokers
+from streams.mesh.settings.brokers import CommonBrokers
+from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.sparse import SparseSettings
 
-__all__ = ["MeshFile", "MeshFileError", "load", "promise"]
+__all__ = ["CollaborationFile", "MeshFile", "MeshFileError", "load", "load_any", "promise"]
 
 
 @dataclass(frozen=True)
-class MeshFile:
+class MeshFile(OwnParts[NodeSettings]):
     """A mesh file without mistakes.
 
     `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
@@ -33,12 +37,25 @@ class MeshFile:
     `common` holds the brokers of nodes that do not name their own.
     """
 
+    part: ClassVar[str] = "nodes"
+    member: ClassVar[str] = "node"
+
     path: Path
     mesh: MeshSettings
     nodes: Mapping[str, NodeSettings]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
+
+    @property
+    def owns(self) -> Mapping[str, NodeSettings]:
+        """The own parts that are here."""
+        return self.nodes
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(self.mesh.nodes)
 
     @cached_property
     def resolved(self) -> Mesh:
@@ -55,49 +72,6 @@ class MeshFile:
         """Return 16 bytes that are equal iff the settings that all nodes must share are equal."""
         return self.mesh.digest()
 
-    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
-        """Return the error for the value at `path` of this file; `allowed` says what it must be."""
-        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
-
-    def own(self, node: str) -> NodeSettings:
-        """Return the own part of a node. Raises MeshFileError if it is not here, or the node is unknown."""
-        if node not in self.mesh.nodes:
-            allowed = f"is no node of the mesh: {one_of(self.mesh.nodes, node)}"
-            raise self.refuse(("mesh", "nodes"), allowed, node)
-        if node in self.elsewhere:
-            raise self.refuse(
-                ("nodes", node), "no such file: must be here to run the node", self.elsewhere[node]
-            )
-        if node not in self.nodes:
-            raise self.refuse(("nodes", node), "missing: must be here to run the node")
-        return self.nodes[node]
-
-    def brokers(self, node: str) -> BrokersSettings:
-        """Return the brokers of a node whose own part is here. Raises MeshFileError if there are none."""
-        own, common = self.own(node).brokers, self.common
-        if own is not None:
-            return own
-        if common is None:
-            raise self.refuse(("nodes", node, "brokers"), "missing: must be given to use a broker")
-        if common.data is None:
-            raise self.refuse(("brokers", "data"), f"missing: must be given, here or for the node {node}")
-        return BrokersSettings.model_validate(dict(common))
-
-    @property
-    def mesh_broker(self) -> BrokerSettings:
-        """The broker that all share. Raises MeshFileError if there is none."""
-        if self.common is not None:
-            return self.common.mesh
-        for own in self.nodes.values():
-            if own.brokers is not None:
-                return own.brokers.mesh
-        raise self.refuse(("brokers",), "missing: must be given to use a broker")
-
-    @property
-    def names_brokers(self) -> bool:
-        """Whether any broker is named here: without one the mesh runs in one process only."""
-        return self.common is not None or any(own.brokers is not None for own in self.nodes.values())
-
     def trusts_broker(self, node: str) -> bool:
         """Return whether the mesh broker is known to carry the node's data too, and is trusted."""
         own = self.nodes.get(node)
@@ -106,30 +80,67 @@ class MeshFile:
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None, *, secrets: bool = True) -> MeshFile:
-    """Load a mesh file. Raises MeshFileError with every mistake found, one line each.
+    """Load the file of a mesh. Raises MeshFileError with every mistake, also for a collaboration."""
+    file = load_any(path, environment, secrets=secrets)
+    if isinstance(file, CollaborationFile):
+        allowed = "this is for a mesh of nodes: must not be given"
+        raise file.refuse(("mesh", "kind"), allowed, file.mesh.kind)
+    return file
+
+
+def load_any(
+    path: Path, environment: Mapping[str, str] | None = None, *, secrets: bool = True
+) -> MeshFile | CollaborationFile:
+    """Load a mesh file of either kind. Raises MeshFileError with every mistake found, one line each.
 
     `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
     reader = Reader(os.environ if environment is None else environment, secrets)
     tree = reader.parts(path)
-    mesh = reader.attempt(partial(reader.validated, MeshSettings, tree["mesh"], path, ("mesh",)))
-    owns = {name: own for name, own in tree["nodes"].items() if not _is_elsewhere(path, own)}
-    read = {name: reader.attempt(partial(reader.node, own, path, name)) for name, own in owns.items()}
-    nodes = {name: own for name, own in read.items() if own is not None}
+    kind: Kind = _COLLABORATION if "owners" in tree else _MESH
+    mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
+    owns = {name: own for name, own in tree[kind.part].items() if not _is_elsewhere(path, own)}
+    read = {
+        name: reader.attempt(partial(reader.own, kind.own, own, path, (kind.part, name)))
+        for name, own in owns.items()
+    }
+    parts = {name: own for name, own in read.items() if own is not None}
     held_out, common = None, None
     if tree["held_out"] is not None:
         held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
     if tree["brokers"] is not None:
         common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
-    elsewhere = {name: str(path.parent / own) for name, own in tree["nodes"].items() if name not in owns}
-    file = None if mesh is None else MeshFile(path, mesh, nodes, elsewhere, held_out, common)
+    elsewhere = {name: str(path.parent / own) for name, own in tree[kind.part].items() if name not in owns}
+    file = None if mesh is None else kind.file(path, mesh, parts, elsewhere, held_out, common)
     if file is not None:
-        reader.note(shared_problems(str(path), file.resolved))
-        reader.note(own_problems(str(path), file.mesh, tuple(tree["nodes"]), nodes, held_out))
+        reader.note(kind.shared_problems(str(path), file.resolved))
+        reader.note(kind.own_problems(str(path), file.mesh, tuple(tree[kind.part]), parts, held_out))
     if reader.wrong or file is None:
         raise MeshFileError(told_once(reader.wrong))
     return file
+
+
+class Kind(NamedTuple):
+    """How the files of one kind are read: the classes of their parts, and the checks of what fits."""
+
+    part: str
+    shared: type[Any]
+    own: type[Any]
+    file: Callable[..., MeshFile | CollaborationFile]
+    shared_problems: Callable[..., list[Problem]]
+    own_problems: Callable[..., list[Problem]]
+
+
+_MESH = Kind("nodes", MeshSettings, NodeSettings, MeshFile, checks.shared_problems, checks.own_problems)
+_COLLABORATION = Kind(
+    "owners",
+    CollaborationSettings,
+    OwnerSettings,
+    CollaborationFile,
+    collaboration_file.shared_problems,
+    collaboration_file.own_problems,
+)
 
 
 def promise(file: MeshFile, node: str) -> Guarantee:

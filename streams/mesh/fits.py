@@ -2,11 +2,20 @@
 
 from streams.mesh.errors import Problem
 from streams.mesh.plugins import own_source
+from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import OwnSourceSettings
 from streams.mesh.settings.schema import LabelSettings
 from streams.mesh.settings.sparse import SparseSettings
+
+Fitted = MeshSettings | CollaborationSettings
+"""The shared parts that a source must fit."""
+
+
+def by_time(shared: Fitted) -> bool:
+    """Return whether slots go by time, so that records need one."""
+    return isinstance(shared, MeshSettings) and shared.slots.by == "time"
 
 
 def own_source_problems(
@@ -26,7 +35,7 @@ def own_source_problems(
     return found
 
 
-def width_problems(file: str, path: tuple[str, ...], mesh: MeshSettings, width: int) -> list[Problem]:
+def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:
     """Return the mistakes in a number of features; with an own loss any number fits."""
     if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
         return []
@@ -57,9 +66,7 @@ def label_problems(
     return []
 
 
-def sparse_problems(
-    file: str, path: tuple[str, ...], mesh: MeshSettings, source: SparseSettings
-) -> list[Problem]:
+def sparse_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: SparseSettings) -> list[Problem]:
     """Return the mistakes of a source of sparse records."""
     found = []
     if mesh.loss.takes_sparse:
@@ -67,7 +74,7 @@ def sparse_problems(
     else:
         text = f"makes sparse records, and loss {mesh.loss} takes none: must be csv or json-lines"
         found.append(Problem(file, (*path, "kind"), text, source.kind))
-    if mesh.slots.by == "time" and path[0] == "nodes":
+    if by_time(mesh) and path[0] == "nodes":
         text = "has no times: must be csv, json-lines or localisation for slots by time"
         found.append(Problem(file, (*path, "kind"), text, source.kind))
     return found

@@ -10,15 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from streams.mesh.errors import MeshFileError, Problem, one_of, problems
 from streams.mesh.settings.base import Settings
-from streams.mesh.settings.node import FileSettings, HeldOutSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings, HeldOutSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import SparseSettings
 from streams.mesh.settings.yaml_file import read_yaml
 
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T")
-
-PARTS = ("mesh", "nodes", "brokers", "held_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +40,22 @@ class Reader:
         self.wrong.extend(problem.line for problem in problems)
 
     def parts(self, path: Path) -> dict[str, Any]:
-        """Return the parts of the file: `nodes` is a mapping, missing others are None."""
+        """Return the parts of the file: `nodes`, or `owners` of a collaboration, is a mapping.
+
+        Missing others are None.
+        """
         tree = read_yaml(path)
         if not isinstance(tree, dict) or "mesh" not in tree:
             raise MeshFileError([Problem(str(path), (), "must be a mapping with keys mesh and nodes").line])
-        unknown = [key for key in tree if key not in PARTS]
-        self.note([Problem(str(path), (key,), f"unknown key: {one_of(PARTS, key)}") for key in unknown])
-        nodes = tree.get("nodes")
-        if not isinstance(nodes, dict | None):
-            self.note([Problem(str(path), ("nodes",), "must be a mapping from names to own parts", nodes)])
-            nodes = None
-        return {key: tree.get(key) for key in PARTS} | {"nodes": nodes or {}}
+        part = "owners" if _is_collaboration(tree["mesh"]) else "nodes"
+        allowed = ("mesh", part, "brokers", "held_out")
+        unknown = [key for key in tree if key not in allowed]
+        self.note([Problem(str(path), (key,), f"unknown key: {one_of(allowed, key)}") for key in unknown])
+        owns = tree.get(part)
+        if not isinstance(owns, dict | None):
+            self.note([Problem(str(path), (part,), "must be a mapping from names to own parts", owns)])
+            owns = None
+        return {key: tree.get(key) for key in allowed} | {part: owns or {}}
 
     def validated(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
         """Return the settings in `tree`, at `path` of the file. Raises MeshFileError."""
@@ -67,15 +70,14 @@ class Reader:
             found = problems(str(file), path, tree, error)
         raise MeshFileError(problem.line for problem in found)
 
-    def node(self, tree: object, file: Path, name: str) -> NodeSettings:
-        """Return a node's own part, which may be in its own file. Raises MeshFileError."""
-        path: tuple[str, ...] = ("nodes", name)
+    def own(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
+        """Return an own part, which may be in its own file. Raises MeshFileError."""
         if isinstance(tree, str):
             file, path = file.parent / tree, ()
             tree = read_yaml(file)
         if isinstance(tree, dict) and "source" in tree:
             tree = tree | {"source": self._with_schema(tree["source"], file)}
-        return self.validated(NodeSettings, tree, file, path)
+        return self.validated(kind, tree, file, path)
 
     def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
         """Return the held-out file's settings. Raises MeshFileError."""
@@ -88,3 +90,7 @@ class Reader:
             return source
         schema_file = Path(os.path.normpath(file.parent / source["schema"]))
         return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
+
+
+def _is_collaboration(mesh: object) -> bool:
+    return isinstance(mesh, dict) and "kind" in mesh

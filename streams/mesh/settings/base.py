@@ -153,6 +153,14 @@ def address(text: str) -> Address:
     return host or "127.0.0.1", int(port)
 
 
+def address_text(value: object) -> object:
+    """Read a port, or `address:port`, of a mesh file."""
+    try:
+        return address(str(value)) if isinstance(value, str | int) else address("")
+    except ValueError as error:
+        raise refusal(str(error)) from None
+
+
 def is_loopback(address: Address) -> bool:
     """Return whether only this machine can reach it; names other than `localhost` count as reachable."""
     try:

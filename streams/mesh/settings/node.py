@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh.settings.base import Address, Settings, address, refusal, tagged
+from streams.mesh.settings.base import Address, Settings, address_text, refusal, tagged
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import SchemaSettings
@@ -89,14 +89,6 @@ SourceSettings = Annotated[
 ]
 
 
-def _address(value: object) -> object:
-    """Read a port, or `address:port`."""
-    try:
-        return address(str(value)) if isinstance(value, str | int) else address("")
-    except ValueError as error:
-        raise refusal(str(error)) from None
-
-
 class NodeSettings(Settings):
     """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
@@ -104,7 +96,7 @@ class NodeSettings(Settings):
     """Where its records come from. Not given: the node cannot be run here."""
     brokers: BrokersSettings | None = None
     """The node's own brokers. Not given: those of the file."""
-    private_endpoint: Annotated[Address | None, BeforeValidator(_address)] = None
+    private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
     """Where to serve its private metrics. Not given: nowhere."""
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
     """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and

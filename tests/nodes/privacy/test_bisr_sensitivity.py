@@ -36,7 +36,7 @@ class Given:
 class NoClip(GaussianBisr):
     """The fault: gradients are rounded and summed as they are."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         rows = np.where(np.isfinite(gradients) & (np.abs(gradients) < 1e3), gradients, 0.0)
         return np.rint(rows / self.grid.step).sum(-2).astype(np.int64), 0, 0
 
@@ -44,7 +44,7 @@ class NoClip(GaussianBisr):
 class FloatClip(GaussianBisr):
     """The fault: the float clip alone, and it errs by one part in 20."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         held, clipped, broken = clip(gradients, self.theta * 1.05, "l2")
         return np.rint(held / self.grid.step).sum(-2).astype(np.int64), clipped, broken
 
@@ -52,8 +52,8 @@ class FloatClip(GaussianBisr):
 class DividesByCount(GaussianBisr):
     """The fault: the mean over the records that are there, times h."""
 
-    def _bounded_sum(self, gradients):
-        total, clipped, broken = super()._bounded_sum(gradients)
+    def bounded_sum(self, gradients):
+        total, clipped, broken = super().bounded_sum(gradients)
         return total * self.batch_size // max(1, gradients.shape[-2]), clipped, broken
 
 
@@ -86,7 +86,7 @@ def distance(mechanism: GaussianBisr, ones: list[FloatArray], others: list[Float
 
             sampler.answer = answer
             private = mechanism.privatise(round, Private(rows), lambda gradient: gradient, secrets[k])
-            points = mechanism._bounded_sum(rows)[0] << FINER
+            points = mechanism.bounded_sum(rows)[0] << FINER
             secrets[k] = private.secret
             draw = opened(private.secret.draws)[0]
             total = draw + points + mixed

@@ -107,7 +107,7 @@ def test_noise_on_the_parameters_too(rows):
 @given(rows=gradients(most=1))
 def test_one_record_moves_the_integers_by_the_clips_radius_at_most(name, rows):
     mechanism = MADE[name](rows.dimension, SimulatedSampler(0, "a"))
-    total = mechanism._bounded_sum(checked(rows, H, rows.dimension))[0].tolist()
+    total = mechanism.bounded_sum(checked(rows, H, rows.dimension))[0].tolist()
     size = sum(map(abs, total)) if name == "laplace" else sum(k * k for k in total) ** 0.5
     assert size <= mechanism.grid.radius
 

@@ -1,0 +1,72 @@
+"""Resolves the shared part of a collaboration: makes each object that the settings describe, once."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from nodes.collaboration.steps import Averaged, Step, StronglyConvex
+from nodes.losses.losses import Loss
+from nodes.privacy.exact import ExactSampler
+from nodes.privacy.mechanism import Sampler
+from nodes.privacy.query import QueryMechanism
+from nodes.privacy.simulated import SimulatedSampler
+from streams.mesh.algorithm import omega, plain_loss
+from streams.mesh.settings.collaboration import CollaborationSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Collaboration:
+    """A collaboration: makes each object on first use, and keeps it.
+
+    Everything here raises ValueError if the settings, each right by itself, do not fit together.
+    """
+
+    settings: CollaborationSettings
+    _mechanisms: dict[str, QueryMechanism] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """16 bytes that are equal iff the settings that all must share are equal."""
+        return self.settings.digest()
+
+    @cached_property
+    def step(self) -> Step:
+        """How theta moves."""
+        own, queries, eta = self.settings.algorithm, self.settings.queries, self.settings.regulariser
+        if own.name == "strongly-convex":
+            return StronglyConvex(self.settings.dimension, queries, own.rho or 0.0, eta)
+        if self.settings.constraint is None:
+            raise ValueError("constraint is missing: averaged needs one")
+        within = omega(self.settings.constraint, self.settings.dimension)
+        return Averaged(within, queries, own.step or 0.0, eta)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """g_2, of one record."""
+        return plain_loss(self.settings.loss)
+
+    @cached_property
+    def records(self) -> dict[str, int]:
+        """n_l by owner, in the order of the owners' names."""
+        return {name: self.settings.owners[name].records for name in sorted(self.settings.owners)}
+
+    def sampler(self, owner: str) -> Sampler:
+        """Return the sampler of an owner's noise."""
+        seed = self.settings.noise.simulated
+        return ExactSampler() if seed is None else SimulatedSampler(seed, owner)
+
+    def mechanism(self, owner: str) -> QueryMechanism:
+        """Return the owner's mechanism."""
+        if owner not in self._mechanisms:
+            terms, settings = self.settings.owners[owner], self.settings
+            self._mechanisms[owner] = QueryMechanism(
+                terms.mechanism,
+                settings.gradient_bound,
+                terms.epsilon,
+                terms.delta or 0.0,
+                settings.queries,
+                settings.sharing,
+                terms.records,
+                settings.dimension,
+                self.sampler(owner),
+            )
+        return self._mechanisms[owner]

@@ -1,0 +1,111 @@
+"""A mesh file of `kind: collaboration`: a learner and owners."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from nodes.checks import OutOfRange
+from streams.mesh.checks import attempted, file_problems, printed
+from streams.mesh.collaboration import Collaboration
+from streams.mesh.errors import Problem, one_of
+from streams.mesh.own_parts import OwnParts
+from streams.mesh.settings.brokers import CommonBrokers
+from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
+from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.sparse import SparseSettings
+
+
+@dataclass(frozen=True)
+class CollaborationFile(OwnParts[OwnerSettings]):
+    """The file of a collaboration, without mistakes: as `MeshFile`, with `owners` in place of `nodes`."""
+
+    part: ClassVar[str] = "owners"
+    member: ClassVar[str] = "owner"
+
+    path: Path
+    mesh: CollaborationSettings
+    owners: Mapping[str, OwnerSettings]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    held_out: FileSettings | SparseSettings | None = None
+    common: CommonBrokers | None = None
+
+    @property
+    def owns(self) -> Mapping[str, OwnerSettings]:
+        """The own parts that are here."""
+        return self.owners
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The owners' names."""
+        return tuple(self.mesh.owners)
+
+    @cached_property
+    def resolved(self) -> Collaboration:
+        """What the shared part describes."""
+        return Collaboration(self.mesh)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d of theta."""
+        return self.mesh.dimension
+
+    def digest(self) -> bytes:
+        """Return 16 bytes that are equal iff the settings that all must share are equal."""
+        return self.mesh.digest()
+
+
+def shared_problems(file: str, whole: Collaboration) -> list[Problem]:
+    """Return the mistakes in the shared part, found by building what it describes."""
+    settings = whole.settings
+    found = attempted(file, ("constraint",), settings.constraint, lambda: whole.step)
+    for name in settings.owners:
+        try:
+            whole.mechanism(name)
+        except OutOfRange as error:
+            found.append(_out_of_range(file, settings, name, error))
+        except ValueError as error:
+            found.append(Problem(file, ("mesh", "owners", name), str(error)))
+    return found
+
+
+def own_problems(
+    file: str,
+    settings: CollaborationSettings,
+    named: tuple[str, ...],
+    owners: Mapping[str, OwnerSettings],
+    held_out: FileSettings | SparseSettings | None,
+) -> list[Problem]:
+    """Return the mistakes where own parts do not fit the shared part; `named`: all owners in the file."""
+    found = [
+        Problem(file, ("owners", name), f"not an owner of the mesh: {one_of(settings.owners, name)}")
+        for name in named
+        if name not in settings.owners
+    ]
+    for name, own in owners.items():
+        if own.source is not None:
+            found += file_problems(file, ("owners", name, "source"), settings, own.source)
+    if held_out is not None:
+        found += file_problems(file, ("held_out",), settings, held_out)
+    return found
+
+
+_KEYS = {
+    "theta": ("gradient_bound",),
+    "the clip's bound": ("gradient_bound",),
+    "queries": ("queries",),
+    "sharing": ("sharing",),
+    "dimension": ("dimension",),
+}
+"""Where a mesh file has the settings that mechanisms name; others are the owner's own."""
+
+
+def _out_of_range(file: str, settings: CollaborationSettings, owner: str, error: OutOfRange) -> Problem:
+    """Return the mistake at its key, and the owner that it is about."""
+    key = "records" if error.name == "batch_size" else error.name
+    path = _KEYS.get(key, ("owners", owner, key))
+    value = getattr(settings.owners[owner], key) if len(path) > 1 else getattr(settings, path[0])
+    allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
+    of = "" if len(path) > 1 else f" (for owner {owner})"
+    return Problem(file, ("mesh", *path), f"{allowed}{of}", printed(value))

@@ -1,0 +1,181 @@
+"""The shared part of a collaboration: a learner queries owners of private, static sets of records.
+
+Public, the same for the learner and every owner (Wu, Farokhi, Smith, Kaafar 2020).
+"""
+
+import hashlib
+import json
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from streams.mesh.settings.algorithm import ConstraintSettings
+from streams.mesh.settings.base import (
+    Address,
+    Choice,
+    Count,
+    Exact,
+    Name,
+    Positive,
+    Seconds,
+    Settings,
+    address_text,
+    refusal,
+)
+from streams.mesh.settings.brokers import BrokersSettings
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.node import LIVENESS, HeldOutSettings
+from streams.mesh.settings.privacy import Delta
+
+NOT_AGREED = {"name", "run", "response_timeout"}
+"""The settings that are not in the digest."""
+
+
+def _of_every_record(value: object) -> object:
+    if value in {"l2-sphere", "gaussian-bisr"}:
+        raise refusal(
+            "needs each record in one release alone, and every query uses every record: "
+            "must be laplace or gaussian"
+        )
+    return value
+
+
+class OwnerTerms(Settings):
+    """The public terms of one owner."""
+
+    records: int = Field(ge=2)
+    """n_l: how many records its set holds. It is public, and so is that the set does not change."""
+    epsilon: Exact
+    """epsilon_l: what all answers together may spend on a record, in all sets that it is in."""
+    mechanism: Annotated[Literal["laplace", "gaussian"], BeforeValidator(_of_every_record)] = "laplace"
+    """The noise on its answers. `gaussian` needs `delta`, and far less noise where there are many queries."""
+    delta: Delta | None = None
+    """delta_l, beside epsilon_l. Not given for laplace."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.mechanism == "gaussian" and self.delta is None:
+            raise refusal("missing: mechanism gaussian needs a number above 0 and below 1", "delta")
+        if self.mechanism == "laplace" and self.delta is not None:
+            raise refusal("is for mechanism gaussian, not for laplace", "delta")
+        return self
+
+
+class StepSettings(Settings):
+    """How theta moves after each query."""
+
+    name: Literal["averaged", "strongly-convex"]
+    """`averaged`: steps of c_1/sqrt(k) within the constraint, and their average is the model (Algorithm 2).
+    `strongly-convex`: steps of rho/(T^2 k), and the last theta is the model (Algorithm 1)."""
+    step: Positive | None = None
+    """c_1, for averaged, which needs it. Not given for strongly-convex."""
+    rho: Positive | None = None
+    """rho, for strongly-convex, which needs it. Not given for averaged."""
+
+    @model_validator(mode="after")
+    def _of_the_name(self) -> Self:
+        own, other = ("step", "rho") if self.name == "averaged" else ("rho", "step")
+        if getattr(self, own) is None:
+            raise refusal(f"missing: {self.name} needs a number above 0", own)
+        if getattr(self, other) is not None:
+            raise refusal(f"goes with the other algorithm, not with {self.name}", other)
+        return self
+
+
+class NoiseSettings(Choice):
+    """Where the owners' noise comes from."""
+
+    words: ClassVar[tuple[str, ...]] = ("exact",)
+
+    exact: bool = False
+    """From the operating system."""
+    simulated: Annotated[int, Field(ge=0)] | None = None
+    """From that seed, so that runs can be repeated; it protects nothing."""
+
+
+class CollaborationSettings(Settings):
+    """The settings of a collaboration, which all parties share. They are public."""
+
+    kind: Literal["collaboration"]
+    """A learner and owners. Not given: a mesh of nodes."""
+    name: Name
+    """The collaboration's name. Topics begin with it."""
+    run: Name
+    """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
+    learner: Name
+    """The learner, who asks."""
+    owners: Annotated[dict[Name, OwnerTerms], Field(min_length=1, max_length=4096)]
+    """The owners, who answer: how many records each has, and what it spends."""
+    dimension: int = Field(ge=1, le=1 << 24)
+    """d, the number of features."""
+    loss: LossSettings
+    """g_2, of one record: a loss of the score <theta, a>."""
+    regulariser: float = Field(0.0, ge=0)
+    """eta of g_1 = eta/2 ||theta||^2, which is added to the mean loss, and public."""
+    constraint: ConstraintSettings | None = None
+    """The set that theta stays in, for averaged, which needs it. Not given for strongly-convex."""
+    algorithm: StepSettings
+    """How theta moves."""
+    queries: Count
+    """T. Each owner answers no more, and its epsilon is for all of them."""
+    gradient_bound: Positive
+    """Xi: each record's gradient is clipped to it, in L1 for laplace, in L2 for gaussian."""
+    sharing: Count = 1
+    """kappa: in how many owners' sets one record may be, at most. Each owner spends its epsilon/kappa."""
+    response_timeout: Seconds = 30.0
+    """Seconds after which owners that have not answered are left out of a query. `none`: they never are."""
+    noise: NoiseSettings = NoiseSettings(exact=True)
+    """The noise on the answers."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if not self.loss.takes_sparse:
+            raise refusal(
+                "must be a loss of one score <theta, a>, such as squared, hinge or logistic", "loss"
+            )
+        if self.learner in self.owners:
+            raise refusal(f"{self.learner} is also an owner: must be another name", "learner")
+        if self.algorithm.name == "averaged" and self.constraint is None:
+            raise refusal("missing: averaged needs one, such as {l2-ball: 10}", "constraint")
+        if self.algorithm.name == "strongly-convex" and self.constraint is not None:
+            raise refusal("goes with averaged: strongly-convex has none", "constraint")
+        return self
+
+    @property
+    def agreed_text(self) -> str:
+        """The settings that all must share, as canonical JSON."""
+        agreed = self.model_dump(mode="json", exclude=NOT_AGREED)
+        return json.dumps(agreed, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def digest(self) -> bytes:
+        """Return 16 bytes of the SHA-256 of `agreed_text`."""
+        return hashlib.sha256(self.agreed_text.encode()).digest()[:16]
+
+    def source_text(self, source: Settings) -> str:
+        """Return what makes gradients of a source's bytes, as canonical JSON: no path, as files may move."""
+        shared: dict[str, Any] = self.model_dump(mode="json", include={"dimension", "loss"})
+        own = source.model_dump(mode="json", by_alias=True, exclude={"path"})
+        return json.dumps(shared | {"source": own}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+class OwnerSettings(Settings):
+    """An owner's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
+
+    source: HeldOutSettings | None = None
+    """Where its records are: a file, or without `path` the records of its data broker. Not given: the owner
+    cannot be run here."""
+    brokers: BrokersSettings | None = None
+    """The owner's own brokers. Not given: those of the file."""
+    private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
+    """Where to serve its private metrics. Not given: nowhere."""
+    liveness: Annotated[float, Field(gt=0)] = LIVENESS
+    """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
+    systemd's watchdog is not fed."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.source is not None and self.source.shuffle:
+            raise refusal("every query uses every record: must be false", "source", "shuffle")
+        if self.source is not None and self.source.path == "-":
+            raise refusal("every query reads the set: must be a file, not standard input", "source", "path")
+        return self

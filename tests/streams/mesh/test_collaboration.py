@@ -1,0 +1,129 @@
+"""The mesh file of a collaboration: what it means, and one line for each mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from nodes.collaboration.steps import Averaged, StronglyConvex
+from nodes.losses.losses import Squared
+from streams.mesh.file import CollaborationFile, MeshFileError, load, load_any
+
+GOOD = """\
+mesh:
+  kind: collaboration
+  name: lending
+  run: first
+  learner: analyst
+  owners:
+    bank-a: {records: 12, epsilon: 1}
+    bank-b: {records: 8, epsilon: 10, mechanism: gaussian, delta: 1.0e-6}
+  dimension: 3
+  loss: squared
+  constraint: {l2-ball: 10}
+  algorithm: {name: averaged, step: 1.5}
+  queries: 100
+  gradient_bound: 1
+owners:
+  bank-a:
+    source:
+      kind: csv
+      path: a.csv
+      schema: {features: {x: number, y: number}, label: {column: z}, intercept: true}
+  bank-b: b.yaml
+"""
+
+
+def read(folder: Path, text: str) -> CollaborationFile:
+    path = folder / "lending.yaml"
+    path.write_text(text)
+    found = load_any(path)
+    assert isinstance(found, CollaborationFile)
+    return found
+
+
+def lines(folder: Path, *changes: tuple[str, str]) -> list[str]:
+    text = GOOD
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(MeshFileError) as error:
+        read(folder, text)
+    return [line.removeprefix(f"{folder / 'lending.yaml'}: ") for line in error.value.lines]
+
+
+def test_the_file_says_what_learner_and_owners_do(tmp_path):
+    file = read(tmp_path, GOOD)
+    whole = file.resolved
+    assert isinstance(whole.step, Averaged)
+    assert (whole.step.queries, whole.step.step, whole.step.dimension) == (100, 1.5, 3)
+    assert whole.records == {"bank-a": 12, "bank-b": 8}
+    a, b = whole.mechanism("bank-a"), whole.mechanism("bank-b")
+    assert (a.name, a.records, a.epsilon, a.delta, a.simulated) == ("laplace", 12, 1, 0.0, False)
+    assert (b.name, b.records, b.epsilon, b.delta) == ("gaussian", 8, 10, 1e-6)
+    assert b.noise_scale < a.noise_scale
+    assert isinstance(whole.loss, Squared)
+
+
+def test_an_owners_part_may_be_elsewhere(tmp_path):
+    file = read(tmp_path, GOOD)
+    assert file.own("bank-a").source is not None
+    with pytest.raises(MeshFileError, match=r"owners.bank-b: .*no such file: must be here to run the owner"):
+        file.own("bank-b")
+    with pytest.raises(MeshFileError, match="is no owner of the mesh"):
+        file.own("bank-c")
+
+
+def test_algorithm_one_has_no_constraint(tmp_path):
+    text = GOOD.replace("averaged, step: 1.5", "strongly-convex, rho: 20")
+    step = read(tmp_path, text.replace("  constraint: {l2-ball: 10}\n", "")).resolved.step
+    assert isinstance(step, StronglyConvex)
+    assert (step.rho, step.dimension) == (20.0, 3)
+    assert "mesh.constraint" in lines(tmp_path, ("averaged, step: 1.5", "strongly-convex, rho: 20"))[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("12, epsilon: 1}", "12}", "mesh.owners.bank-a.epsilon: missing: must be given"),
+        ("records: 12", "records: 0", "mesh.owners.bank-a.records: 0: must be at least 2"),
+        ("records: 12", "records: 1", "mesh.owners.bank-a.records: 1: must be at least 2"),
+        ("queries: 100", "queries: 0", "mesh.queries: 0: must be at least 1"),
+        ("  queries", "  sharing: 0\n  queries", "mesh.sharing: 0: must be at least 1"),
+        ("gaussian", "gaussian-bisr", "mesh.owners.bank-b.mechanism: "),
+        ("gaussian", "l2-sphere", "mesh.owners.bank-b.mechanism: "),
+        (", delta: 1.0e-6", "", "mesh.owners.bank-b.delta: missing: mechanism gaussian needs"),
+        ("epsilon: 1}", "epsilon: 1, delta: 0.1}", "mesh.owners.bank-a.delta: 0.1: is for mechan"),
+        ("dimension: 3", "dimension: 4", "owners.bank-a.source.schema: makes 3 features: must be 4"),
+        ("loss: squared", "loss: hinge", "owners.bank-a.source.schema.label: must say which labels are"),
+        ("loss: squared", "loss: {softmax: 3}", 'mesh.loss: {"softmax": 3}: must be a loss of one score'),
+        ("learner: analyst", "learner: bank-a", 'mesh.learner: "bank-a": bank-a is also an owner'),
+        ("averaged, step: 1.5", "averaged", "mesh.algorithm.step: missing: averaged needs a number"),
+        ("epsilon: 1}", "epsilon: 1.0e-7}", "mesh.owners.bank-a.epsilon: 1e-07: epsilon is 1e-09: must be"),
+        ("kind: coll", "kind: call", "mesh.kind: "),
+        ("path: a.csv", "path: '-'", 'owners.bank-a.source.path: "-": every query reads the set'),
+        ("path: a.csv", "shuffle: true", "owners.bank-a.source.shuffle: true: every query uses every record"),
+    ],
+)
+def test_a_mistake_names_owner_and_field(tmp_path, old, new, line):
+    assert lines(tmp_path, (old, new))[0].startswith(line)
+
+
+def test_what_needs_a_mesh_of_nodes_says_so(tmp_path):
+    read(tmp_path, GOOD)
+    with pytest.raises(MeshFileError, match=r'mesh.kind: "collaboration": this is for a mesh of nodes'):
+        load(tmp_path / "lending.yaml")
+
+
+def test_the_digest_is_of_what_all_must_share(tmp_path):
+    digest = read(tmp_path, GOOD).digest()
+    same = GOOD.replace("run: first", "run: second").replace("queries", "response_timeout: 5\n  queries")
+    assert read(tmp_path, same).digest() == digest
+    assert read(tmp_path, GOOD.replace("epsilon: 10", "epsilon: 9")).digest() != digest
+    assert read(tmp_path, GOOD.replace("step: 1.5", "step: 1.6")).digest() != digest
+
+
+def test_the_text_of_a_source_has_its_schema_and_no_path(tmp_path):
+    text = read(tmp_path, GOOD).mesh.source_text(read(tmp_path, GOOD).own("bank-a").source)
+    assert "a.csv" not in text
+    other = read(tmp_path, GOOD.replace("x: number", "x: {bounds: [0, 1]}"))
+    assert other.mesh.source_text(other.own("bank-a").source) != text
