@@ -3,7 +3,14 @@
 from streams.bus.access import Access, feeder, node_on_data, node_on_mesh, scheduler
 from streams.codec.topics import DataTopics, MeshTopics
 
-_NAMES = {"zmesh": "<mesh>", "zrun": "<run>", "znode": "<node>", "zsource": "<source>", "ztarget": "<target>"}
+_NAMES = {
+    "zowner": "<owner>",
+    "zmesh": "<mesh>",
+    "zrun": "<run>",
+    "znode": "<node>",
+    "zsource": "<source>",
+    "ztarget": "<target>",
+}
 """Ids that stand for any: what a reader sees in their place."""
 
 

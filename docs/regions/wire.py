@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FunctionType
 
 from docs.regions.access import placed
-from streams.codec import dead_letter, heartbeat, plan, release
+from streams.codec import dead_letter, heartbeat, plan, query, release, response
 from streams.codec.fields import VERSION, Reason
 from streams.codec.topics import DataTopics, MeshTopics
 
@@ -44,7 +44,14 @@ def _ids(method: Callable[..., str]) -> list[str]:
 
 def messages() -> str:
     """Return the layout of every message."""
-    kinds = {"Release": release, "Plan": plan, "Heartbeat": heartbeat, "Dead letter": dead_letter}
+    kinds = {
+        "Release": release,
+        "Plan": plan,
+        "Heartbeat": heartbeat,
+        "Query": query,
+        "Response": response,
+        "Dead letter": dead_letter,
+    }
     return "\n\n".join(f"### {name}\n\n```text\n{_doc(module)}\n```" for name, module in kinds.items())
 
 

@@ -1,18 +1,25 @@
 """The parts that all messages share: version, kind, ids, and the reasons to refuse one."""
 
+import math
 import re
+import sys
 from collections.abc import Iterable
 from enum import Enum, IntEnum
 from functools import lru_cache
 from struct import Struct
 from typing import Any
 
+import numpy as np
+
+from nodes.values import FloatArray
 from streams.codec.topics import ID_PATTERN
 
 VERSION = 1
 LONGEST_ID = 255
 LAST_ROUND = 2**63 - 1
 """The last round: rounds fit the journal's signed 64-bit integers."""
+LARGEST = sys.float_info.max
+"""The bound of a vector that has no other: its norm is finite."""
 
 
 class Kind(IntEnum):
@@ -21,6 +28,8 @@ class Kind(IntEnum):
     RELEASE = 1
     PLAN = 2
     HEARTBEAT = 3
+    QUERY = 4
+    RESPONSE = 5
 
 
 class Reason(Enum):
@@ -96,6 +105,22 @@ def checked_digest(digest: bytes) -> bytes:
     if len(digest) != 16:
         raise ValueError(f"a digest of {len(digest)} bytes: must have 16")
     return digest
+
+
+def packed_vector(values: FloatArray) -> bytes:
+    """Return a vector (d,) as float64, bit for bit."""
+    return values.astype("<f8", copy=False).tobytes()
+
+
+def vector(data: bytes, start: int, bound: float) -> FloatArray:
+    """Return the vector from `start` on, read-only. Raises Refused if its L2 norm is above `bound`."""
+    # a copy: numpy would sum the message's unaligned numbers in another order
+    values = np.frombuffer(data[start:], "<f8").astype(np.float64, copy=False)
+    numbers = values.tolist()
+    if math.hypot(*numbers) <= bound:  # neither overflows nor warns
+        return values
+    finite = all(map(math.isfinite, numbers))
+    raise Refused(Reason.OUT_OF_BOUND if finite else Reason.NOT_FINITE)
 
 
 @lru_cache(maxsize=16384)

@@ -45,6 +45,15 @@ class MeshTopics:
         """Return the topic of the messages that `node` refused."""
         return self._name("deadletter", node)
 
+    @property
+    def query(self) -> str:
+        """A collaboration's queries: one partition; only the learner writes it."""
+        return self._name("query")
+
+    def response(self, owner: str) -> str:
+        """Return the topic of an owner's responses to a collaboration's queries."""
+        return self._name("response", owner)
+
     def _name(self, kind: str, *nodes: str) -> str:
         return _joined(self.mesh, self.run, kind, *nodes)
 

@@ -16,8 +16,19 @@ from streams.state.secret import DRAWS_TABLE
 SCHEMA = 6
 OLDEST = 5
 """The oldest format read. A writer converts it to `SCHEMA`, with the past's price from `.spends`."""
-APPLICATION = 0x6D6D7368
-"""SQLite's application id of our files: "mmsh"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The kind of a journal: SQLite's application id of its files, its name for people, and its tables."""
+
+    application: int
+    name: str
+    tables: tuple[str, ...]
+
+
+NODE = Form(0x6D6D7368, "a node's journal", (*TABLES, DRAWS_TABLE))
+"""The journal of a node: "mmsh"."""
 
 
 class JournalLocked(JournalError):
@@ -60,7 +71,12 @@ _OLD = 6
 
 
 def open_to_write(
-    path: Path, life: Life, begin: Callable[[], Life], closing: ExitStack, agreed: str = ""
+    path: Path,
+    life: Life,
+    begin: Callable[[], Life],
+    closing: ExitStack,
+    agreed: str = "",
+    form: Form = NODE,
 ) -> sqlite3.Connection:
     """Open the journal of `life` at `path`, or create it with `begin`'s life. `closing` frees its lock.
 
@@ -71,13 +87,13 @@ def open_to_write(
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)  # one at a time uses it
     closing.callback(connection.close)
-    exists = _is_journal(connection)  # before writing to a file that may not be a journal
+    exists = _is_journal(connection, form)  # before writing to a file that may not be a journal
     if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise ValueError("SQLite cannot keep a write-ahead log there; a local disk is needed")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
-        _create(connection, replace(begin(), place=place_of(path)))
+        _create(connection, replace(begin(), place=place_of(path)), form)
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life, differing(read_agreed(connection), agreed))
@@ -86,14 +102,14 @@ def open_to_write(
     return connection
 
 
-def open_to_read(path: Path, closing: ExitStack) -> sqlite3.Connection:
+def open_to_read(path: Path, closing: ExitStack, form: Form = NODE) -> sqlite3.Connection:
     """Open a journal read-only. `closing` closes it.
 
     Raises JournalEmpty; ValueError or sqlite3.Error with the reason.
     """
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     closing.callback(connection.close)
-    if not _is_journal(connection):
+    if not _is_journal(connection, form):
         raise JournalEmpty(f"the journal {path} is empty")
     return connection
 
@@ -139,14 +155,14 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _is_journal(connection: sqlite3.Connection) -> bool:
-    """Return False for an empty file. Raises ValueError unless it is a journal of a known version."""
+def _is_journal(connection: sqlite3.Connection, form: Form) -> bool:
+    """Return False for an empty file. Raises ValueError unless it is such a journal, of a known version."""
     names = ("application_id", "user_version", "schema_version")
     application, version, changes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     if not (application or version or changes):
         return False
-    if application != APPLICATION:
-        raise ValueError("it is a file of another program")
+    if application != form.application:
+        raise ValueError(f"it is not {form.name}, but a file of another program or command")
     if version not in {OLDEST, SCHEMA}:
         raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
     return True
@@ -169,11 +185,11 @@ def _migrate(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
-def _create(connection: sqlite3.Connection, life: Life) -> None:
+def _create(connection: sqlite3.Connection, life: Life, form: Form) -> None:
     with transaction(connection):
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA application_id = {form.application}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        for table in (*TABLES, DRAWS_TABLE, f"life ({', '.join(_COLUMNS)})"):
+        for table in (*form.tables, f"life ({', '.join(_COLUMNS)})"):
             connection.execute(f"CREATE TABLE {table}")
         keep_life(connection, life)
 

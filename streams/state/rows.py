@@ -45,10 +45,10 @@ def to_row(record: JournalRecord) -> Row:
         int(record.exact),
         record.charged,
         record.epsilon_spent,
-        _to_bytes(record.release),
+        to_blob(record.release),
         _to_json(positions),
         None if average is None else average.rounds,
-        None if average is None else _to_bytes(average.mean),
+        None if average is None else to_blob(average.mean),
     )
 
 
@@ -66,7 +66,7 @@ def _from_row(row: Row) -> JournalRecord:
     return JournalRecord(
         round=round_,
         stepped=stepped,
-        release=Release(_from_bytes(blob)),
+        release=Release(from_blob(blob)),
         exact=bool(exact),
         charged=charged,
         epsilon_spent=epsilon_spent,
@@ -76,15 +76,17 @@ def _from_row(row: Row) -> JournalRecord:
         given_up=tuple(GivenUp(*row) for row in given_up),
         corrected=_pairs(corrected),
         distrusted=_pairs(distrusted),
-        average=None if rounds is None or mean is None else Average(rounds, _from_bytes(mean)),
+        average=None if rounds is None or mean is None else Average(rounds, from_blob(mean)),
     )
 
 
-def _to_bytes(values: FloatArray) -> bytes:
+def to_blob(values: FloatArray) -> bytes:
+    """Return a vector as float64 little-endian, bit for bit."""
     return values.astype("<f8", copy=False).tobytes()
 
 
-def _from_bytes(blob: bytes) -> FloatArray:
+def from_blob(blob: bytes) -> FloatArray:
+    """Return the vector of a blob, read-only. Raises ValueError for another length than 8 d."""
     values = np.frombuffer(blob, "<f8").astype(np.float64)
     values.setflags(write=False)
     return values

@@ -5,22 +5,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodes.collaboration.messages import Query, Response
 from nodes.machine.journal import ReleaseMessage
 from streams.codec import (
     Expected,
+    ExpectedVector,
     Refused,
     decode_heartbeat,
     decode_plan,
+    decode_query,
     decode_release,
+    decode_response,
     encode_heartbeat,
     encode_plan,
+    encode_query,
     encode_release,
+    encode_response,
 )
 from topology.plans import Heartbeat, Member, Plan
 
 DIGEST = bytes(range(16))
 LIFE = "5a" * 16
 EXPECTED = Expected("run-1", "east", DIGEST, 3, 1e9)
+STAR = ExpectedVector("run-1", "east", DIGEST, 3, 1e9)
 MEMBERS = tuple(Member(name, LIFE) for name in ("east", "north", "west"))
 RING = Plan(
     "run-1",
@@ -47,6 +54,14 @@ def read_heartbeat(data):
     return encode_heartbeat(decode_heartbeat(data, "run-1", "east", DIGEST), DIGEST)
 
 
+def read_query(data):
+    return encode_query(decode_query(data, STAR), DIGEST)
+
+
+def read_response(data):
+    return encode_response(decode_response(data, STAR), DIGEST)
+
+
 GOOD = {
     read_release: encode_release(
         ReleaseMessage(
@@ -56,6 +71,10 @@ GOOD = {
     ),
     read_plan: encode_plan(RING, DIGEST),
     read_heartbeat: encode_heartbeat(Heartbeat("run-1", "east", LIFE, LIFE, 7, 9, 12), DIGEST),
+    read_query: encode_query(Query("run-1", "east", LIFE, 7, np.array([1.0, -2.0, 3.0]), final=True), DIGEST),
+    read_response: encode_response(
+        Response("run-1", "east", LIFE, 7, simulated=False, response=np.array([1.0, -2.0, 3.0])), DIGEST
+    ),
 }
 readers = pytest.mark.parametrize("read", GOOD, ids=lambda read: read.__name__)
 

@@ -10,6 +10,8 @@ def test_mesh_topics_stand_under_mesh_and_run():
     assert topics.progress("east") == "tracking.run-1.progress.east"
     assert topics.edge("east", "west") == "tracking.run-1.edge.east.west"
     assert topics.dead_letters("east") == "tracking.run-1.deadletter.east"
+    assert topics.query == "tracking.run-1.query"
+    assert topics.response("east") == "tracking.run-1.response.east"
 
 
 def test_data_topics_belong_to_the_node_alone():
@@ -30,7 +32,7 @@ def test_all_names_differ_whatever_mesh_and_run_are_called():
     ]
     names = [data.records, data.dead_letters, data.predictions, data.decisions, data.spends]
     for topics in mesh:
-        names += [topics.topology, topics.scheduler]
+        names += [topics.topology, topics.scheduler, topics.query, topics.response("a")]
         names += [
             topics.progress("a"),
             topics.dead_letters("a"),
@@ -50,6 +52,7 @@ def test_what_is_not_an_id_is_refused(bad):
         lambda: topics.progress(bad),
         lambda: topics.edge("a", bad),
         lambda: topics.dead_letters(bad),
+        lambda: topics.response(bad),
     ):
         with pytest.raises(ValueError, match="must match"):
             use()

@@ -1,0 +1,79 @@
+"""The journal of the learner of a collaboration: every query, durable before anybody sees it.
+
+A record holds theta_k, the model so far, and the answers that made them, each with its weight. All is public.
+"""
+
+import json
+from typing import Any
+
+from nodes.collaboration.messages import Answer, QueryRecord
+from streams.state.journal_file import Form, transaction
+from streams.state.journal_reader import explained
+from streams.state.party_journal import PartyJournal
+from streams.state.rows import from_blob, to_blob
+
+_TABLES = (
+    """queries (number INTEGER PRIMARY KEY, parameters BLOB NOT NULL, average BLOB NOT NULL,
+        missing TEXT NOT NULL)""",
+    """answers (number INTEGER NOT NULL, place INTEGER NOT NULL, owner TEXT NOT NULL, instance TEXT NOT NULL,
+        weight REAL NOT NULL, response BLOB NOT NULL, PRIMARY KEY (number, place))""",
+)
+_QUERIES = "SELECT number, parameters, average, missing FROM queries ORDER BY number DESC LIMIT ?"
+_ANSWERS = "SELECT owner, instance, weight, response FROM answers WHERE number = ? ORDER BY place"
+_ALL = -1
+
+
+class LearnerJournal(PartyJournal):
+    """All queries of one run."""
+
+    form = Form(0x6D6D736C, "the journal of a collaboration's learner", _TABLES)  # "mmsl"
+
+    def records(self, limit: int | None = None) -> tuple[QueryRecord, ...]:
+        """Return the last `limit` records (None: all), oldest first."""
+        with explained(self._path):
+            rows = self._connection.execute(_QUERIES, (_ALL if limit is None else limit,)).fetchall()
+            return tuple(self._from_row(row) for row in reversed(rows))
+
+    def append(self, record: QueryRecord) -> None:
+        """Keep the record, durable when this returns. Repeating it is harmless.
+
+        Raises JournalError for another record of the same query, or if writing fails.
+        """
+        row = (
+            record.number,
+            to_blob(record.parameters),
+            to_blob(record.average),
+            json.dumps(record.missing),
+        )
+        answers = [
+            (record.number, place, one.owner, one.instance, one.weight, to_blob(one.response))
+            for place, one in enumerate(record.answers)
+        ]
+        with explained(self._path):
+            if self._known(record.number, row, answers):
+                return
+            with transaction(self._connection):
+                self._connection.execute("INSERT INTO queries VALUES (?, ?, ?, ?)", row)
+                self._connection.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", answers)
+
+    def _known(self, number: int, row: tuple[Any, ...], answers: list[tuple[Any, ...]]) -> bool:
+        """Return whether the record is there. Raises ValueError if another is."""
+        found = self._connection.execute("SELECT * FROM queries WHERE number = ?", (number,)).fetchone()
+        if found is None:
+            return False
+        kept = self._connection.execute("SELECT * FROM answers WHERE number = ? ORDER BY place", (number,))
+        if found != row or kept.fetchall() != answers:
+            raise ValueError(f"query {number} has another record already")
+        return True
+
+    def _from_row(self, row: tuple[Any, ...]) -> QueryRecord:
+        number, parameters, average, missing = row
+        try:
+            answers = tuple(
+                Answer(owner, instance, weight, from_blob(blob))
+                for owner, instance, weight, blob in self._connection.execute(_ANSWERS, (number,))
+            )
+            names = tuple(map(str, json.loads(missing)))
+            return QueryRecord(number, from_blob(parameters), from_blob(average), answers, names)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"it is broken: query {number} cannot be read") from error

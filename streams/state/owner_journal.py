@@ -1,0 +1,87 @@
+"""The journal of an owner of a collaboration: every answer, durable before anybody sees it.
+
+It keeps all answers of the run, so that a query asked again gets the same bytes, and the set that they were
+made of: its settings, where its source ends, and its number of records. It holds no hash of a record.
+"""
+
+import json
+from typing import Any
+
+from nodes.collaboration.messages import RecordSet, ResponseRecord
+from streams.state.journal_file import Form, transaction
+from streams.state.journal_reader import explained
+from streams.state.party_journal import PartyJournal
+from streams.state.rows import from_blob, to_blob
+
+_COLUMNS = "query, asked, response, charged, epsilon_spent"
+_TABLES = (
+    """responses (query INTEGER PRIMARY KEY, asked BLOB NOT NULL, response BLOB NOT NULL,
+        charged INTEGER NOT NULL, epsilon_spent REAL NOT NULL)""",
+    "record_set (source TEXT NOT NULL, extent TEXT NOT NULL, records INTEGER NOT NULL)",
+)
+_Row = tuple[int, bytes, bytes, int, float]
+
+
+class OwnerJournal(PartyJournal):
+    """All answers of one owner in one run."""
+
+    form = Form(0x6D6D736F, "the journal of a collaboration's owner", _TABLES)  # "mmso"
+    _set: RecordSet | None
+
+    @property
+    def records(self) -> tuple[ResponseRecord, ...]:
+        """The answers, by their queries' numbers."""
+        with explained(self._path):
+            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM responses ORDER BY query").fetchall()  # noqa: S608 # a constant of ours
+            known = self._set
+            if rows and known is None:
+                raise ValueError("it is broken: it does not say what was read")
+            return () if known is None else tuple(_from_row(row, known) for row in rows)
+
+    def append(self, record: ResponseRecord) -> None:
+        """Keep the answer, durable when this returns. Repeating it is harmless.
+
+        Raises JournalError for another answer to a query, for one of another set, or if writing fails.
+        """
+        row = _to_row(record)
+        with explained(self._path):
+            if self._set is not None and self._set != record.set:
+                raise ValueError("an answer is of another set of records than the first")
+            found = self._connection.execute(f"SELECT {_COLUMNS} FROM responses WHERE query = ?", row[:1])  # noqa: S608 # as above
+            known = found.fetchone()
+            if known is not None:
+                if known != row:
+                    raise ValueError(f"query {record.query} has another answer already")
+                return
+            with transaction(self._connection):
+                if self._set is None:
+                    place = record.set.source, json.dumps(record.set.extent), record.set.records
+                    self._connection.execute("INSERT INTO record_set VALUES (?, ?, ?)", place)
+                self._connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", row)
+            self._set = record.set
+
+    def _begin(self) -> None:
+        found = self._connection.execute("SELECT source, extent, records FROM record_set").fetchone()
+        self._set = None if found is None else _to_set(found)
+
+
+def _to_set(row: tuple[str, str, int]) -> RecordSet:
+    source, extent, records = row
+    try:
+        return RecordSet(
+            source, tuple((str(name), int(number)) for name, number in json.loads(extent)), records
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError("it is broken: what was read cannot be told") from error
+
+
+def _to_row(record: ResponseRecord) -> _Row:
+    return record.query, record.asked, to_blob(record.response), record.charged, record.epsilon_spent
+
+
+def _from_row(row: Any, known: RecordSet) -> ResponseRecord:
+    query, asked, response, charged, spent = row
+    try:
+        return ResponseRecord(query, asked, from_blob(response), charged, spent, known)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it is broken: answer {query} cannot be read") from error

@@ -1,0 +1,124 @@
+"""The file under the journals of a collaboration's learner and owners: its life, its lock, its readers."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from sqlite3 import Connection
+from types import TracebackType
+from typing import ClassVar, Self
+
+from nodes.accounting.price import Price
+from streams.state.folder import place_of, write_ahead_log
+from streams.state.journal_file import (
+    Form,
+    Life,
+    keep_life,
+    open_to_read,
+    open_to_write,
+    read_life,
+    transaction,
+)
+from streams.state.journal_reader import explained
+from streams.state.rows import from_text, to_text
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """The learner or an owner of one run, and the digest of `agreed`, the settings that all must share.
+
+    `price`: an owner's, of all its answers.
+    """
+
+    mesh: str
+    run: str
+    name: str
+    digest: bytes
+    agreed: str = ""
+    price: Price | None = None
+
+
+class PartyJournal:
+    """A journal that is open until it is closed; made by `opened` or, beside its writer, by `read`.
+
+    An append that returned is on the disk (WAL, `synchronous=FULL`). Methods raise JournalError.
+    """
+
+    form: ClassVar[Form]
+
+    def __init__(self, path: Path, opener: Callable[[ExitStack], Connection]) -> None:
+        self._path = path
+        with explained(path), ExitStack() as closing:
+            self._connection = opener(closing)
+            self._life = read_life(self._connection)
+            self._begin()
+            self._closing = closing.pop_all()
+
+    @classmethod
+    def opened(cls, path: Path, party: Party, instance: str) -> Self:
+        """Open the party's journal at `path`, or create it with `instance`, 32 random hex digits.
+
+        Raises JournalLocked if another process has it open, and JournalError if it is broken, another
+        party's, or of another run, mesh or digest.
+        """
+        life = Life(
+            party.run, party.name, party.digest, 0, instance, mesh=party.mesh, price=to_text(party.price)
+        )
+        return cls(
+            path,
+            lambda closing: open_to_write(path, life, lambda: life, closing, party.agreed, cls.form),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Open it read-only, even while its process writes it. Raises JournalError if it is missing."""
+        return cls(path, lambda closing: open_to_read(path, closing, cls.form))
+
+    @property
+    def life(self) -> Life:
+        """The journal's life: its party, run and settings."""
+        return self._life
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id, which all that the party sends carries."""
+        return self._life.instance
+
+    @property
+    def price(self) -> Price | None:
+        """The price of all answers, as it was when the journal was made; None: not an owner's."""
+        with explained(self._path):
+            return from_text(self._life.price)
+
+    @property
+    def copied(self) -> bool:
+        """Whether the file is a copy, or was put back: the original may have gone further."""
+        return self._life.place != place_of(self._path)
+
+    def adopt(self) -> None:
+        """Make a copy the original, once it is known to be as new as what was sent."""
+        with explained(self._path):
+            self._life = replace(self._life, place=place_of(self._path))
+            with transaction(self._connection):
+                keep_life(self._connection, self._life)
+
+    @property
+    def size(self) -> int:
+        """The size on disk in bytes, write-ahead log included. From any thread."""
+        files = (self._path, write_ahead_log(self._path))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file and free its lock. Repeating it is harmless."""
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        """Read what an append needs to know."""
