@@ -14,6 +14,7 @@ from nodes.sparse import Rows
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+WordArray = NDArray[np.uint64]
 
 Release = NewType("Release", FloatArray)
 """q_t, shape (d,): the value that a node publishes for round t."""

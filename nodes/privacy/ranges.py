@@ -7,7 +7,7 @@ from nodes.decimals import as_text
 
 _LEAST, _LARGEST = Fraction(1, 10**8), Fraction(10**5)
 RANGE = 1 << 62
-"""Bound on noised values and their noise: OpenDP's draws saturate at 64 bits."""
+"""Bound on noised values and their noise: sums saturate here, so that they fit 64 bits."""
 TAIL = 64
 """Number of noise scales that must fit: an exact draw exceeds them once in e^64."""
 _MOST_NUMBERS = 1 << 26

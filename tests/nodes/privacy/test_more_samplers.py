@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from nodes.decimals import rounded_up
-from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
+from nodes.privacy.exact import ExactSampler, SamplerError
 from nodes.privacy.l2_sphere import directions
 from nodes.privacy.simulated import SimulatedSampler
+from tests.support.samplers import opendp_laplace
 
 SCALE = 2.0**31
 ZEROS = np.zeros(3, dtype=np.int64)
@@ -149,7 +150,7 @@ def test_laplace_and_gaussian_of_one_scale_are_told_apart() -> None:
 def test_the_coins_ratio_is_never_above_epsilon(epsilon: Fraction) -> None:
     scale = rounded_up(1 / epsilon)
     assert 1 / Fraction(scale) <= epsilon
-    theirs = _laplace_measure(scale).map(1)
+    theirs = opendp_laplace(scale).map(1)
     assert theirs == pytest.approx(float(epsilon), rel=1e-12)
 
 

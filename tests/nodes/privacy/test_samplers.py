@@ -1,17 +1,17 @@
 import math
-import os
+import multiprocessing
 import traceback
 
 import numpy as np
 import pytest
 
 from nodes.decimals import decimal
-from nodes.privacy.exact import ExactSampler, SamplerError, _laplace_measure
+from nodes.privacy.discrete import MOST
+from nodes.privacy.exact import ExactSampler, SamplerError, entropy
 from nodes.privacy.laplace import LaplaceGradient
-from nodes.privacy.opendp_calls import invoked
+from nodes.privacy.ranges import RANGE
 from nodes.privacy.simulated import SimulatedSampler
-from tests.support.resident import resident
-from tests.support.samplers import narrow
+from tests.support.samplers import opendp_laplace
 
 SCALE = 2.0**31
 
@@ -78,7 +78,7 @@ def test_a_new_scale_is_a_new_scale() -> None:
 @pytest.mark.parametrize("theta", [0.3, 0.5])
 def test_opendp_says_the_same_epsilon(epsilon: str, theta: float) -> None:
     mechanism = LaplaceGradient(theta, decimal(epsilon), 1, 2, ExactSampler())
-    theirs = _laplace_measure(mechanism.scale).map(2 * mechanism.grid.radius)  # rounded up by an ulp at most
+    theirs = opendp_laplace(mechanism.scale).map(2 * mechanism.grid.radius)  # rounded up by an ulp at most
     assert theirs <= math.nextafter(float(epsilon), math.inf)
     assert theirs == pytest.approx(float(epsilon), rel=1e-12)
 
@@ -91,42 +91,51 @@ def test_no_error_of_the_sampler_shows_the_private_value(value: int) -> None:
     assert caught.value.__context__ is None
 
 
-def test_an_error_of_opendp_does_not_get_out() -> None:
-    values = np.array([2**60])
-    with pytest.raises(ValueError, match=str(2**60)):
-        narrow(SCALE)(values.tolist())
-    with pytest.raises(SamplerError) as caught:
-        ExactSampler()._noisy(narrow, values, SCALE)
-    assert str(2**60) not in "".join(traceback.format_exception(caught.value))
-    assert caught.value.__context__ is None
-
-
-@pytest.mark.parametrize("size", [0, 1, 1000])
-@pytest.mark.parametrize("value", [0, 2**61, -(2**61)])
-def test_calls_in_c_draw_of_what_was_given_in_order(size: int, value: int) -> None:
+@pytest.mark.parametrize("size", [1, 2, 1000])
+@pytest.mark.parametrize("value", [0, 2**61 - 1001, 1001 - 2**61])
+def test_noise_is_added_to_what_was_given_in_order(size: int, value: int) -> None:
     values = value + np.arange(size)
-    drawn = invoked(_laplace_measure(1e-3), values)  # the noise is 0 but for a chance of e^-1000
-    assert drawn is not None
-    assert drawn.dtype == np.int64
-    assert drawn.tolist() == values.tolist()
+    for kind in ("laplace", "gaussian"):
+        drawn = getattr(ExactSampler(), kind)(1, values, 1e-3)  # the noise is 0 but for a chance of e^-1000
+        assert drawn.dtype == np.int64
+        assert drawn.tolist() == values.tolist()
 
 
-def test_values_with_gaps_between_them_are_those_that_are_drawn_of() -> None:
-    drawn = invoked(_laplace_measure(1e-3), np.arange(10)[::3])
-    assert drawn is not None
-    assert drawn.tolist() == [0, 3, 6, 9]
+@pytest.mark.parametrize("value", [2**61 - 1, 0, 1 - 2**61])
+@pytest.mark.parametrize("noise", [MOST, MOST - 1, -MOST, 0])
+def test_a_sum_saturates_as_a_function_of_the_sum(value: int, noise: int, monkeypatch) -> None:
+    monkeypatch.setattr("nodes.privacy.exact.laplace", lambda count, *_: np.full(count, noise))
+    (drawn,) = ExactSampler().laplace(1, np.array([value]), SCALE).tolist()
+    assert drawn == max(-RANGE, min(RANGE, value + noise))
+    if abs(noise) >= MOST:
+        assert abs(drawn) == RANGE  # whatever was beyond it
 
 
-def test_calls_in_c_leave_no_memory_behind() -> None:
-    measure, values = _laplace_measure(1e-3), np.zeros(4_000, dtype=np.int64)
-    used = []
-    for _ in range(25):
-        assert invoked(measure, values) is not None
-        used.append(resident(os.getpid()))
-    assert used[-1] - used[4] < 5 * values.nbytes  # one object a draw would be 20 times
+def test_entropy_is_read_at_each_draw_and_is_never_the_same() -> None:
+    assert np.unique(np.concatenate([entropy(100) for _ in range(100)])).size == 10_000
+    assert entropy(0).size == 0
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def draw_in_child(queue) -> None:
+    queue.put(ExactSampler().laplace(1, np.zeros(4, dtype=np.int64), 2.0**45).tolist())
+
+
+def test_forks_draw_apart() -> None:
+    context = multiprocessing.get_context("fork")
+    sampler = ExactSampler()
+    sampler.laplace(1, np.zeros(4, dtype=np.int64), SCALE)
+    queues = [context.SimpleQueue() for _ in range(3)]
+    forks = [context.Process(target=draw_in_child, args=(queue,)) for queue in queues]
+    for fork in forks:
+        fork.start()
+    drawn = [value for queue in queues for value in queue.get()]
+    for fork in forks:
+        fork.join()
+    drawn += sampler.laplace(1, np.zeros(4, dtype=np.int64), 2.0**45).tolist()
+    assert len(set(drawn)) == 16
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 9e-6, 2.0**57, math.inf, math.nan])
 def test_a_scale_that_is_none_is_refused(scale: float) -> None:
     with pytest.raises(ValueError, match="scale is"):
         ExactSampler().laplace(1, np.zeros(1, dtype=np.int64), scale)
