@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+import tempfile
 from pathlib import Path
 
 from streams.mesh.errors import UsageError
@@ -38,22 +39,26 @@ class Passwords:
     def make(self, user: str) -> str:
         """Write a new password into a file that is not there yet, whole or not at all; return it."""
         path, password = self.path(user), secrets.token_urlsafe(_BYTES)
-        half = self.folder / f".{user}.new"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            half.unlink(missing_ok=True)
-            file = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR)
-            with os.fdopen(file, "w") as writing:
-                writing.write(f"{password}\n")
-                writing.flush()
-                os.fsync(file)
-            path.hardlink_to(half)  # unlike a renaming, this overwrites nothing
-            half.unlink()
+            # for its owner alone, and gone at the end whatever happens
+            with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix=".new.") as half:
+                half.write(f"{password}\n")
+                half.flush()
+                os.fsync(half.fileno())
+                path.hardlink_to(half.name)  # unlike a renaming, this overwrites nothing
         except OSError as error:
             raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
         return password
 
     def shown_to_others(self, user: str) -> bool:
-        """Return whether the file of a password is there, and others than its owner may read it."""
+        """Return whether the file of a password is there, and may be read by others, who need not read it.
+
+        Where it is another's, as in a container, this process itself may be one who needs to.
+        """
         path = self.path(user)
-        return path.exists() and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+        if not path.exists():
+            return False
+        found = path.stat()
+        own = os.geteuid() in {0, found.st_uid}
+        return own and bool(found.st_mode & (stat.S_IRGRP | stat.S_IROTH))

@@ -1,5 +1,6 @@
 """`mirrormesh export`: writes what runs a mesh elsewhere."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
+from streams.mesh.settings.parties import Party
 from streams.tools.export import systemd as on_systemd
 from streams.tools.export.compose import project
 from streams.tools.export.folder import write_folder
@@ -14,7 +16,7 @@ from streams.tools.export.images import check_image
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import party as found_party
-from streams.tools.export.raw_mesh import read
+from streams.tools.export.raw_mesh import RawMesh, read
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -105,7 +107,7 @@ def kubernetes(
       mirrormesh export kubernetes mesh.yaml --party bank-1 --output bank-1 --image IMAGE
       mirrormesh export kubernetes mesh.yaml --mesh-operator --output operator --image IMAGE
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    check_side(party, mesh_operator=mesh_operator)
+    warned = check_image(image)
     cluster = Cluster(
         image,
         tuple(broker_cidr or ()),
@@ -114,13 +116,9 @@ def kubernetes(
         kafka_cluster,
         own_certificates,
     )
-    warned, raw = check_image(image), read(mesh)
-    whose = None if party is None else found_party(raw.file.mesh, party)
+    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
     written = manifests.operator(raw, cluster) if whose is None else manifests.party(raw, whose, cluster)
-    write_folder(output, written)
-    for line in filter(None, [warned, *manifests.warnings(raw, whose)]):
-        typer.echo(line, err=True)
-    typer.echo(f"{output}: {len(written)} files")
+    _write(output, written, [warned, *manifests.warnings(raw, whose)])
 
 
 @app.command()
@@ -140,14 +138,9 @@ def systemd(
       mirrormesh export systemd mesh.yaml --party bank-1 --output bank-1
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    check_side(party, mesh_operator=mesh_operator)
-    raw = read(mesh)
-    if party is None:
-        written = on_systemd.operator(raw)
-    else:
-        written = on_systemd.party(raw, found_party(raw.file.mesh, party))
-    write_folder(output, written)
-    typer.echo(f"{output}: {len(written)} files; README.md says what to do with them")
+    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
+    written = on_systemd.operator(raw) if whose is None else on_systemd.party(raw, whose)
+    _write(output, written, (), "; README.md says what to do with them")
 
 
 @app.command()
@@ -170,18 +163,24 @@ def compose(
       mirrormesh export compose mesh.yaml --party bank-1 --output bank-1 --image IMAGE
       mirrormesh export compose mesh.yaml --mesh-operator --output operator --image IMAGE
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    check_side(party, mesh_operator=mesh_operator)
-    warning, raw = check_image(image), read(mesh)
-    whose = None if party is None else found_party(raw.file.mesh, party)
+    warned = check_image(image)
+    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
     written = project.operator(raw, image) if whose is None else project.party(raw, whose, image)
-    write_folder(output, written)
-    if warning is not None:
-        typer.echo(warning, err=True)
-    typer.echo(f"{output}: {len(written)} files")
+    _write(output, written, [warned])
 
 
-def check_side(party: str | None, *, mesh_operator: bool) -> None:
-    """Raise UsageError unless exactly one of both is asked for."""
+def _read(mesh: Path, party: str | None, *, mesh_operator: bool) -> tuple[RawMesh, Party | None]:
+    """Return the mesh file, and the party that is asked for; None: its operator. Raises UsageError."""
     if (party is None) != mesh_operator:
         given = "neither is given" if party is None else f"--party {party} and --mesh-operator are both given"
         raise UsageError(f"{given}: must be one of --party NAME and --mesh-operator")
+    raw = read(mesh)
+    return raw, None if party is None else found_party(raw.file.mesh, party)
+
+
+def _write(output: Path, written: Mapping[str, str], warnings: Iterable[str | None], more: str = "") -> None:
+    """Write the files, and say so; `warnings` that are None are none."""
+    count = write_folder(output, written)
+    for line in filter(None, warnings):
+        typer.echo(line, err=True)
+    typer.echo(f"{output}: {count} files{more}")

@@ -27,7 +27,7 @@ _ALLOWED = {
     "int_from_float": "must be a whole number",
     "bool_type": "must be true or false",
     "string_type": "must be text",
-    "string_pattern_mismatch": "must be made of a-z, 0-9 and -",
+    "string_pattern_mismatch": "must be made of a-z, 0-9 and -, and not begin with -",
     "string_too_short": "must not be empty",
     "string_too_long": "must be of at most {max_length} characters",
     "literal_error": "must be {expected}",
@@ -150,7 +150,10 @@ def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[s
 
 
 def _key(key: str | int) -> str:
-    return f"[{key}]" if isinstance(key, int) else f".{key}"
+    if isinstance(key, int):
+        return f"[{key}]"
+    # `password:mine` or `password=mine`, where a blank is missing, is a key with a password in it
+    return ".(hidden)" if _SECRET.search(key) and not re.fullmatch(r"[\w-]+", key) else f".{key}"
 
 
 def _is_secret(key: object) -> bool:

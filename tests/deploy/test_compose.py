@@ -1,12 +1,16 @@
 """The compose files: compose takes them, and they agree with what is beside them."""
 
 import re
+import shutil
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
+from streams.bus.access import data_users, merged, mesh_users
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.up.programs import ports
@@ -19,6 +23,7 @@ WHOLE, OBSERVE = DEPLOY / "compose.yaml", DEPLOY / "compose.observe.yaml"
 TREES = {path: yaml.safe_load(path.read_text()) for path in (WHOLE, OBSERVE)}
 SERVICES = TREES[WHOLE]["services"]
 OURS = {name: one for name, one in SERVICES.items() if "MIRRORMESH_IMAGE" in one["image"]}
+MOUNTED = "broker-password"
 EVERY = [
     pytest.param(path, name, id=f"{path.stem}-{name}") for path in TREES for name in TREES[path]["services"]
 ]
@@ -43,7 +48,7 @@ def test_compose_takes_the_file(path, key, tmp_path):
 
 
 @pytest.mark.parametrize(("path", "name"), EVERY)
-def test_what_is_mounted_is_there_and_images_have_a_version(path, name):
+def test_what_is_mounted_is_there_and_images_have_a_version_and_a_digest(path, name):
     service = TREES[path]["services"][name]
     for volume in service.get("volumes", []):
         source, _, *mode = volume.split(":")
@@ -52,7 +57,7 @@ def test_what_is_mounted_is_there_and_images_have_a_version(path, name):
             assert mode == ["ro"]
         else:
             assert source in TREES[path]["volumes"]
-    assert name in OURS or re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+", service["image"])
+    assert name in OURS or re.fullmatch(r"[a-z/]+:v?\d+\.\d+\.\d+@sha256:[0-9a-f]{64}", service["image"])
 
 
 @pytest.mark.parametrize("path", TREES, ids=lambda path: path.stem)
@@ -102,9 +107,7 @@ def test_the_mesh_is_the_example_on_the_broker_of_the_network():
     assert (whole["mesh"], whole["nodes"]) == (example["mesh"], example["nodes"])
     listens = re.search(r"^advertised.listeners=CLIENTS://(\S+)$", broker_settings(), re.MULTILINE)[1]
     assert whole["brokers"]["mesh"]["servers"] == whole["brokers"]["data"]["servers"] == listens
-    assert f'username="{whole["brokers"]["mesh"]["username"]}"' in broker_settings()
-    (secret,) = TREES[WHOLE]["secrets"]
-    assert whole["brokers"]["mesh"]["password_file"] == f"/run/secrets/{secret}"
+    assert whole["brokers"]["mesh"]["password_file"] == f"/run/secrets/{MOUNTED}"
 
 
 def broker_settings():
@@ -118,7 +121,42 @@ def test_a_process_is_a_command_of_ours_and_as_little_as_it_needs(name):
     assert service["command"][1] == "/etc/mirrormesh/mesh.yaml"
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["secrets"] == ["broker-password"]
+
+
+def test_every_process_is_a_user_of_its_own_and_the_administrator_knows_all():
+    mesh = load(DEPLOY / "compose" / "mesh.yaml", {"BROKER_USER": "admin"}, secrets=False).resolved
+    users = {
+        role: user.name
+        for user in merged((*mesh_users(mesh), *data_users(mesh, mesh.settings.nodes)))
+        for role in user.roles
+    }
+    roles = {"scheduler": "scheduler", "watch": "auditor"}
+    roles |= {node: f"node {node}" for node in mesh.settings.nodes}
+    roles |= {f"feed-{node}": f"feeder of {node}" for node in mesh.settings.nodes}
+    own = {"broker": "admin", "provision": "admin"} | {name: users[role] for name, role in roles.items()}
+    for name, user in own.items():
+        assert {"source": user, "target": MOUNTED} in SERVICES[name]["secrets"]
+        assert name == "broker" or SERVICES[name]["environment"] == {"BROKER_USER": user}
+        assert name == "provision" or len(SERVICES[name]["secrets"]) == 1
+    assert set(own) == set(OURS) | {"broker"}
+    assert sorted(SERVICES["provision"]["secrets"][1:]) == sorted(users.values())
+    assert set(TREES[WHOLE]["secrets"]) == {"admin", *users.values()}
+    assert 'username="admin"' in broker_settings()
+
+
+def test_passwords_are_written_once_each_for_its_user(tmp_path):
+    deploy = Path(shutil.copytree(DEPLOY, tmp_path / "deploy"))
+    secrets = deploy / "compose" / "secrets"
+    (secrets / "east").write_text("my own")
+    subprocess.run([deploy / "compose" / "passwords.sh"], check=True)
+    found = {path.name: path.read_text() for path in secrets.iterdir() if path.name[0] != "."}
+    assert set(found) == set(TREES[WHOLE]["secrets"])
+    assert found.pop("east") == "my own"
+    assert all(re.fullmatch(r"[0-9a-f]{48}", text) for text in found.values())
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    assert {stat.S_IMODE((secrets / name).stat().st_mode) for name in found} == {0o444}
+    subprocess.run([deploy / "compose" / "passwords.sh"], check=True)
+    assert found.items() <= {path.name: path.read_text() for path in secrets.iterdir()}.items()
 
 
 def test_every_node_has_its_process_its_feeder_its_volume_and_its_health_on_the_owner_s_port():

@@ -2,8 +2,9 @@
 
 import json
 import re
-import secrets
+import shutil
 import subprocess
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -21,16 +22,10 @@ NODES = ("east", "north-east", "north-west", "west", "south-west", "south-east")
 @pytest.fixture(scope="module")
 def project(image, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compose")
-    with (
-        Network() as network,
-        Project(
-            ROOT / "deploy" / "compose.yaml",
-            image,
-            network,
-            folder,
-            {"broker-password": f"{secrets.token_hex(24)}\n"},
-        ) as made,
-    ):
+    deploy = Path(shutil.copytree(ROOT / "deploy", folder / "deploy"))
+    for _ in range(2):
+        subprocess.run([deploy / "compose" / "passwords.sh"], check=True)
+    with Network() as network, Project(deploy / "compose.yaml", image, network, folder) as made:
         made.up()
         yield made
 
@@ -81,18 +76,32 @@ def test_a_check_fails_where_the_process_is_gone_and_a_node_goes_on_from_its_vol
 
 
 def test_a_command_beside_the_mesh_sees_it(project):
-    code, said = project.containers["scheduler"].run(
-        "mirrormesh", "watch", "/etc/mirrormesh/mesh.yaml", "--once"
-    )
+    code, said = project.run("watch", "--once")
     assert code == 0, said
     assert all(name in said for name in NODES)
 
 
-def test_the_password_is_nowhere_but_in_its_file(project):
-    password = next(iter(project._secrets.values())).read_text().strip()
+def test_users_have_their_rights_and_no_others(project):
+    mesh = "/etc/mirrormesh/mesh.yaml"
+    assert "Warning" not in project.log("provision")
+    code, said = project.containers["provision"].run("mirrormesh", "provision", mesh, "--check")
+    assert (code, said) == (0, "right: nothing is missing or too much\n")
+    code, said = project.containers["east"].run("mirrormesh", "provision", mesh, "--check")
+    assert code == 1, said
+    code, said = project.containers["feed-east"].run("mirrormesh", "feed", mesh, "west", "--records", "1")
+    assert code == 1, said
+    assert "data.west" in said
+
+
+def test_a_process_has_its_own_secret_and_no_password_is_anywhere_else(project):
+    for name in (*NODES, "scheduler", "feed-east", "watch"):
+        assert project.containers[name].run("ls", "/run/secrets") == (0, "broker-password\n")
+    passwords = {name: path.read_text().strip() for name, path in project.secrets.items()}
+    assert len(set(passwords.values())) == len(passwords)
+    assert {len(password) for password in passwords.values()} == {48}
     words = subprocess.run(["ps", "axww", "-o", "args,"], capture_output=True, text=True, check=True).stdout
-    assert password not in words
-    assert not [name for name in project.running if password in project.log(name)]
+    said = words + "".join(project.log(name) for name in project.services)
+    assert [name for name, password in passwords.items() if password in said] == []
 
 
 def test_asked_to_end_all_end_well(project):

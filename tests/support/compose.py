@@ -24,19 +24,17 @@ _CLASSES = {"kafka-storage.sh": "kafka.tools.StorageTool", "kafka-server-start.s
 class Project:
     """The services of a compose file; at the context's end all are asked to end.
 
-    `image`: what the mesh's services run in. `secrets`: {name: what the file holds}.
+    `image`: what the mesh's services run in. `secrets`: the files of all secrets, by their names.
     """
 
-    def __init__(self, path, image, network, folder, secrets):
+    def __init__(self, path, image, network, folder):
         self._tree, self._beside = yaml.safe_load(path.read_text()), path.parent
         self._image, self._network, self._folder = image, network, folder
-        self._secrets = {name: folder / f"{name}.secret" for name in secrets}
-        for name, text in secrets.items():
-            self._secrets[name].write_text(text)
-            self._secrets[name].chmod(0o444)
-        self.services = {name: one for name, one in self._tree["services"].items() if name not in LEFT_OUT}
+        self.secrets = {name: path.parent / one["file"] for name, one in self._tree["secrets"].items()}
+        every = {name: one for name, one in self._tree["services"].items() if name not in LEFT_OUT}
+        self.services = {name: one for name, one in every.items() if "profiles" not in one}
         (folder / "hosts").write_text(f"127.0.0.1 localhost {' '.join(self.services)}\n")
-        self.containers = {name: self._container(name) for name in self.services}
+        self.containers = {name: self._container(name, one) for name, one in every.items()}
         self.running, self.ended = {}, {}
 
     def __enter__(self):
@@ -61,6 +59,12 @@ class Project:
         service = self.services[name]
         words = [*service.get("entrypoint", self._entrypoint(service)), *service.get("command", [])]
         self.running[name] = self.containers[name].start(self._log(name), *words)
+
+    def run(self, name, *options):
+        """Run a service that `up` leaves out, with more options; return (exit code, all it said)."""
+        service = self._tree["services"][name]
+        words = [*self._entrypoint(service), *service["command"], *options]
+        return self.containers[name].run(*words)
 
     def is_healthy(self, name):
         """Whether a service runs and its own check says that it is well."""
@@ -107,8 +111,7 @@ class Project:
     def _entrypoint(self, service):
         return ["prometheus"] if service["image"].startswith("prom/") else self._image.config["Entrypoint"]
 
-    def _container(self, name):
-        service = self.services[name]
+    def _container(self, name, service):
         mounts = [(self._folder / "hosts", "/etc/hosts", False)]
         for volume in service.get("volumes", []):
             source, place, *mode = volume.split(":")
@@ -122,8 +125,8 @@ class Project:
                 assert mode == ["ro"]
                 mounts.append((self._beside / source, place, False))
         for secret in service.get("secrets", []):
-            assert secret in self._tree["secrets"]
-            mounts.append((self._secrets[secret], f"/run/secrets/{secret}", False))
+            used = secret if isinstance(secret, dict) else {"source": secret, "target": secret}
+            mounts.append((self.secrets[used["source"]], f"/run/secrets/{used['target']}", False))
         given = service.get("environment", {})
         if "MIRRORMESH_IMAGE" in service["image"]:
             assert service["read_only"]

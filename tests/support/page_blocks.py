@@ -99,13 +99,11 @@ LEFT_OUT = {
     "make sbom": "Needs the image; tests/deploy/test_image.py has the list.",
     "deploy/image/base.sh": "Takes half a minute, as root; tests/deploy/test_image.py.",
     "make image BASE=localhost/mirrormesh-base": "Takes a minute; tests/deploy/test_image.py.",
-    "chmod 700 deploy/compose/secrets": "Writes into the source tree; tests/deploy/test_compose_run.py.",
-    "openssl rand -hex 24 > deploy/compose/secrets/broker-password": "As the line before it.",
-    "chmod 444 deploy/compose/secrets/broker-password": "As the line before it.",
+    "deploy/compose/passwords.sh": "Writes into the source tree; tests/deploy/test_compose.py has it.",
     "MIRRORMESH_IMAGE=mirrormesh docker compose --file deploy/compose.yaml up": (
         "Needs Docker; tests/deploy/test_compose_run.py runs all of it."
     ),
-    "docker compose --file deploy/compose.yaml exec scheduler mirrormesh watch /etc/mirrormesh/mesh.yaml": (
+    "docker compose --file deploy/compose.yaml run --rm watch": (
         "Needs Docker; tests/deploy/test_compose_run.py."
     ),
     "python -m grafana.draw http://127.0.0.1:9090 --mesh tracking-switching --minutes 5": (

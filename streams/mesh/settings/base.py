@@ -19,7 +19,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from nodes.decimals import as_text, decimal
-from streams.codec.topics import ID_PATTERN
 from streams.mesh.errors import meant, one_of
 
 T = TypeVar("T")
@@ -48,7 +47,9 @@ class Settings(BaseModel):
             raise refusal(f"must be a mapping with keys among {', '.join(allowed)}")
         unknown = next((key for key in value if key not in allowed), None)
         if unknown is not None:
-            raise refusal(f"unknown key: {one_of(allowed, unknown)}", str(unknown))
+            # `password:mine` is a key: where values are hidden, so is this
+            shown = () if cls.model_config.get("hide_input_in_errors") else (str(unknown),)
+            raise refusal(f"unknown key: {one_of(allowed, unknown)}", *shown)
         return value
 
 
@@ -124,8 +125,8 @@ def exact(value: object) -> Fraction:
     return fraction
 
 
-Name = Annotated[str, StringConstraints(pattern=f"^{ID_PATTERN}$", max_length=60)]
-"""A name of a mesh, run or node."""
+Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=60)]
+"""A name of a mesh, run, node or party. One that begins with - would be an option on a command line."""
 Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
 """A positive number, exactly as written."""
 Positive = Annotated[float, Field(gt=0)]

@@ -89,6 +89,8 @@ class BrokerSettings(Settings):
         # seen on a broker: each of these works with two of the three clients
         if self.mechanism != "plain" and set(",=") & set(self.username):
             raise refusal("must have no , and no =: kafka-python fails on them in SCRAM", "username")
+        if self.mechanism != "plain" and not self.username.isascii():
+            raise refusal("must be ASCII: no client logs in as another by SCRAM", "username")
         if self.password.get_secret_value()[0].isspace():
             raise refusal("must not begin with a blank: librdkafka drops it", "password")
 

@@ -11,7 +11,14 @@ from streams.mesh.errors import one_of
 from streams.mesh.settings.base import Name, Settings, refusal
 
 LONGEST_USER = 255
+RESERVED = {
+    "ANONYMOUS": "whoever has not logged in",
+    "admin": "a broker's administrator",
+    "controller": "a broker's controller",
+}
+"""Users that no party may be: the development broker's own, and Kafka's name for nobody."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+_COMMON_NAME = re.compile(r"(?:^|,)\s*CN=([^,+]*)", re.IGNORECASE)
 _SUBJECT = re.compile(r"[A-Za-z0-9.]+=[^\x00-\x1f\x7f]*[^\x00-\x20\x7f]")
 
 
@@ -78,6 +85,7 @@ def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySett
     _check_nodes(known, named)
     found: dict[str, tuple[str, str]] = {}
     for user, holder, path in _users(mesh, known, named):
+        _check_user(user, holder, path)
         name = user.removeprefix("CN=")  # with certificates a broker knows the user a as CN=a
         other, its_holder = found.setdefault(name, (user, holder))
         if its_holder != holder:
@@ -85,11 +93,19 @@ def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySett
             raise refusal(f"{user} is the user of {its_holder} and of {holder}{one}: must differ", *path)
 
 
+def _check_user(user: str, holder: str, path: tuple[str, ...]) -> None:
+    """Refuse a user that is a broker's own; a broker may know a certificate by its common name."""
+    subject = _COMMON_NAME.search(user) if is_subject(user) else None
+    name = user if subject is None else subject[1].strip()
+    if name in RESERVED:
+        raise refusal(f"{user} is the user of {holder}, and of {RESERVED[name]}: must be another", *path)
+
+
 def _check_nodes(nodes: list[str], named: Mapping[str, PartySettings]) -> None:
     owner: dict[str, str] = {}
     for name, own in named.items():
-        if name.startswith("-") or name.endswith("-"):
-            raise refusal("a party's name must begin and end with a letter or digit", "parties", name)
+        if name.endswith("-"):
+            raise refusal("a party's name must end with a letter or digit", "parties", name)
         for node in own.nodes:
             if node not in nodes:
                 raise refusal(

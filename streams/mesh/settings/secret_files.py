@@ -1,5 +1,6 @@
 """Secrets and paths in the settings of a broker: from the environment, or from files."""
 
+import os.path
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,11 +65,20 @@ def _secret(path: str, setting: str) -> str:
     except UnicodeDecodeError:
         raise refusal(f"{path}: is not text: must hold the password in one line", setting) from None
     except OSError as error:
-        raise refusal(f"{path}: {why(error)}", setting) from None
+        raise refusal(_unread(path, error), setting) from None
     if not text or "\n" in text or "\0" in text:
         wrong = "has several lines" if text else "is empty"
         raise refusal(f"{path}: {wrong}: must hold the password in one line", setting)
     return text
+
+
+def _unread(path: str, error: OSError) -> str:
+    """Return why a secret's file cannot be read; a path that leads nowhere may be the secret itself."""
+    if os.path.lexists(path):
+        return f"{path}: {why(error)}"
+    folder = os.path.dirname(path)  # noqa: PTH120 # Path raises where a part may not be read
+    where = f" in {folder}" if os.path.lexists(folder) else ""
+    return f"there is no such file{where}: must be the path of a file that holds the password in one line"
 
 
 def read_bytes(path: str) -> bytes:

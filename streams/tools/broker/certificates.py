@@ -15,6 +15,7 @@ NAMES = ("localhost", "127.0.0.1")
 """The names of the development broker, which its certificate must have."""
 DAYS = 365.0
 """Days that a certificate lasts."""
+_CA = "ca"
 _RENEWED = timedelta(days=30)
 
 
@@ -50,8 +51,10 @@ def certify(folder: Path, user: str, output: Path) -> tuple[Pair, Path]:
         raise Misused(f"{place.path}: has no CA: must be the folder of a broker started with --secure")
     if not user or not all(one.isalnum() or one in "-_." for one in user) or user.startswith("."):
         raise Misused(f"{user!r}: must be a user's name, of letters, digits, - . and _")
+    if user.lower() == _CA:
+        raise Misused(f"{user}: is what the CA's own certificate is called: must be another name")
     output.mkdir(parents=True, exist_ok=True)
-    pair, ca = Pair(output / f"{user}.crt", output / f"{user}.key"), output / "ca.crt"
+    pair, ca = Pair(output / f"{user}.crt", output / f"{user}.key"), output / f"{_CA}.crt"
     certificate, key = issued(_authority(place), f"{user}@localhost", user=user)
     write_secret(pair.key, key)
     pair.certificate.write_text(certificate)

@@ -6,14 +6,17 @@ from pathlib import Path
 
 from streams.mesh.errors import UsageError
 
+_FOLDER, _FILE = 0o755, 0o644
 INDEX = "exported.txt"
 """Names every file of an export, so that a later one replaces nothing else."""
 
 
-def write_folder(folder: Path, written: Mapping[str, str]) -> None:
-    """Write the texts to their paths in the folder, in place of an earlier export. Raises UsageError.
+def write_folder(folder: Path, written: Mapping[str, str]) -> int:
+    """Write the texts to their paths in the folder, in place of an earlier export; return how many files.
 
-    A folder with any other file is refused. The new folder is made beside, and then takes its place.
+    A folder with any other file is refused. The new folder is made beside, and then takes its place. Whoever
+    may enter it may read all of it, whatever the umask, as processes in containers are other users. Raises
+    UsageError.
     """
     folder = folder.resolve()
     _check(folder)
@@ -21,9 +24,12 @@ def write_folder(folder: Path, written: Mapping[str, str]) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
             made, earlier = Path(beside) / "new", Path(beside) / "earlier"
-            for path, text in {**written, INDEX: _lines(written)}.items():
+            files = {**written, INDEX: _lines(written)}
+            for path, text in files.items():
                 (made / path).parent.mkdir(parents=True, exist_ok=True)
                 (made / path).write_text(text, "utf-8")
+            for inner in made.rglob("*"):
+                inner.chmod(_FOLDER if inner.is_dir() else _FILE)
             if folder.exists():
                 folder.rename(earlier)
             try:
@@ -34,6 +40,7 @@ def write_folder(folder: Path, written: Mapping[str, str]) -> None:
                 raise
     except OSError as error:
         raise UsageError(f"--output {folder}: cannot be written to: {error.strerror}") from None
+    return len(files)
 
 
 def _lines(paths: Iterable[str]) -> str:

@@ -1,11 +1,15 @@
 """Passwords of users: written once, for their owner alone, and never overwritten."""
 
+import errno
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
 from streams.bus.passwords import Passwords
 from streams.mesh.errors import UsageError
+from streams.mesh.settings.parties import LONGEST_USER
 
 
 def test_a_password_is_long_in_its_own_file_and_its_owner_s_alone(tmp_path):
@@ -40,7 +44,32 @@ def test_what_an_interrupted_writing_left_is_no_password(tmp_path):
     (tmp_path / ".a.new").write_text("half")
     assert passwords.of("a") is None
     assert passwords.make("a") == passwords.of("a")
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert {path.name for path in tmp_path.iterdir()} == {"a", ".a.new"}
+
+
+def test_the_longest_user_has_a_file(tmp_path):
+    user = "a" * LONGEST_USER
+    assert Passwords(tmp_path).make(user) == Passwords(tmp_path).of(user)
+    assert [path.name for path in tmp_path.iterdir()] == [user]
+
+
+def test_where_it_cannot_be_written_nothing_is_left(tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)  # as where there are no hard links
+    with pytest.raises(UsageError, match="a: cannot be written: Operation not permitted"):
+        Passwords(tmp_path).make("a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_another_s_is_his_to_guard(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_text("secret")
+    path.chmod(0o444)
+    assert Passwords(tmp_path).shown_to_others("a")
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)  # as in a container
+    assert not Passwords(tmp_path).shown_to_others("a")
 
 
 @pytest.mark.parametrize(

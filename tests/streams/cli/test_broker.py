@@ -1,5 +1,8 @@
 import pytest
 
+from streams.tools.broker.certificates import ensure_certificates
+from streams.tools.broker.folder import Folder
+
 
 @pytest.fixture(autouse=True)
 def without_java(monkeypatch, tmp_path):
@@ -38,3 +41,17 @@ def test_a_port_that_is_none(call, port):
 def test_there_is_nothing_to_stop(call):
     assert call("broker", "stop") == (0, "no broker was running\n", "")
     assert call("broker", "status").code == 1
+
+
+def test_a_user_s_certificate_never_takes_the_ca_s_place(call, tmp_path):
+    folder = Folder(tmp_path / "broker")
+    folder.path.mkdir()
+    ensure_certificates(folder)
+    asked = ("broker", "certificate", "--folder", folder.path, "--output", tmp_path / "out")
+    assert call(*asked, "ann").code == 0
+    for name in ("ca", "CA"):
+        code, out, err = call(*asked, name)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"{name}: is what the CA's own certificate is called")
+    assert (tmp_path / "out" / "ca.crt").read_bytes() == folder.ca.read_bytes()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["ann.crt", "ann.key", "ca.crt"]

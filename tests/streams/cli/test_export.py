@@ -19,9 +19,10 @@ def there(folder):
 
 
 def test_a_party_s_folder_is_written_and_said(call, mesh, tmp_path):
-    assert call(*ASKED, "--party", "a") == (0, "out: 6 files\n", "")
+    assert call(*ASKED, "--party", "a") == (0, "out: 7 files\n", "")
     assert "node-a.yaml" in there(tmp_path / "out")
-    assert call(*ASKED, "--mesh-operator") == (0, "out: 7 files\n", "")
+    assert call(*ASKED, "--mesh-operator") == (0, "out: 8 files\n", "")
+    assert len(there(tmp_path / "out")) == 8
     assert "node-a.yaml" not in there(tmp_path / "out")
 
 
@@ -34,7 +35,7 @@ def test_no_secret_needs_to_be_here_and_none_is_written(call, mesh, tmp_path, mo
 def test_an_image_without_a_digest_is_warned_of(call, mesh):
     told = ("export", "kubernetes", "mesh.yaml", "--output", "out", "--party", "a", "--image", "mirrormesh:1")
     code, out, err = call(*told)
-    assert (code, out) == (0, "out: 6 files\n")
+    assert (code, out) == (0, "out: 7 files\n")
     assert err.splitlines() == [
         "--image mirrormesh:1 has no digest: what runs may change without you; name it with @sha256:..."
     ]
@@ -71,7 +72,7 @@ def test_a_broker_of_this_machine_or_without_users_is_warned_of(call, mesh):
         ("\n  b:", "\n  elsewhere:", ("--party", "b"), "mesh.yaml: nodes.elsewhere: not a node of the mesh"),
         ("b.example:9095", "b.example:no", ("--party", "b"), "mesh.yaml: nodes.b.brokers.data.servers: "),
         ("[a, b, c]", "[a, b, c, a-]", ("--party", "b"), "mesh.yaml: party a and party a- make one"),
-        ("[a, b, c]", "[a, b, c, --]", ("--party", "b"), "mesh.yaml: party --: makes no Kubernetes name"),
+        ("[a, b, c]", "[a, b, c, -x]", ("--party", "-x"), 'mesh.yaml: mesh.nodes: "-x": must be made of'),
         ("[a, b, c]", "[a, b, c, d]", ("--party", "d"), "mesh.yaml: nodes.d: missing: must be here"),
     ],
 )

@@ -89,7 +89,12 @@ WRONG = [
     ({**USER, "password": ""}, "password: (hidden): is empty: must be the password"),
     ({**USER, "password": "${EMPTY}"}, "password: (hidden): is empty: must be the password"),
     ({**USER, "password": f"{HUNTER}\n"}, "password: (hidden): must be one line"),
-    ({"username": "ann", "password_file": "none"}, "/none: cannot be read: No such file or directory"),
+    ({**USER, "username": "jürgen"}, "username: (hidden): must be ASCII: no client logs in as another by"),
+    ({"username": "ann", "password_file": HUNTER}, "password_file: (hidden): there is no such file in /"),
+    ({"username": "ann", "password_file": f"{HUNTER}/{HUNTER}"}, "(hidden): there is no such file: must be"),
+    ({"username": "ann", "password_file": HUNTER * 99}, "password_file: (hidden): there is no such file in"),
+    ({"username": "ann", HUNTER: None}, "brokers.mesh: (hidden): unknown key: must be one of servers, sec"),
+    ({"username": "ann", f"password:{HUNTER}": None}, "brokers.mesh: (hidden): unknown key: must be one of"),
     ({"username": "ann", "password_file": "."}, "cannot be read: Is a directory"),
     ({"username": "ann", "password_file": "empty"}, "/empty: is empty: must hold the password in one line"),
     ({"username": "ann", "password_file": "two"}, "/two: has several lines: must hold the password in one"),
@@ -129,6 +134,30 @@ def test_a_mistake_is_one_line(folder, settings, said):
     assert said in line
     assert HUNTER not in line.replace(str(folder), "")
     assert "PRIVATE KEY" not in line
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("mesh", "mesh.(hidden): (hidden): unknown key: must be one of name, run"),
+        ("brokers", "brokers: (hidden): unknown key: must be one of mesh, data, trust_broker"),
+        ("nodes", "nodes.a.(hidden): (hidden): unknown key: must be one of "),
+    ],
+)
+def test_a_password_that_became_a_key_is_not_shown_wherever_it_is(tmp_path, place, said):
+    path = tmp_path / "mesh.yaml"
+    tree = {"mesh": {**BASE["mesh"]}, "brokers": {"mesh": {"servers": "one:9092"}}, "nodes": {"a": {}}}
+    (tree["nodes"]["a"] if place == "nodes" else tree[place])[f"password:{HUNTER}"] = None
+    path.write_text(yaml.safe_dump(tree))
+    with pytest.raises(MeshFileError) as refused:
+        load(path, {})
+    assert HUNTER not in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_by_plain_a_user_may_have_any_letters(folder):
+    ours = {**USER, "username": "jürgen", "ca": "ca.crt", "mechanism": "plain"}
+    assert loaded(folder, **ours).username == "jürgen"
 
 
 def test_a_certificate_that_openssl_does_not_take_is_refused_with_its_reason(tmp_path):

@@ -61,8 +61,20 @@ A, B = {"nodes": ["a"]}, {"nodes": ["b"]}
             "mesh.parties.x.users: ...: unknown key: must be one of nodes, user",
         ),
         ({"parties": {"Bank A": A}}, 'mesh.parties: "Bank A": must be made of a-z, 0-9 and -'),
-        ({"parties": {"-x": A}}, "a party's name must begin and end with a letter or digit"),
-        ({"parties": {"x-": A}}, "a party's name must begin and end with a letter or digit"),
+        ({"parties": {"-x": A}}, 'mesh.parties: "-x": must be made of a-z, 0-9 and -, and not begin with -'),
+        ({"parties": {"x-": A}}, "a party's name must end with a letter or digit"),
+        (
+            {"parties": {"x": A | {"user": "ANONYMOUS"}}},
+            "user: ...: ANONYMOUS is the user of party x, and of whoever has not logged in: must be another",
+        ),
+        (
+            {"parties": {"x": A | {"user": "O=A,CN=admin,C=DE"}}},
+            "user: ...: O=A,CN=admin,C=DE is the user of party x, and of a broker's administrator: must be",
+        ),
+        (
+            {"nodes": ["a", "controller"]},
+            "mesh.nodes.controller: controller is the user of node controller, and of a broker's controller",
+        ),
         ({"parties": {"x": {"nodes": ["e"]}}}, "e is no node of the mesh: must be one of a, b, c, d"),
         ({"parties": {"x": {"nodes": ["a", "a"]}}}, "a is named twice: every node once"),
         (

@@ -28,7 +28,7 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
     }
     targets = [f"{name}:{port}" for name in files for port in (services.SHARED, services.OWNER)]
     return _project(
-        f"{raw.file.mesh.name}-{whose.name}", found, files, targets, volumes=list(found), owned=True
+        f"{raw.file.mesh.name}_{whose.name}", found, files, targets, volumes=list(found), owned=True
     )
 
 
@@ -38,9 +38,7 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
     file = scheduler_file(raw, INSIDE)
     found = {_SCHEDULER: services.scheduler(image, _SCHEDULER, file, endless=endless)}
     targets = [f"{_SCHEDULER}:{services.SHARED}"]
-    return _project(
-        f"{raw.file.mesh.name}-operator", found, {_SCHEDULER: file}, targets, volumes=[], owned=False
-    )
+    return _project(raw.file.mesh.name, found, {_SCHEDULER: file}, targets, volumes=[], owned=False)
 
 
 def _project(
@@ -54,7 +52,7 @@ def _project(
 ) -> dict[str, str]:
     secrets = {key: one for service, file in files.items() for key, one in declared(service, file).items()}
     tree: dict[str, Any] = {
-        "name": f"mirrormesh-{name}",
+        "name": f"mirrormesh_{name}",  # no other name has a _, so no two projects are one
         "services": {**found, "prometheus": services.prometheus(list(found)), "grafana": services.grafana()},
         **({"secrets": secrets} if secrets else {}),
         "volumes": {volume: {} for volume in [*volumes, "prometheus", "grafana"]},

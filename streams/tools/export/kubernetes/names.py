@@ -40,12 +40,9 @@ def namespace(mesh: str, party: str | None) -> str:
 
 
 def check(file: MeshFile) -> None:
-    """Refuse a mesh file whose names make no Kubernetes names, or two that are one. Raises MeshFileError."""
+    """Refuse a mesh file with two names that make one Kubernetes name. Raises MeshFileError."""
     mesh, parties = file.mesh, file.mesh.all_parties
-    lines = [*_empty(file, "mesh", [mesh.name]), *_empty(file, "party", [one.name for one in parties])]
-    named = [node for party in parties for node in party.nodes if node != party.name]
-    lines += _empty(file, "node", named)
-    lines += _twice(
+    lines = _twice(
         file, [("the mesh's operator", namespace(mesh.name, None)), *_namespaces(mesh.name, parties)]
     )
     for party in parties:
@@ -56,11 +53,6 @@ def check(file: MeshFile) -> None:
 
 def _namespaces(mesh: str, parties: Iterable[Party]) -> list[tuple[str, str]]:
     return [(f"party {party.name}", namespace(mesh, party.name)) for party in parties]
-
-
-def _empty(file: MeshFile, what: str, names: Iterable[str]) -> list[str]:
-    words = "makes no Kubernetes name: must have a letter or a digit"
-    return [f"{file.path}: {what} {name}: {words}" for name in names if not label(name)]
 
 
 def _twice(file: MeshFile, named: list[tuple[str, str]]) -> list[str]:

@@ -128,6 +128,13 @@ def test_a_changed_mesh_file_makes_another_container_and_an_endless_run_is_alway
     assert other["restart"] == "unless-stopped"
 
 
+def test_no_project_takes_another_s_name(secured):
+    secured.write_text(SECURED.replace("[a, b, c]", "[a, b, operator]").replace("\n  c:", "\n  operator:"))
+    written = [operator(read(secured), IMAGE), *(of_party(secured, name) for name in ("b", "operator"))]
+    names = [yaml.safe_load(one["compose.yaml"])["name"] for one in written]
+    assert names == ["mirrormesh_small", "mirrormesh_small_b", "mirrormesh_small_operator"]
+
+
 def test_what_is_mounted_is_written(secured):
     for written in (of_party(secured), operator(read(secured), IMAGE)):
         for service in services(written).values():

@@ -39,7 +39,6 @@ def test_a_long_name_is_cut_and_stays_apart_from_its_like():
     ("names", "said"),
     [
         ("[a, a-, c]", "party a and party a- make one Kubernetes name, small-a: rename one"),
-        ("[a, ---, c]", "party ---: makes no Kubernetes name: must have a letter or a digit"),
         (
             "[a, operator, c]",
             "the mesh's operator and party operator make one Kubernetes name, small-operator: rename one",

@@ -1,5 +1,8 @@
 """What every kind of export rests on: whose nodes, the mesh file of a process, its secrets, the folder."""
 
+import os
+import stat
+
 import pytest
 import yaml
 
@@ -154,11 +157,21 @@ def test_a_party_that_is_not_there_is_answered_with_the_nearest(secured):
 
 def test_a_folder_takes_an_earlier_export_s_place_as_a_whole(tmp_path):
     folder = tmp_path / "out" / "b"
-    write_folder(folder, {"one/a.yaml": "1", "b.yaml": "2"})
-    write_folder(folder, {"b.yaml": "3"})
+    assert write_folder(folder, {"one/a.yaml": "1", "b.yaml": "2"}) == 3
+    assert write_folder(folder, {"b.yaml": "3"}) == 2
     found = {path.name: path.read_text() for path in folder.rglob("*") if path.is_file()}
     assert found == {"b.yaml": "3", INDEX: "b.yaml\n"}
     assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_whoever_may_enter_a_folder_may_read_all_of_it(tmp_path):
+    earlier = os.umask(0o077)
+    try:
+        write_folder(tmp_path / "out", {"one/two/a.yaml": "1"})
+    finally:
+        os.umask(earlier)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {"out": 0o700, "one": 0o755, "two": 0o755, "a.yaml": 0o644, INDEX: 0o644}
 
 
 def test_a_folder_with_something_else_is_refused_and_stays(tmp_path):
