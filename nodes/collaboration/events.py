@@ -12,6 +12,11 @@ from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum
 from nodes.values import FloatArray
 
+
+class Misused(Exception):
+    """The caller broke a machine's protocol."""
+
+
 # ------------------------------------------------------------------------------------- the owner's events
 
 

@@ -1,0 +1,198 @@
+"""The learner's machine: it asks the owners and steps on their answers, sans-I/O. All it knows is public.
+
+Rules
+-----
+* Events go in, effects come out. A refused event changes nothing (`Misused`). An owner's mistakes are noticed
+  and ignored.
+* Query k is asked once its record is durable. It is over once all owners have answered, or at its deadline
+  with what has come; the weights are n_l/n over those that answered. Where nobody has answered it waits on.
+* Of an owner's responses to a query the first counts. A second one with other bytes is evidence.
+* A response to an earlier query is late: counted, and not used.
+* An owner waited for in vain m times in a row is waited for again 2^m queries later, and asked all the time.
+* Owners are added in the order of their names, so a run depends on who answered what, not on when.
+* A restart asks the newest query again, the same bytes. After query T the last theta is sent as final.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nodes.collaboration.events import (
+    DeadlinePassed,
+    Halt,
+    JournalQuery,
+    LearnerEffect,
+    LearnerEvent,
+    LearnerStarted,
+    Misused,
+    Notice,
+    Noticed,
+    ResponseArrived,
+    ResponseEvidence,
+    SendQuery,
+    StartDeadline,
+    Stepped,
+)
+from nodes.collaboration.messages import Answer, Identity, Query, QueryRecord, Response
+from nodes.collaboration.steps import Stage, Step, combined, weights
+from nodes.values import FloatArray
+
+
+class LearnerMachine:
+    """The learner. `records`: n_l by owner."""
+
+    def __init__(self, identity: Identity, step: Step, records: Mapping[str, int]) -> None:
+        self.identity = identity
+        self._step = step
+        self._records = dict(sorted(records.items()))
+        self._record: QueryRecord | None = None
+        self._answers: dict[str, Response] = {}
+        self._missed: dict[str, int] = {}  # owners waited for in vain, and how often in a row
+        self._waited_from: dict[str, int] = {}  # the query from which they are waited for again
+        self._effects: list[LearnerEffect] = []
+        self._halted = False
+        self._handlers: dict[type[LearnerEvent], Callable[[Any], None]] = {
+            LearnerStarted: self._start,
+            ResponseArrived: self._receive,
+            DeadlinePassed: self._give_up,
+        }
+
+    @property
+    def halted(self) -> bool:
+        """Whether the learner is done and takes no more events."""
+        return self._halted
+
+    @property
+    def record(self) -> QueryRecord:
+        """The newest record. Raises Misused before the start."""
+        if self._record is None:
+            raise Misused("LearnerStarted comes first")
+        return self._record
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        """The owners that have not answered the current query."""
+        return tuple([name for name in self._records if name not in self._answers])
+
+    def handle(self, event: LearnerEvent) -> tuple[LearnerEffect, ...]:
+        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        if self._halted:
+            raise Misused("the machine has halted")
+        if isinstance(event, LearnerStarted) == (self._record is not None):
+            raise Misused("LearnerStarted comes first, and once")
+        self._effects = []
+        self._handlers[type(event)](event)
+        return tuple(self._effects)
+
+    def _start(self, event: LearnerStarted) -> None:
+        if event.records:
+            self._record = event.records[-1]
+        else:
+            stage = self._step.start()
+            self._keep(QueryRecord(1, _frozen(stage.parameters), _frozen(stage.average)))
+        self._ask()
+
+    def _receive(self, event: ResponseArrived) -> None:
+        response, now = event.response, self.record.number
+        who, number = response.owner, response.query
+        if response.run != self.identity.run or who not in self._records:
+            self._notice(Notice.FOREIGN, who, number)
+        elif number > now:
+            self._notice(Notice.EARLY, who, number)
+        else:
+            first = self._first(who, number)
+            if first is not None:
+                self._receive_again(response, first)
+            elif number < now:
+                self._notice(Notice.LATE, who, number)
+                self._forgive(who)
+            else:
+                self._answers[who] = response
+                self._forgive(who)
+                if not any(self._is_waited_for(name) for name in self.waiting_for):
+                    self._advance()
+
+    def _receive_again(self, response: Response, first: FloatArray) -> None:
+        same = response.response.tobytes() == first.tobytes()
+        self._notice(Notice.DUPLICATE if same else Notice.EVIDENCE, response.owner, response.query)
+        if not same:
+            self._effects.append(ResponseEvidence(response, first))
+
+    def _first(self, owner: str, number: int) -> FloatArray | None:
+        """Return the owner's first response to this query or the one before, if it came in time."""
+        if number == self.record.number and owner in self._answers:
+            return self._answers[owner].response
+        if number == self.record.number - 1:
+            return next((one.response for one in self.record.answers if one.owner == owner), None)
+        return None
+
+    def _give_up(self, event: DeadlinePassed) -> None:
+        number = self.record.number
+        if event.number != number:
+            return
+        if self._answers:
+            self._advance()
+        else:
+            self._notice(Notice.UNANSWERED, self.identity.name, number)
+            self._effects.append(StartDeadline(number))
+
+    def _advance(self) -> None:
+        record, missing = self.record, self.waiting_for
+        for name in missing:
+            self._notice(Notice.LEFT_OUT, name, record.number)
+            if not self._is_waited_for(name):
+                continue
+            self._missed[name] = self._missed.get(name, 0) + 1
+            self._waited_from[name] = record.number + (1 << self._missed[name])
+        sizes = np.array(list(self._records.values()), dtype=np.int64)
+        shares = weights(sizes, np.array([name in self._answers for name in self._records]))
+        nothing = np.zeros_like(record.parameters)
+        responses = [
+            self._answers[name].response if name in self._answers else nothing for name in self._records
+        ]
+        stage = self._step.advance(
+            Stage(record.number, record.parameters, record.average), combined(np.stack(responses), shares)
+        )
+        answers = tuple(
+            Answer(name, self._answers[name].instance, float(share), response)
+            for name, share, response in zip(self._records, shares, responses, strict=True)
+            if name in self._answers
+        )
+        self._answers = {}
+        self._keep(
+            QueryRecord(stage.query, _frozen(stage.parameters), _frozen(stage.average), answers, missing)
+        )
+        self._effects.append(Stepped(self.record))
+        self._ask()
+
+    def _keep(self, record: QueryRecord) -> None:
+        self._record = record
+        self._effects.append(JournalQuery(record))
+
+    def _ask(self) -> None:
+        who, record = self.identity, self.record
+        final = record.number > self._step.queries
+        query = Query(who.run, who.name, who.instance, record.number, record.parameters, final)
+        self._effects.append(SendQuery(query))
+        if final:
+            self._halted = True
+            self._effects.append(Halt("all queries are answered"))
+        else:
+            self._effects.append(StartDeadline(record.number))
+
+    def _is_waited_for(self, owner: str) -> bool:
+        return self._waited_from.get(owner, 0) <= self.record.number
+
+    def _forgive(self, owner: str) -> None:
+        self._missed.pop(owner, None)
+        self._waited_from.pop(owner, None)
+
+    def _notice(self, notice: Notice, peer: str, number: int) -> None:
+        self._effects.append(Noticed(notice, peer, number))
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    held = np.array(values)
+    held.flags.writeable = False
+    return held

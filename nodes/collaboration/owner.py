@@ -1,0 +1,203 @@
+"""An owner's machine: it answers the learner's queries, sans-I/O.
+
+Rules
+-----
+* Events go in, effects come out. A refused event changes nothing (`Misused`: the caller's mistake). What the
+  learner does wrong is noticed and refused; nothing is drawn for it.
+* Query k is answered once: charge, sum, draw are one transition, which ends with one `JournalResponse`, and
+  only then the response is sent. The same query again, whoever's, gets the same bytes.
+* Queries are taken in order: k follows k - 1. Another theta_k for a k that was seen, a k that was skipped,
+  and a k beyond T are refused, with evidence.
+* A query that comes while the one before it is being read replaces it: the learner has gone on. Nothing is
+  charged for the one before, and it is not answered any more.
+* The count goes on from the owner's own journal: a new learner, or a new journal of the same, cannot restart
+  it. So no more than T answers are drawn, and no more than epsilon_l/kappa is spent.
+* The set is fixed by the first answer. Another one ends the machine before anything is drawn.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from nodes.collaboration.events import (
+    Halt,
+    JournalResponse,
+    Misused,
+    Notice,
+    Noticed,
+    OwnerEffect,
+    OwnerEvent,
+    OwnerStarted,
+    QueryArrived,
+    QueryEvidence,
+    ReadSet,
+    SendResponse,
+    SetRead,
+)
+from nodes.collaboration.messages import Identity, Query, RecordSet, Response, ResponseRecord
+from nodes.privacy.query import QueryMechanism
+from nodes.values import FloatArray
+
+
+def digest(parameters: FloatArray) -> bytes:
+    """Return 16 bytes of the SHA-256 of theta (d,): what a journal keeps of a query."""
+    return hashlib.sha256(parameters.astype("<f8").tobytes()).digest()[:16]
+
+
+class OwnerMachine:
+    """One owner; `learner`: whom it answers."""
+
+    def __init__(self, identity: Identity, learner: str, mechanism: QueryMechanism) -> None:
+        self.identity = identity
+        self._learner = learner
+        self._mechanism = mechanism
+        self._set: RecordSet | None = None
+        self._answered: dict[int, ResponseRecord] = {}
+        self._asked: dict[int, bytes] = {}  # the digest of every query seen
+        self._reading: Query | None = None
+        self._effects: list[OwnerEffect] = []
+        self._halted = False
+        self._handlers: dict[type[OwnerEvent], Callable[[Any], None]] = {
+            OwnerStarted: self._start,
+            QueryArrived: self._receive,
+            SetRead: self._answer,
+        }
+
+    @property
+    def halted(self) -> bool:
+        """Whether the owner is done and takes no more events."""
+        return self._halted
+
+    @property
+    def charged(self) -> int:
+        """The queries charged so far."""
+        return len(self._answered)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """What they have spent, rounded up."""
+        return self._mechanism.spent(self.charged)
+
+    @property
+    def seen(self) -> int:
+        """The largest query taken (0: none)."""
+        return max(self._asked, default=0)
+
+    @property
+    def reading(self) -> int | None:
+        """The query whose pass is under way, if any."""
+        return None if self._reading is None else self._reading.number
+
+    def handle(self, event: OwnerEvent) -> tuple[OwnerEffect, ...]:
+        """Take one event and return the effects to carry out, in order. Raises Misused."""
+        if self._halted:
+            raise Misused("the machine has halted")
+        if isinstance(event, OwnerStarted) == (self._set is not None):
+            raise Misused("OwnerStarted comes first, and once")
+        self._effects = []
+        self._handlers[type(event)](event)
+        return tuple(self._effects)
+
+    def _start(self, event: OwnerStarted) -> None:
+        self._set = event.set
+        self._answered = {record.query: record for record in event.records}
+        self._asked = {record.query: record.asked for record in event.records}
+        due, last = self._mechanism.records, max(self._answered, default=0)
+        if event.set.records != due:
+            held = f"owner {self.identity.name}: the set holds {event.set.records:,} records"
+            self._halt(f"{held}: must be {due:,}, as mesh.owners.{self.identity.name}.records says")
+        elif event.records and event.records[0].set != event.set:
+            self._halt(self._changed(event.records[0].set, event.set))
+        elif event.published > last:
+            self._halt(
+                f"owner {self.identity.name}: query {event.published} was answered, and the journal knows of "
+                f"{last}: it must be the newest one, or the run a new one"
+            )
+
+    def _receive(self, event: QueryArrived) -> None:
+        query, number = event.query, event.query.number
+        if (query.run, query.learner) != (self.identity.run, self._learner):
+            self._notice(Notice.FOREIGN, number)
+        elif query.final:
+            self._halt("the learner is done", failed=False)
+        elif number in self._asked:
+            self._receive_again(query)
+        elif number < 1 or number > self._mechanism.queries:
+            self._refuse(Notice.BEYOND, query)
+        elif number <= self.seen:
+            self._notice(Notice.PASSED, number)
+        elif number > self.seen + 1:
+            self._refuse(Notice.SKIPPED, query)
+        else:
+            if self._reading is not None:
+                self._notice(Notice.PASSED, self._reading.number)
+            self._asked[number] = digest(query.parameters)
+            self._reading = query
+            self._effects.append(ReadSet(number, query.parameters))
+
+    def _receive_again(self, query: Query) -> None:
+        if self._asked[query.number] != digest(query.parameters):
+            self._refuse(Notice.CHANGED, query)
+            return
+        record = self._answered.get(query.number)
+        under_way = record is not None or self.reading == query.number
+        self._notice(Notice.DUPLICATE if under_way else Notice.PASSED, query.number)
+        if record is not None:
+            self._effects.append(SendResponse(self._message(record)))
+
+    def _answer(self, event: SetRead) -> None:
+        reading = self._reading
+        if reading is None or event.query != reading.number:
+            return  # the sum of a query that another has replaced: never drawn, never charged
+        if self._set is None or event.set != self._set:
+            self._halt(self._changed(self._set, event.set))
+            return
+        charged = self.charged + 1
+        record = ResponseRecord(
+            query=reading.number,
+            asked=self._asked[reading.number],
+            response=_frozen(self._mechanism.answer(reading.number, event.total)),
+            charged=charged,
+            epsilon_spent=self._mechanism.spent(charged),
+            set=self._set,
+        )
+        self._reading = None
+        self._answered[record.query] = record
+        self._effects += (JournalResponse(record), SendResponse(self._message(record)))
+
+    def _message(self, record: ResponseRecord) -> Response:
+        who = self.identity
+        simulated = self._mechanism.simulated
+        return Response(who.run, who.name, who.instance, record.query, simulated, record.response)
+
+    def _refuse(self, notice: Notice, query: Query) -> None:
+        self._notice(notice, query.number)
+        self._effects.append(QueryEvidence(query, self._asked.get(query.number)))
+
+    def _notice(self, notice: Notice, number: int) -> None:
+        self._effects.append(Noticed(notice, self._learner, number))
+
+    def _changed(self, first: RecordSet | None, now: RecordSet) -> str:
+        """Return how the set differs from what was fixed: by counts and settings, never by what it holds."""
+        if first is None or first.source != now.source:
+            differs = "its settings differ"
+        elif first.records != now.records:
+            differs = f"{now.records:,} records, {first.records:,} at first"
+        else:
+            differs = f"it ends at {_ends(now)}, at {_ends(first)} at first"
+        who = self.identity.name
+        must = "must be that of the first answer, or the run a new one"
+        return f"owner {who}: the set has changed ({differs}): {must}"
+
+    def _halt(self, reason: str, *, failed: bool = True) -> None:
+        self._halted, self._reading = True, None
+        self._effects.append(Halt(reason, failed))
+
+
+def _ends(found: RecordSet) -> str:
+    return ", ".join(f"{number:,} ({name})" for name, number in found.extent)
+
+
+def _frozen(response: FloatArray) -> FloatArray:
+    response.flags.writeable = False
+    return response
