@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streams.public.standings import budget
     from streams.tools.model.predicting import Predictions, predict
     from streams.tools.model.writing import run_model, write_model
+    from streams.tools.tuning.forecasting import Worth, forecast
 
 __all__ = [
     "Account",
@@ -34,10 +35,12 @@ __all__ = [
     "Predictions",
     "Step",
     "Summary",
+    "Worth",
     "budget",
     "check_loss",
     "example_mesh",
     "examples",
+    "forecast",
     "load",
     "predict",
     "promise",
@@ -61,6 +64,7 @@ _MODULES = {
     "streams.public.account": ("Account",),
     "streams.public.standings": ("budget",),
     "streams.tools.model.writing": ("run_model", "write_model"),
+    "streams.tools.tuning.forecasting": ("Worth", "forecast"),
     "streams.tools.model.predicting": ("Predictions", "predict"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -18,6 +18,7 @@ COMMANDS = {
     "check": "Check a mesh file, and name every mistake.",
     "init": "Write a mesh file to start from, or an example with its data.",
     "tune": "Propose clip, step, slot size and mechanism from public records.",
+    "forecast": "Say whether a collaboration is worth it, and to whom.",
     "model": "Write what a mesh has learnt, as npz and JSON.",
     "predict": "Predict the labels of a file's records, as CSV or JSON lines.",
     "provision": "Create topics and users of a mesh, or check existing ones.",

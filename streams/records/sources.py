@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.sparse import Rows
 from nodes.values import FloatArray
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
@@ -79,7 +79,9 @@ def check_not_empty(file: MeshFile, node: str) -> None:
             raise file.refuse((*path, "path"), "holds no record", settings.path)
 
 
-def held_out(file: MeshFile, counts: FaultCounts | None = None) -> tuple[Rows, FloatArray]:
+def held_out(
+    file: MeshFile | CollaborationFile, counts: FaultCounts | None = None
+) -> tuple[Rows, FloatArray]:
     """Return the held-out records: features (n, d), sparse if the source is, and labels (n,).
 
     Records that cannot be decoded are left out, and counted in `counts`. Raises MeshFileError if none remain.
@@ -90,7 +92,10 @@ def held_out(file: MeshFile, counts: FaultCounts | None = None) -> tuple[Rows, F
 
 
 def decoded(
-    file: MeshFile, settings: HeldOutSettings, path: tuple[str, ...], counts: FaultCounts | None = None
+    file: MeshFile | CollaborationFile,
+    settings: HeldOutSettings,
+    path: tuple[str, ...],
+    counts: FaultCounts | None = None,
 ) -> tuple[Rows, FloatArray]:
     """Return a file's records, features (n, d) and labels (n,), without those that cannot be decoded.
 
@@ -157,7 +162,7 @@ def _source(
 
 
 def opened_records(
-    file: MeshFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+    file: MeshFile | CollaborationFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
 ) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
     """Return a file's lines in its order, and their decoder. Raises MeshFileError, which names `path`."""
     if isinstance(settings, FileSettings):

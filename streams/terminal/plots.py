@@ -1,6 +1,6 @@
-"""Draws the demo's plots. Only this module imports matplotlib, an extra, and only when needed."""
+"""Draws plots. Only this module imports matplotlib, an extra, and only when needed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -79,4 +79,27 @@ def plot_regret(path: Path, runs: Sequence[Tracked]) -> None:
     axes.set_title("Average regret against the best fixed decision (first order)")
     axes.grid(which="both", alpha=0.2)
     axes.legend()
+    save_whole(path, figure.savefig)
+
+
+def plot_forecast(path: Path, factors: FloatArray, costs: FloatArray, alone: Mapping[str, float]) -> None:
+    """Draw the expected cost, above the least, against a factor on all epsilons, and what each has alone.
+
+    Raises OSError.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 # an extra, and slow to import
+
+    figure = Figure(figsize=(7.5, 4.8), layout="constrained", dpi=150)
+    axes = figure.subplots()
+    axes.plot(factors, 100 * costs, color="black", linewidth=2)
+    axes.annotate("together", (factors[0], 100 * costs[0]), (6, 6), textcoords="offset points", weight="bold")
+    for k, (name, cost) in enumerate(alone.items()):
+        axes.axhline(100 * cost, color=_COLOURS[k % len(_COLOURS)], linestyle="--", linewidth=1)
+        axes.annotate(
+            f"{name} alone", (factors[-1], 100 * cost), (0, 3), textcoords="offset points", ha="right"
+        )
+    axes.axvline(1.0, color="0.7", linewidth=0.8)
+    axes.set(xscale="log", yscale="log", xlabel="all epsilons, times", ylabel="cost above the least, %")
+    axes.set_title("Forecast: cost on new records")
+    axes.grid(which="both", alpha=0.2)
     save_whole(path, figure.savefig)

@@ -1,6 +1,7 @@
 """Estimates what a mesh would reach, from runs on made-up records: never on a node's own."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -12,10 +13,9 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import PrivacyOverrides
-from streams.tools.tuning.pilot import Pilot, Resampled, made_up_by
-from streams.tools.tuning.public_records import made_up_like
+from streams.tools.tuning.pilot import Pilot, Resampled
+from streams.tools.tuning.public_records import from_file, made_up_by_schema
 from streams.tools.tuning.trials import Setting, Trials
 
 RUNS, CLEAR_RUNS = 6, 2
@@ -46,8 +46,10 @@ class Estimate:
     noise: float | None
 
 
-def estimate(file: MeshFile, rounds: int | None = None, seed: int = 1) -> Estimate:
-    """Run the mesh on made-up records with simulated noise, and without privacy.
+def estimate(
+    file: MeshFile, rounds: int | None = None, seed: int = 1, records: Path | None = None
+) -> Estimate:
+    """Run the mesh on made-up records, or public ones in a file, with simulated noise, and without privacy.
 
     Every node has the shared privacy settings, and every slot is full. Raises UsageError if there are no
     made-up records for the mesh's loss or dimension.
@@ -55,7 +57,9 @@ def estimate(file: MeshFile, rounds: int | None = None, seed: int = 1) -> Estima
     mesh = file.mesh
     if mesh.dimension > MOST_FEATURES:
         raise UsageError(f"--estimate: dimension is {mesh.dimension:,}: must be at most {MOST_FEATURES:,}")
-    like, pilot = _made_up(file, seed)
+    like, pilot = (
+        made_up_by_schema(file, seed, "--estimate") if records is None else (None, from_file(file, records))
+    )
     held_out = None
     if mesh.loss.signed and isinstance(pilot, Resampled):
         pilot, held_out = _halves(pilot)
@@ -90,18 +94,6 @@ def _noise(mesh: MeshSettings, pilot: Pilot) -> float | None:
     signal = clipped.mean(0)
     length = float(np.sqrt((signal * signal).sum()))
     return made.node(min(mesh.nodes)).noise_length(1) / length if length else None
-
-
-def _made_up(file: MeshFile, seed: int) -> tuple[str | None, Pilot]:
-    """Return records by the first schema that is here, and whose it is."""
-    generic = made_up_like(file, seed, "--estimate")
-    if not isinstance(generic, Resampled):
-        return None, generic
-    for name, own in file.nodes.items():
-        if isinstance(own.source, FileSettings):
-            kind = "signs" if file.mesh.loss.signed else "numbers"
-            return name, made_up_by(own.source.record, kind, seed)
-    return None, generic
 
 
 def _halves(pilot: Resampled) -> tuple[Resampled, tuple[FloatArray, FloatArray]]:

@@ -7,13 +7,13 @@ import numpy as np
 from nodes.sparse import dense
 from nodes.values import FloatArray
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.node import FileSettings
 from streams.records.sources import decoded
-from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up
+from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up, made_up_by
 
 
-def made_up_like(file: MeshFile, seed: int, option: str) -> Pilot:
+def made_up_like(file: MeshFile | CollaborationFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.dimension
     if loss.name == "range" and dimension == 2:
@@ -25,24 +25,41 @@ def made_up_like(file: MeshFile, seed: int, option: str) -> Pilot:
     raise UsageError(f"{option}: there are no made-up records for loss {loss} in {dimension} dimensions")
 
 
-def from_file(file: MeshFile, pilot: Path) -> Pilot:
-    """Return the records of a file, in the format of the first node here that has a file.
+def made_up_by_schema(file: MeshFile | CollaborationFile, seed: int, option: str) -> tuple[str | None, Pilot]:
+    """Return random records with the features of the first schema that is here, and whose it is.
+
+    None: no schema is here, or the loss has records of its own kind. Raises UsageError as `made_up_like`.
+    """
+    generic = made_up_like(file, seed, option)
+    if not isinstance(generic, Resampled):
+        return None, generic
+    for name, own in file.owns.items():
+        if isinstance(own.source, FileSettings):
+            kind = "signs" if file.mesh.loss.signed else "numbers"
+            return name, made_up_by(own.source.record, kind, seed)
+    return None, generic
+
+
+def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
+    """Return the records of a file, in the format of the first party here that has a file.
 
     Raises UsageError for a node's own file: nothing may be tuned on private records.
     """
     if not pilot.is_file():
         raise UsageError(f"{pilot}: no such file: must be a file of public records")
-    for name, own in file.nodes.items():
+    for name, own in file.owns.items():
         path = Path(getattr(own.source, "path", None) or "-")
         if path.exists() and pilot.samefile(path):
-            raise UsageError(f"{pilot}: is node {name}'s own source: must be another file, of public records")
-    for name, own in file.nodes.items():
+            whose = f"{file.member} {name}'s own source"
+            raise UsageError(f"{pilot}: is {whose}: must be another file, of public records")
+    for name, own in file.owns.items():
         if isinstance(own.source, FileSettings):
             settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
-            rows, labels = decoded(file, settings, ("nodes", name, "source"))
+            rows, labels = decoded(file, settings, (file.part, name, "source"))
             return Resampled(dense(rows), labels)
     raise UsageError(
-        f"{file.path}: no node here reads CSV or JSON lines, so the pilot has no schema: use --synthetic"
+        f"{file.path}: no {file.member} here reads CSV or JSON lines, so the pilot has no schema: "
+        f"use --synthetic"
     )
 
 

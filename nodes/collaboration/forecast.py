@@ -1,0 +1,162 @@
+"""What a collaboration is worth, before it runs (Wu, Farokhi, Smith, Kaafar 2020, section III). Pure.
+
+Relative fitness: psi = f(model)/f* - 1, f* the least cost on the owners' records together. The theorems bound
+E f - f* by functions of the owners' sizes and epsilons alone, which are functions of one number here, the
+`noise`: the standard deviation of a coordinate of the weighted mean answer, sqrt(sum_l (n_l s_l)^2)/n with
+s_l that of owner l's answers. With Laplace noise it is sqrt(8) Xi T kappa/n sqrt(sum_l epsilon_l^-2).
+
+| source | bound on E f - f* | in `noise` |
+|---|---|---|
+| Theorem 2, Algorithm 1 | 8 Xi^2 rho/(L n^2) sum epsilon_l^-2 + small | noise^2 rho/(L T^2) + small |
+| Theorem 3, Algorithm 2 | c_2 Xi/n sqrt(sum epsilon_l^-2), c_2 unknown | noise, times a constant |
+
+Theorem 2's proof takes E ||w||^2 = 2 b^2 for Laplace noise of scale b in d coordinates; it is 2 b^2 d. So
+`theorem_2` has the factor d that is missing in print. What it calls small is not where T steps that shorten
+as rho/(T^2 k) do not reach the optimum; a fit's `floor` is that part.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from nodes.values import FloatArray
+
+Power = Literal[1, 2]
+"""Of the noise: 2 as in Theorem 2, 1 as in Theorem 3."""
+LOW, HIGH = 10.0, 90.0
+"""The band's percentiles, over runs."""
+
+
+class Terms(NamedTuple):
+    """n_l, and the standard deviation of a coordinate of the owner's answers."""
+
+    records: int
+    deviation: float
+
+
+class Fit(NamedTuple):
+    """psi = floor + slope noise^power, fitted; and g, of what few records cost.
+
+    `low`, `high`: a run's psi over the fit's, 10th and 90th percentile. `error`: the root mean square of
+    ln(mean psi/fit). `sampling`: g; the best model of m records costs g/m more than f*, relatively, on new
+    ones.
+    """
+
+    power: Power
+    floor: float
+    slope: float
+    low: float
+    high: float
+    error: float
+    sampling: float
+
+    def at(self, noise: float) -> float:
+        """Return the expected psi."""
+        return self.floor + self.slope * noise**self.power
+
+
+class Owner(NamedTuple):
+    """What one owner brings, in relative fitness on new records: psi + g/n.
+
+    `share`: of the noise's variance. `without`: that of the others alone; None: there are none. `alone`: that
+    of its own best model without noise, g/n_l. `margin`: all epsilons may be that many times smaller until
+    learning alone is as good; 0: it always is.
+    """
+
+    share: float
+    without: float | None
+    alone: float
+    margin: float
+
+
+class Forecast(NamedTuple):
+    """`expected` psi with the band of one run; `new` psi + g/n, on new records; the owners by name."""
+
+    noise: float
+    expected: float
+    low: float
+    high: float
+    new: float
+    owners: dict[str, Owner]
+
+
+def noise_of(owners: Iterable[Terms]) -> float:
+    """Return the noise on the weighted mean answer of these owners; at least one."""
+    terms = list(owners)
+    return math.hypot(*(own.records * own.deviation for own in terms)) / sum(own.records for own in terms)
+
+
+def theorem_2(noise: float, *, rho: float, convexity: float, queries: int, dimension: int) -> float:
+    """Return Theorem 2's bound on min_k E f(theta_k) - f*, without what it calls small; L is `convexity`.
+
+    Infinite where L is 0.
+    """
+    return dimension * noise**2 * rho / (convexity * queries**2) if convexity > 0 else math.inf
+
+
+def fit(noises: FloatArray, fitness: FloatArray, sampling: float, power: Power) -> Fit:
+    """Fit floor and slope >= 0 to the mean psi over runs, `fitness` (levels, runs) at `noises` (levels,).
+
+    Least squares of relative errors. Raises ValueError for fewer than two levels, or a mean psi that is not
+    finite and above 0.
+    """
+    means = fitness.mean(1)
+    if len(noises) < 2 or not (np.isfinite(means) & (means > 0)).all():
+        raise ValueError("a fit needs relative fitness above 0 at two levels of noise or more")
+    columns = np.stack([np.ones_like(means), noises**power], 1) / means[:, None]
+    floor, slope = _not_negative(columns)
+    fitted = floor + slope * noises**power
+    low, high = np.percentile(fitness / fitted[:, None], [LOW, HIGH])
+    error = float(np.sqrt(np.mean(np.log(means / fitted) ** 2)))
+    return Fit(power, floor, slope, float(low), float(high), error, sampling)
+
+
+def _not_negative(columns: FloatArray) -> tuple[float, float]:
+    """Return (a, b) >= 0 of least ||columns (a, b) - 1||: that of both, or of the better one alone."""
+    both = np.linalg.lstsq(columns, np.ones(len(columns)), rcond=None)[0]
+    if (both >= 0).all():
+        return float(both[0]), float(both[1])
+    alone = columns.sum(0) / (columns * columns).sum(0)
+    left = ((columns * alone - 1) ** 2).sum(0)
+    return (float(alone[0]), 0.0) if left[0] < left[1] else (0.0, float(alone[1]))
+
+
+def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
+    """Return what these owners reach together, and what each brings. Raises ValueError without owners."""
+    if not owners:
+        raise ValueError("owners are missing: must be at least one")
+    noise = noise_of(owners.values())
+    expected = fitted.at(noise)
+    return Forecast(
+        noise,
+        expected,
+        expected * fitted.low,
+        expected * fitted.high,
+        _new(owners, fitted),
+        {name: _owner(owners, name, fitted, noise) for name in owners},
+    )
+
+
+def _new(owners: Mapping[str, Terms], fitted: Fit) -> float:
+    total = sum(own.records for own in owners.values())
+    return fitted.at(noise_of(owners.values())) + fitted.sampling / total
+
+
+def _owner(owners: Mapping[str, Terms], name: str, fitted: Fit, noise: float) -> Owner:
+    own, total = owners[name], sum(one.records for one in owners.values())
+    others = {other: terms for other, terms in owners.items() if other != name}
+    share = (own.records * own.deviation / (noise * total)) ** 2 if noise else 0.0
+    alone = fitted.sampling / own.records
+    return Owner(share, _new(others, fitted) if others else None, alone, _margin(fitted, alone, noise, total))
+
+
+def _margin(fitted: Fit, alone: float, noise: float, total: int) -> float:
+    """Return how many times the noise may grow until learning alone is as good."""
+    room = alone - fitted.floor - fitted.sampling / total
+    if room <= 0:
+        return 0.0
+    if not (fitted.slope and noise):
+        return math.inf
+    return float((room / fitted.slope) ** (1 / fitted.power) / noise)

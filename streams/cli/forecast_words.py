@@ -1,0 +1,158 @@
+"""Puts a forecast into words, a table, JSON and curves."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nodes.collaboration.forecast import Owner
+from nodes.values import FloatArray
+from streams.mesh.settings.collaboration import OwnerTerms
+from streams.terminal.wording import counted
+from streams.tools.tuning.constants import Constants
+from streams.tools.tuning.estimate import RUNS, Estimate
+from streams.tools.tuning.forecasting import Fewer, Worth
+
+HEADINGS = ("owner", "records", "epsilon", "noise", "without", "epsilon\ntwice", "alone", "break-\neven")
+
+
+def facts(found: Worth) -> Iterator[tuple[str, str]]:
+    """Yield what is expected, where that is from, and what the theorem bounds."""
+    settings, said = found.settings, found.forecast
+    owners, total = (
+        counted(len(settings.owners), "owner"),
+        sum(own.records for own in settings.owners.values()),
+    )
+    records, sets = counted(total, "record"), counted(settings.sharing, "set")
+    queries = "1 query" if settings.queries == 1 else f"{settings.queries:,} queries"
+    band = f"8 of 10 runs from {_much(said.low)} to {_much(said.high)}"
+    yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}"
+    yield "expected", f"a cost {_much(said.expected)} above the least (relative fitness); {band}"
+    yield "new records", f"a cost {_much(said.new)} above the least, as {records} are not all that there are"
+    yield from _fitted(found)
+    yield "bound", _bound(found)
+    yield "sharing", f"a record is in at most {sets}; in one more: {_much(found.shared)} is expected"
+
+
+def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
+    constants, noise = found.constants, found.forecast.noise
+    fit, other = constants.fit, constants.other
+    form = f"{fit.floor:.3g} + {fit.slope:.3g} noise^{fit.power}"
+    yield "noise", f"{noise:.3g} in a coordinate of the weighted answer, in standard deviations"
+    yield "fit", f"{form}, off by {_off(fit.error)} (noise^{other.power}: {_off(other.error)})"
+    yield "", f"from runs on a pilot, {counted(constants.records, 'record')} of {constants.like}; no promise"
+    if found.beyond:
+        least, most = constants.noises
+        yield "WARNING", f"THE PILOT TRIED NOISE FROM {least:.3G} TO {most:.3G}: THIS IS BEYOND, AND A GUESS"
+
+
+def _bound(found: Worth) -> str:
+    if found.bound is None:
+        return "Theorem 3: a multiple of the noise, which the theorem does not name; nothing else is proven"
+    if math.isinf(found.bound):
+        return "none: Theorem 2 needs a strongly convex cost, as with a regulariser"
+    left = f"what {found.settings.queries:,} steps leave, in the fit {_much(found.constants.fit.floor)}"
+    return f"at most {_much(found.bound)} (Theorem 2, if the convexity is the pilot's), beside {left}"
+
+
+def rows(found: Worth) -> Iterator[tuple[str, ...]]:
+    """Yield a row of HEADINGS for each owner; costs are those on new records, above the least."""
+    for name, owner in found.forecast.owners.items():
+        terms = found.settings.owners[name]
+        yield (
+            name,
+            f"{terms.records:,}",
+            f"{float(terms.epsilon):g}",
+            f"{100 * owner.share:.0f} %",
+            "" if owner.without is None else _much(owner.without),
+            _much(found.doubled[name]),
+            _much(owner.alone),
+            break_even(owner, terms),
+        )
+
+
+def verdicts(found: Worth) -> Iterator[str]:
+    """Yield a sentence for each owner: whether it brings anything, and whether it gains."""
+    new = found.forecast.new
+    for name, owner in found.forecast.owners.items():
+        brings = "is the only one"
+        if owner.without is not None:
+            gain = owner.without - new
+            brings = (
+                f"brings {_much(gain)}" if gain > 0 else f"COSTS {_much(-gain)}: without it all do better"
+            )
+        gains = "gains" if owner.alone > new else "gains nothing: learning alone is as good"
+        yield f"{name} {brings}; it {gains}."
+
+
+def break_even(owner: Owner, terms: OwnerTerms) -> str:
+    """Return its epsilon where learning alone is as good, all epsilons being changed alike."""
+    if owner.margin == 0:
+        return "none"
+    return "any" if math.isinf(owner.margin) else f"{float(terms.epsilon) / owner.margin:.3g}"
+
+
+def as_json(found: Worth) -> dict[str, Any]:
+    """Return all numbers, and the constants for `--constants`; what is infinite or unknown is null."""
+    said = found.forecast
+    terms = found.settings.owners
+    owners = {
+        name: {"records": terms[name].records, "epsilon": float(terms[name].epsilon)}
+        | owner._asdict()
+        | {"doubled": found.doubled[name]}
+        for name, owner in said.owners.items()
+    }
+    tree = {
+        "expected": said._asdict() | {"owners": owners},
+        "bound": found.bound,
+        "one_more_set": found.shared,
+        "beyond_the_pilot": found.beyond,
+    }
+    return {"forecast": _finite(tree), "constants": found.constants.as_json()}
+
+
+def curve(found: Worth) -> tuple[FloatArray, FloatArray]:
+    """Return factors on all epsilons, and at each the expected cost on new records, above the least."""
+    constants: Constants = found.constants
+    factors = np.geomspace(0.125, 8.0, 61)
+    rest = found.forecast.new - found.forecast.expected
+    return factors, np.array([constants.fit.at(found.forecast.noise / factor) + rest for factor in factors])
+
+
+def mesh_facts(found: Fewer, nodes: int) -> Iterator[tuple[str, str]]:
+    """Yield the estimates of a mesh, of one node less, and of one node alone."""
+    clear = f"{_number(found.all, found.all.open)} without privacy"
+    yield "estimate", f"{_span(found.all)} with {counted(nodes, 'node')}, {clear}"
+    if found.fewer is not None:
+        yield "", f"{_span(found.fewer)} with one node less: what the last one brings is the difference"
+    if found.alone is not None:
+        alone = _number(found.alone, found.alone.open)
+        yield "", f"{alone} by one node alone, without privacy: what it must beat"
+    rounds = counted(found.all.rounds, "round")
+    yield "", f"from {RUNS} runs each on public or made-up records, {rounds}; no promise"
+
+
+def _span(found: Estimate) -> str:
+    return f"{found.measure} {_number(found, found.low)} to {_number(found, found.high)}"
+
+
+def _number(found: Estimate, value: float) -> str:
+    return f"{value:.2f}" if found.measure == "AUC" else f"{value:.3g}"
+
+
+def _much(share: float) -> str:
+    """Return a share of the least cost."""
+    if math.isnan(share):
+        return ""
+    return f"{100 * share:.3g} %" if share < 10 else f"{share:.3g} times"
+
+
+def _off(error: float) -> str:
+    return f"{100 * math.expm1(error):.0f} %" if error < 2 else f"{math.exp(error):.0f} times"
+
+
+def _finite(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    return None if isinstance(tree, float) and not math.isfinite(tree) else tree

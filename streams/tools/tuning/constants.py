@@ -1,0 +1,74 @@
+"""The constants of a forecast: what a pilot said, and how they are kept as JSON."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nodes.collaboration.forecast import Fit
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.errors import UsageError
+from streams.mesh.settings.collaboration import CollaborationSettings
+
+_SHAPE = {"dimension", "loss", "regulariser", "constraint", "algorithm", "queries", "gradient_bound"}
+"""The settings that constants hold for: all but the owners' terms and `sharing`, which make the noise."""
+
+
+class Constants(NamedTuple):
+    """The better of two fits, and the other; `least` is f*, `convexity` L, of the pilot.
+
+    `noises`: the least and the largest noise tried. `records`, `like`: how many the pilot had, and what they
+    were.
+    """
+
+    fit: Fit
+    other: Fit
+    least: float
+    convexity: float
+    noises: tuple[float, float]
+    records: int
+    like: str
+    shape: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `read_constants` reads."""
+        return self._asdict() | {"fit": self.fit._asdict(), "other": self.other._asdict()}
+
+
+def shape_of(mesh: CollaborationSettings) -> dict[str, Any]:
+    """Return the settings that constants hold for, as JSON has them."""
+    shape: dict[str, Any] = mesh.model_dump(mode="json", include=_SHAPE)
+    return shape
+
+
+def read_constants(path: Path, file: CollaborationFile) -> Constants:
+    """Read the constants in what `forecast --json` has written.
+
+    Raises UsageError if there are none, or if they are of other settings than the file's.
+    """
+    try:
+        found = _parsed(json.loads(path.read_text("utf-8"))["constants"])
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{path}: holds no constants: must be what `mirrormesh forecast --json` has written"
+        ) from None
+    asked = shape_of(file.mesh)
+    for key in sorted(_SHAPE):
+        if found.shape.get(key) != asked[key]:
+            raise UsageError(
+                f"{path}: constants for {key} {json.dumps(found.shape.get(key))}, "
+                f"but {file.path} has {json.dumps(asked[key])}: make them anew with --pilot or --synthetic"
+            )
+    return found
+
+
+def _parsed(tree: dict[str, Any]) -> Constants:
+    """Raise ValueError, KeyError or TypeError unless the tree is whole, with finite numbers of at least 0."""
+    fits = {name: Fit(**tree[name]) for name in ("fit", "other")}
+    found = Constants(**tree | fits | {"noises": tuple(tree["noises"])})
+    numbers = [*found.fit, *found.other, found.least, found.convexity, *found.noises]
+    if not all(math.isfinite(number) and number >= 0 for number in numbers):
+        raise ValueError("constants must be finite and at least 0")
+    return found

@@ -1,0 +1,184 @@
+"""`mirrormesh forecast`: what a collaboration is worth, from public or made-up records alone."""
+
+import json
+import re
+
+import pytest
+
+import mirrormesh
+from streams.mesh.errors import MeshFileError, UsageError
+from streams.mesh.file import load_any
+from streams.tools.tuning.forecasting import constants_of, worth
+from streams.tools.tuning.worth import WIDTH
+from tests.support.commands import MESH
+
+LENDING = """\
+mesh:
+  kind: collaboration
+  name: lending
+  run: first
+  learner: analyst
+  owners:
+    bank-a: {records: 1200, epsilon: 10}
+    bank-b: {records: 800, epsilon: 10, mechanism: gaussian, delta: 1.0e-6}
+    bank-c: {records: 50, epsilon: 1}
+  dimension: 3
+  loss: squared
+  constraint: {l2-ball: 10}
+  algorithm: {name: averaged, step: 6}
+  queries: 40
+  gradient_bound: 4
+owners:
+  bank-a:
+    source:
+      kind: csv
+      path: private.csv
+      schema: {features: {x: number, y: number}, label: {column: z}, intercept: true}
+"""
+STRONG = (
+    ("constraint: {l2-ball: 10}", "regulariser: 0.5"),
+    ("{name: averaged, step: 6}", "{name: strongly-convex, rho: 1600}"),
+)
+
+
+def mesh(folder, *changes):
+    text = LENDING
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "lending.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    path = mesh(tmp_path_factory.mktemp("fitted"))
+    file = load_any(path)
+    return file, constants_of(file, synthetic=True)
+
+
+def test_without_constants_it_says_how_to_get_them(tmp_path, call):
+    for more in ((), ("--synthetic", "--pilot", "x.csv")):
+        done = call("forecast", mesh(tmp_path), *more)
+        assert (done.code, done.out) == (2, "")
+        assert "--pilot FILE" in done.err
+        assert "--synthetic" in done.err
+        assert "--constants FILE" in done.err
+
+
+def test_it_says_what_each_owner_brings(tmp_path, call):
+    done = call("forecast", mesh(tmp_path), "--synthetic", "--plot", tmp_path / "cost.png")
+    assert done.code == 0, done.err
+    assert "8 of 10 runs from" in done.out
+    assert re.search(r"bound: +Theorem 3: .*nothing else is proven", done.out)
+    assert "the features of bank-a's schema; no promise" in done.out
+    assert re.search(r"bank-a brings .*; it gains", done.out)
+    assert "bank-c COSTS" in done.out  # few records, little epsilon: nearly all of the noise
+    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_epsilon_helps_and_a_record_in_two_sets_costs(fitted):
+    file, constants = fitted
+    found = worth(file, constants)
+    more = worth(file, constants, ["bank-c.epsilon=4"])
+    assert more.forecast.new < found.forecast.new < found.shared + constants.fit.sampling / 2_050
+    assert more.forecast.owners["bank-c"].share < found.forecast.owners["bank-c"].share
+    twice = worth(file, constants, ["bank-c.epsilon=2"])
+    assert found.doubled["bank-c"] == twice.forecast.new
+    assert not found.beyond
+    assert worth(file, constants, ["bank-c.epsilon=100"]).beyond
+    assert constants.noises[1] == pytest.approx(WIDTH * found.forecast.noise)
+
+
+def test_constants_are_kept_as_json_and_give_the_same_forecast(tmp_path, call, fitted):
+    file, constants = fitted
+    path = mesh(tmp_path)
+    kept = tmp_path / "constants.json"
+    kept.write_text(json.dumps({"constants": constants.as_json()}))
+    done = call("forecast", path, "--constants", kept, "--json", "--what-if", "bank-a.epsilon=1/2")
+    assert done.code == 0, done.err
+    tree = json.loads(done.out)
+    assert tree["forecast"]["expected"]["expected"] == worth(file, constants).forecast.expected
+    assert tree["what_if"]["expected"]["noise"] > tree["forecast"]["expected"]["noise"]
+    assert tree["constants"] == json.loads(kept.read_text())["constants"]
+    for old, new, named in (
+        ("queries: 40", "queries: 41", "queries"),
+        ("gradient_bound: 4", "gradient_bound: 2", "gradient_bound"),
+    ):
+        done = call("forecast", mesh(tmp_path, (old, new)), "--constants", kept)
+        assert done.code == 2
+        assert f"constants for {named}" in done.err
+    kept.write_text("{}")
+    assert "holds no constants" in call("forecast", path, "--constants", kept).err
+
+
+def test_theorem_2_is_called_a_bound_and_a_fit_a_fit(tmp_path, call):
+    done = call("forecast", mesh(tmp_path, *STRONG), "--synthetic")
+    assert done.code == 0, done.err
+    assert re.search(r"bound: +at most .* \(Theorem 2, if the convexity is the pilot's\)", done.out)
+    assert re.search(r"fit: +\S+ \+ \S+ noise\^2, off by", done.out)
+
+
+def test_steps_that_diverge_are_one_line(tmp_path, call):
+    done = call(
+        "forecast",
+        mesh(tmp_path, STRONG[0], (STRONG[1][0], "{name: strongly-convex, rho: 1.0e+9}")),
+        "--synthetic",
+    )
+    assert done.code == 2
+    assert "mesh.algorithm.rho: runs on the pilot diverge: must be smaller" in done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("bank-x.epsilon=1", "bank-a"),
+        ("bank-a.colour=1", "must be OWNER.epsilon=NUMBER"),
+        ("bank-a.epsilon=much", "'much' is no number"),
+        ("bank-a.epsilon=0", "bank-a"),
+        ("bank-a.records=1", "bank-a"),
+        ("bank-a.delta=0.1", "bank-a"),
+    ],
+)
+def test_a_wrong_supposition_is_one_line(fitted, change, said):
+    file, constants = fitted
+    with pytest.raises(UsageError, match=re.escape(said)) as error:
+        worth(file, constants, [change])
+    assert "\n" not in str(error.value)
+    assert change.split("=")[0].split(".")[0] in str(error.value)
+
+
+def test_a_pilot_is_public_and_has_a_cost(tmp_path, call):
+    path = mesh(tmp_path)
+    rows = [f"{k % 7},{k % 3},{k % 7 - k % 3}" for k in range(60)]
+    (tmp_path / "private.csv").write_text("\n".join(["x,y,z", *rows]) + "\n")
+    done = call("forecast", path, "--pilot", tmp_path / "private.csv")
+    assert "is owner bank-a's own source" in done.err
+    (tmp_path / "exact.csv").write_text("\n".join(["x,y,z", *["1,1,0"] * 30]) + "\n")
+    assert "can be fitted without any cost" in call("forecast", path, "--pilot", tmp_path / "exact.csv").err
+    noisy = [f"{k % 7},{k % 3},{k % 7 - k % 3 + k % 2}" for k in range(60)]
+    (tmp_path / "public.csv").write_text("\n".join(["x,y,z", *noisy]) + "\n")
+    done = call("forecast", path, "--pilot", tmp_path / "public.csv")
+    assert done.code == 0, done.err
+    assert "60 records of the public records of public.csv" in done.out
+
+
+def test_for_a_mesh_it_estimates_what_the_last_node_brings(tmp_path, call):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(MESH)
+    done = call("forecast", path, "--rounds", "20")
+    assert done.code == 0, done.err
+    assert re.search(r"estimate: .* with 3 nodes", done.out)
+    assert "with one node less: what the last one brings is the difference" in done.out
+    assert "--json: is for a collaboration" in call("forecast", path, "--json").err
+
+
+def test_the_library_has_it(tmp_path):
+    found = mirrormesh.forecast(mesh(tmp_path), synthetic=True)
+    assert set(found.forecast.owners) == {"bank-a", "bank-b", "bank-c"}
+    with pytest.raises(UsageError, match="a forecast needs constants"):
+        mirrormesh.forecast(mesh(tmp_path))
+    (tmp_path / "mesh.yaml").write_text(MESH)
+    with pytest.raises(MeshFileError, match="must be collaboration for a forecast"):
+        mirrormesh.forecast(tmp_path / "mesh.yaml", synthetic=True)
