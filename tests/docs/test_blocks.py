@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.page_blocks import (
     LEFT_OUT,
+    ON_USERS,
     Shell,
     check_command,
     commands,
@@ -24,6 +25,9 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 def blocks(page):
     return re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+OURS = {line: reason for line, reason in LEFT_OUT.items() if line.startswith("mirrormesh ")}
 
 
 def is_left_out(line):
@@ -58,11 +62,39 @@ def test_what_is_not_run_stands_on_a_page_and_has_a_reason():
     shown = {line: page for page in PAGES for block in blocks(page) for line in lines(block)}
     run = {line for line, page in shown.items() if ends_by_itself(line)}
     run |= {line for line in shown if is_for_kafka(line) and line in tutorial()}
+    run |= set(ON_USERS)
+    assert not set(ON_USERS) & set(LEFT_OUT)
+    assert set(ON_USERS) <= set(shown)
     assert {line for line in shown if line not in LEFT_OUT} == run - set(LEFT_OUT)
     assert set(LEFT_OUT) <= set(shown)
     named = re.findall(r"tests/[\w/]+\.py", " ".join(LEFT_OUT.values()))
     assert [test for test in named if not (ROOT / test).exists()] == []
     assert all(reason.endswith(".") for reason in LEFT_OUT.values())
+
+
+@pytest.mark.parametrize(("line", "reason"), OURS.items(), ids=OURS)
+def test_a_command_of_ours_that_is_not_run_is_in_a_test_with_all_its_options(line, reason):
+    for words in commands(line):
+        named = [word for word in words[1:3] if word in {*NAMES, *words[1:2]}]
+        needed = [*named, *(word for word in words if word.startswith("--"))]
+        tests = re.findall(r"tests/[\w/]+\.py", reason)
+        texts = [text_of(ROOT / test) for test in tests]
+        assert [text for text in texts if all(re.search(rf'["\s]{word}["\s=]', text) for word in needed)], (
+            needed
+        )
+
+
+NAMES = {"start", "stop", "certificate", "releases"}
+"""The second words of our commands that stand on pages."""
+
+
+def text_of(test):
+    """The text of a test, of what it is supported by, and of the page that it runs."""
+    text = test.read_text()
+    for module in re.findall(r"^from (tests\.support\.\w+) import", text, re.MULTILINE):
+        if module != "tests.support.page_blocks":  # which has all these lines
+            text += (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+    return text + (TUTORIAL.read_text() if test.stem == "test_tutorial" else "")
 
 
 def tutorial():

@@ -33,7 +33,7 @@ def test_start_status_stop(call, tmp_path):
         refused = call("broker", "start", "--secure")
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
         assert call("broker", "stop") == (0, "stopped\n", "")
-        assert call("broker", "stop") == (0, "no broker was running\n", "")
+        assert call("broker", "stop", "--folder", folder) == (0, "no broker was running\n", "")
         code, out, _ = call("broker", "status")
         assert (code, out.splitlines()) == (1, [f"not running (127.0.0.1:{port})", *rest])
     finally:

@@ -97,8 +97,11 @@ def test_the_password_is_its_owners_alone(secure):
 
 
 def test_the_command_line_says_who_may_enter_and_not_how(secure, capsys):
-    outcome = Commands(capsys)("broker", "status", "--folder", secure.folder)
+    call = Commands(capsys)
+    outcome = call("broker", "status", "--folder", secure.folder)
     assert outcome.code == 0
+    options = ("--folder", secure.folder, "--port", secure.port, "--secure")
+    assert call("broker", "start", *options) == outcome  # it runs, and is left alone
     assert "\naccess  users and their ACLs; user admin may do everything\n" in outcome.out
     for security, address in (("sasl", secure.address), ("sasl-tls", secure.sasl_tls), ("tls", secure.tls)):
         assert f"\n        security {security:9} {address}" in outcome.out

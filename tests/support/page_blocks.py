@@ -33,62 +33,57 @@ ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism", "e
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
 """Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""
+ON_USERS = (
+    "mirrormesh provision mesh.yaml --only mesh --dry-run",
+    "mirrormesh provision mesh.yaml --only mesh",
+    "mirrormesh provision mesh.yaml --only data",
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --dry-run",
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords",
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune --dry-run",
+    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune",
+    "mirrormesh provision mesh.yaml --only data --users --output data-passwords",
+    "mirrormesh provision mesh.yaml --check",
+    'export DATA_USER=east-feeder DATA_PASSWORD="$(cat data-passwords/east-feeder)"',
+    "mirrormesh feed mesh.yaml east records.csv.gz --rate 500",
+)
+"""Lines that need a broker with users: tests/kafka/test_howto.py runs them as they are."""
 LEFT_OUT = {
     "make demo": "Installs into .venv; tests/streams/cli/test_demo.py has the demo.",
     "make test": "Runs this very test.",
     ". .venv/bin/activate": "Changes the reader's own shell.",
-    "mirrormesh up my-mesh.yaml": "Needs a broker; the tutorial's `up` is the same.",
-    "mirrormesh up mesh.yaml": "Needs a broker; the tutorial's `up` is the same.",
-    "mirrormesh broker start": "Takes the reader's own port; tests/kafka/test_broker.py has it.",
-    "mirrormesh broker stop": "Stops the reader's own broker; tests/kafka/test_broker.py has it.",
-    "mirrormesh broker start --folder mesh-broker --port 19192 --secure": "As the plain one; has users.",
-    "mirrormesh broker stop --folder mesh-broker": "As the plain one.",
+    "mirrormesh up my-mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
+    "mirrormesh up mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
+    "mirrormesh broker start": "Takes the reader's own port; tests/kafka/test_commands.py.",
+    "mirrormesh broker stop": "Stops the reader's own broker; tests/kafka/test_commands.py.",
+    "mirrormesh broker start --folder mesh-broker --port 19192 --secure": (
+        "Takes three ports; tests/kafka/test_secure_broker.py."
+    ),
+    "mirrormesh broker stop --folder mesh-broker": "The same; tests/kafka/test_commands.py.",
     "mirrormesh broker certificate east --folder mesh-broker --output east-secrets": (
-        "Needs that broker; tests/kafka/test_rotation.py has it."
+        "Needs that broker's folder; tests/streams/cli/test_broker.py."
     ),
-    "mirrormesh provision mesh.yaml --only mesh": "Needs a broker; tests/kafka/test_provision.py has it.",
-    "mirrormesh provision mesh.yaml --only data": "The same; tests/kafka/test_provision.py.",
-    "mirrormesh provision mesh.yaml --only data --users --output data-passwords": (
-        "Needs a broker with users; tests/kafka/test_provision_users.py has it."
+    "mirrormesh scheduler mesh.yaml --metrics 9100": (
+        "Runs until it is stopped; tests/kafka/test_metrics_live.py."
     ),
-    'export DATA_USER=east-feeder DATA_PASSWORD="$(cat data-passwords/east-feeder)"': (
-        "For the command below it."
-    ),
-    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --dry-run": (
-        "Needs a broker with users; tests/kafka/test_provision_users.py has it."
-    ),
-    "mirrormesh provision mesh.yaml --only mesh --users --output passwords": (
-        "The same; tests/kafka/test_provision_users.py."
-    ),
-    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune --dry-run": (
-        "The same; tests/kafka/test_provision_users.py."
-    ),
-    "mirrormesh provision mesh.yaml --only mesh --users --output passwords --prune": (
-        "The same; tests/kafka/test_provision_users.py."
-    ),
-    "mirrormesh provision mesh.yaml --check": "The same; tests/kafka/test_provision_users.py.",
-    "mirrormesh provision mesh.yaml --only mesh --dry-run": "The same; tests/kafka/test_provision.py has it.",
-    "mirrormesh scheduler mesh.yaml --metrics 9100": "Runs until it is stopped; tests/kafka/test_kills.py.",
     "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
-        "Runs until the run is over, in a folder of the system; tests/kafka/test_lives.py."
+        "Runs until the run is over, in a folder of the system; tests/kafka/test_liveness.py."
     ),
-    "mirrormesh feed mesh.yaml east records.csv.gz --rate 500": "Needs a broker; tests/kafka/test_feed.py.",
     "mirrormesh budget mesh.yaml": "Needs a broker; tests/kafka/test_budget.py.",
     "mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json": (
-        "Reads a folder of the system; tests/kafka/test_budget.py."
+        "Reads a folder of the system; tests/kafka/test_reuse.py."
     ),
     "mirrormesh audit releases mesh.yaml": "Needs a broker; tests/kafka/test_audit_releases.py.",
     "mirrormesh model mesh.yaml --output fraud": "Needs a broker; tests/kafka/test_model.py.",
     "mirrormesh model mesh.yaml --output fraud --state DIR --node east": (
-        "Reads the journal of a mesh on a broker; tests/kafka/test_model.py."
+        "Reads the journal of a mesh; tests/streams/cli/test_model.py."
     ),
     "mirrormesh watch mesh.yaml": "Runs until it is stopped; tests/kafka/test_watch.py.",
-    "mirrormesh watch mesh.yaml --once": "Needs a broker; the tutorial's is the same.",
+    "mirrormesh watch mesh.yaml --once": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh up deploy/meshes/tracking-switching.yaml --rate 8 --observe": (
         "Stays until it is stopped; tests/kafka/test_observed.py."
     ),
     "mirrormesh up deploy/meshes/tracking.yaml --rate 5 --metrics-from 9100": (
-        "Takes minutes and fixed ports; tests/kafka/test_metrics_live.py."
+        "Takes minutes and fixed ports; tests/kafka/test_observed.py."
     ),
     "python3 -m venv /opt/mirrormesh": "Writes to the system; tests/test_packaging.py installs elsewhere.",
     "/opt/mirrormesh/bin/pip install mirrormesh-0.1.0-py3-none-any.whl": "The same; tests/test_packaging.py.",
