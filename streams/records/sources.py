@@ -27,7 +27,7 @@ from streams.records.lines import ordered
 from streams.records.localisation import measurements, sensor
 from streams.records.own import OwnDecoder
 from streams.records.record import Decoder, RawRecord, in_order_of_time, moved
-from streams.records.schema_files import file_decoder, guarded, opened_file
+from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
 _MEASURED = SchemaSettings(
@@ -92,10 +92,7 @@ def held_out(
 
 
 def decoded(
-    file: MeshFile | CollaborationFile,
-    settings: HeldOutSettings,
-    path: tuple[str, ...],
-    counts: FaultCounts | None = None,
+    file: Refuser, settings: HeldOutSettings, path: tuple[str, ...], counts: FaultCounts | None = None
 ) -> tuple[Rows, FloatArray]:
     """Return a file's records, features (n, d) and labels (n,), without those that cannot be decoded.
 
@@ -162,18 +159,18 @@ def _source(
 
 
 def opened_records(
-    file: MeshFile | CollaborationFile, settings: FileSettings | SparseSettings, path: tuple[str, ...]
+    file: Refuser, settings: FileSettings | SparseSettings, path: tuple[str, ...]
 ) -> tuple[Iterator[bytes], SchemaDecoder | LibsvmDecoder]:
     """Return a file's lines in its order, and their decoder. Raises MeshFileError, which names `path`."""
     if isinstance(settings, FileSettings):
         return opened_file(file, settings, path)
-    decoder = LibsvmDecoder(settings, file.mesh.dimension)
+    decoder = LibsvmDecoder(settings, file.dimension)
     if settings.path is None:
         raise file.refuse((*path, "path"), "missing: must be given to read the records here")
     if not isinstance(settings, CsrSettings):
         return guarded(file, settings.path, path), decoder
     try:
-        return csr_lines(settings.path, settings, file.mesh.dimension), decoder
+        return csr_lines(settings.path, settings, file.dimension), decoder
     except NotCsr as error:
         raise file.refuse((*path, "path"), str(error), settings.path) from None
     except OSError as error:

@@ -1,0 +1,143 @@
+"""Passes over an owner's fixed set of records: one a query, in chunks, so memory does not grow with the set.
+
+A record that cannot be decoded has no place in a set: `fixed` refuses it before anything is spent.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from nodes.collaboration.events import ReadSet, SetRead
+from nodes.collaboration.messages import RecordSet
+from nodes.losses.gradients import slot_gradients
+from nodes.losses.losses import Loss
+from nodes.privacy.private import Private
+from nodes.privacy.query import GradientSum, QueryMechanism
+from nodes.values import FloatArray, Observations
+from streams.mesh.file import CollaborationFile
+from streams.records.faults import FaultCounts
+from streams.records.lines import ordered
+from streams.records.record import Decoder, SparseRow
+from streams.records.sources import opened_records
+from streams.records.sparse import sparse_observations
+
+_MOST_ROWS, _NUMBERS = 1 << 14, 1 << 20
+
+
+class Passes:
+    """Passes over the records that `values` gives anew for each, in one order.
+
+    `extent` says where they end. `refuse` makes the error for a key of the owner's source.
+    """
+
+    def __init__(
+        self,
+        file: CollaborationFile,
+        owner: str,
+        decoder: Decoder,
+        values: Callable[[], Iterator[bytes]],
+        extent: Callable[[], tuple[tuple[str, int], ...]],
+    ) -> None:
+        self._file, self._owner, self._decoder = file, owner, decoder
+        self._values, self._extent = values, extent
+        self._mechanism, self._loss = file.resolved.mechanism(owner), file.resolved.loss
+        source = file.own(owner).source
+        self._source = "" if source is None else file.mesh.source_text(source)
+
+    def fixed(self) -> RecordSet:
+        """Return the set as it stands, every record looked at.
+
+        Raises MeshFileError, which names owner and field, unless it holds n_l records that can be decoded.
+        """
+        counts = FaultCounts()
+        for value in self._values():
+            counts.add(None if self._decoder.decode(value) is not None else self._decoder.fault(value))
+        path = ("owners", self._owner, "source")
+        if counts.malformed:
+            allowed = f"{counts.malformed:,} of {counts.records:,} records cannot be read ({counts})"
+            raise self._file.refuse(path, f"{allowed}: must be none, as nothing of a set is left out")
+        due = self._mechanism.records
+        if counts.records != due:
+            held = "no record" if not counts.records else f"{counts.records:,} of them"
+            named = ("mesh", "owners", self._owner, "records")
+            raise self._file.refuse(named, f"the set holds {held}: must be that number, at least 2", due)
+        return self._set(counts.records)
+
+    def read(self, asked: ReadSet, wanted: Callable[[], bool] = lambda: True) -> SetRead | None:
+        """Return the sum of the clipped gradients at a query's parameters; None once it is not `wanted`."""
+        found = GradientPass(self._mechanism, self._loss, asked.parameters)
+        for chunk in chunks(self._values(), self._decoder):
+            if not wanted():
+                return None
+            found.add(chunk)
+        return SetRead(asked.query, self._set(found.records), found.total)
+
+    def _set(self, records: int) -> RecordSet:
+        return RecordSet(self._source, self._extent(), records)
+
+
+class GradientPass:
+    """One pass: the sum of the clipped gradients at `parameters` (d,), chunk by chunk.
+
+    `records` counts all; beyond n_l they are not added, as the set has changed then.
+    """
+
+    def __init__(self, mechanism: QueryMechanism, loss: Loss, parameters: FloatArray) -> None:
+        self._mechanism, self._gradients = mechanism, partial(slot_gradients, loss, parameters)
+        self.total: Private[GradientSum] = mechanism.begin()
+        self.records = 0
+
+    @np.errstate(all="ignore")  # data may overflow, and a warning would show it
+    def add(self, chunk: Observations) -> None:
+        """Add a chunk's gradients, each clipped on its own."""
+        self.records += chunk.labels.size
+        if self.records <= self._mechanism.records:
+            self.total = self._mechanism.add(self.total, Private(chunk).map(self._gradients))
+
+
+def chunks(values: Iterator[bytes], decoder: Decoder) -> Iterator[Observations]:
+    """Yield the records in chunks of up to 2^20 numbers. One that does not decode is absent in its place."""
+    size = max(1, min(_MOST_ROWS, _NUMBERS // decoder.dimension))
+    while chunk := list(islice(values, size)):
+        pairs = [decoder.decode(value) for value in chunk]
+        if any(pair is not None and isinstance(pair[0], SparseRow) for pair in pairs):
+            sparse = cast("list[tuple[SparseRow, float] | None]", pairs)
+            yield sparse_observations(sparse, decoder.dimension)
+            continue
+        rows, labels = np.zeros((len(pairs), decoder.dimension)), np.zeros(len(pairs))
+        present = np.zeros(len(pairs), dtype=np.bool_)
+        for k, pair in enumerate(pairs):
+            if pair is not None:
+                rows[k], labels[k], present[k] = *pair, True
+        yield Observations(rows, labels, present)
+
+
+def passes(file: CollaborationFile, owner: str) -> Passes:
+    """Return the passes over an owner's file. Raises MeshFileError if there is none that can be read."""
+    path = ("owners", owner, "source")
+    settings = file.own(owner).source
+    if settings is None:
+        raise file.refuse(path, "missing: must be given to run the owner here")
+    if settings.path is None:
+        raise file.refuse((*path, "path"), "missing: must be given to read the records here")
+    place = Path(settings.path)
+    if place.exists() and not place.is_file():
+        allowed = "is no file that can be read again and again: must be one, as every query reads it"
+        raise file.refuse((*path, "path"), allowed, settings.path)
+    _, decoder = opened_records(file, settings, path)
+
+    def values() -> Iterator[bytes]:
+        found, _ = opened_records(file, settings, path)
+        return ordered(found, 0, shuffle=False, take=settings.take)
+
+    def extent() -> tuple[tuple[str, int], ...]:
+        try:
+            return (("bytes", place.stat().st_size),)
+        except OSError as error:
+            raise file.refuse((*path, "path"), f"cannot be read: {error.strerror}", settings.path) from None
+
+    return Passes(file, owner, decoder, values, extent)
