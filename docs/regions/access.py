@@ -1,10 +1,12 @@
 """Which topics each process reads and writes, as rights for a broker with users."""
 
 from streams.bus.access import Access, feeder, node_on_data, node_on_mesh, scheduler
+from streams.bus.collaboration_access import learner, owner_on_data, owner_on_mesh
 from streams.codec.topics import DataTopics, MeshTopics
 
 _NAMES = {
     "zowner": "<owner>",
+    "zlearner": "<learner>",
     "zmesh": "<mesh>",
     "zrun": "<run>",
     "znode": "<node>",
@@ -22,6 +24,9 @@ def region() -> str:
         ("node", "data", node_on_data("znode", DataTopics("znode").group)),
         ("feeder", "data", feeder("znode")),
         ("scheduler", "mesh", scheduler(topics, ["znode"])),
+        ("learner", "mesh", learner(topics, "zlearner", ["zowner"])),
+        ("owner", "mesh", owner_on_mesh(topics, "zowner")),
+        ("owner of a topic", "data", owner_on_data("zowner")),
     )
     rows = ["| process | broker | reads | writes | more |", "|---|---|---|---|---|"]
     rows += [_row(process, broker, access) for process, broker, access in processes]

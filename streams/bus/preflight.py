@@ -16,7 +16,7 @@ from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 GIVEN_BY = "mirrormesh provision MESH --users gives the rights, with an administrator's credentials"
@@ -41,13 +41,15 @@ class Outside(NamedTuple):
 
 
 def check_clusters(
-    file: MeshFile, brokers: Mapping[str, BrokersSettings], clusters: Mapping[BrokerSettings, str]
+    file: MeshFile | CollaborationFile,
+    brokers: Mapping[str, BrokersSettings],
+    clusters: Mapping[BrokerSettings, str],
 ) -> None:
     """Raise MeshFileError if clusters do not fit the mesh file, which its addresses may not show."""
     lines: list[str] = []
     shared = file.mesh_broker
     for name, own in brokers.items():
-        path = ("nodes", name, "brokers")
+        path = (file.part, name, "brokers")
         if clusters[own.mesh] != clusters[shared]:
             words = f"another cluster than {shared.servers}: must be the same for all"
             lines += file.refuse((*path, "mesh"), words).lines

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streams.bus.admin import Admin, Topic, differences
+from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import TopicSpec, data_specs, mesh_specs
-from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.file import CollaborationFile, MeshFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.wire import Wire
 
+AnyFile = MeshFile | CollaborationFile
 Side = Literal["mesh", "data"]
 """The mesh broker, which its operator provisions, or the data brokers, each of which its party does."""
 
@@ -59,14 +62,14 @@ class _Topics:
         return [f"{self.label} {self.admin.servers}: topic {name}: {text}" for name, text in found]
 
 
-def provision(file: MeshFile, *, dry_run: bool = False, only: Side | None = None) -> tuple[Provisioned, ...]:
-    """Create missing topics on the mesh broker, and on the data brokers of nodes whose own part is here.
+def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None) -> tuple[Provisioned, ...]:
+    """Create missing topics on the mesh broker, and on the data brokers of parties whose own part is here.
 
     `only`: on one side. Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker
     refuses.
     """
     wanted = sides(file, only)
-    brokers = {} if only is not None else {name: file.brokers(name) for name in file.nodes}
+    brokers = {} if only is not None else {name: file.brokers(name) for name in with_data(file)}
     with ExitStack() as stack:
         admins: dict[BrokerSettings, Admin] = {}
         for broker in [*(broker for _, broker in wanted), *(own.mesh for own in brokers.values())]:
@@ -75,14 +78,19 @@ def provision(file: MeshFile, *, dry_run: bool = False, only: Side | None = None
         if only is None:
             check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
         found = list(_topics(file, wanted, admins))
-        wrong = [line for side in found for line in side.differences(by_time=file.mesh.slots.by == "time")]
+        wrong = [line for side in found for line in side.differences(by_time=_several(file))]
         if wrong:
             raise Differs(wrong)
         return tuple(_done(side, dry_run=dry_run) for side in found)
 
 
-def sides(file: MeshFile, only: Side | None = None) -> list[tuple[str | None, BrokerSettings]]:
-    """Return the mesh broker (node None), and the data broker of each node whose own part is here.
+def with_data(file: AnyFile) -> tuple[str, ...]:
+    """Return those whose own part is here and who have a data broker: nodes, and owners of a topic."""
+    return file.on_topics if isinstance(file, CollaborationFile) else tuple(file.nodes)
+
+
+def sides(file: AnyFile, only: Side | None = None) -> list[tuple[str | None, BrokerSettings]]:
+    """Return the mesh broker (name None), and the data broker of each party that has one here.
 
     Raises MeshFileError if a broker is missing.
     """
@@ -90,7 +98,7 @@ def sides(file: MeshFile, only: Side | None = None) -> list[tuple[str | None, Br
     lines: list[str] = []
     if only != "data":
         found.append((None, file.mesh_broker))
-    for name in file.nodes if only != "mesh" else ():
+    for name in with_data(file) if only != "mesh" else ():
         try:
             found.append((name, file.brokers(name).data))
         except MeshFileError as error:
@@ -105,13 +113,25 @@ def label(node: str | None) -> str:
     return "mesh broker" if node is None else f"data broker of {node}"
 
 
+def _several(file: AnyFile) -> bool:
+    """Return whether a topic of records may have more than one partition."""
+    return isinstance(file, CollaborationFile) or file.mesh.slots.by == "time"
+
+
+def _specs(file: AnyFile, name: str | None) -> tuple[TopicSpec, ...]:
+    """Return the topics of the mesh broker (None), or of a party's own."""
+    if isinstance(file, CollaborationFile):
+        return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)
+    return mesh_specs(file.resolved) if name is None else data_specs(file.mesh, name)
+
+
 def _topics(
-    file: MeshFile,
+    file: AnyFile,
     wanted: Iterable[tuple[str | None, BrokerSettings]],
     admins: Mapping[BrokerSettings, Admin],
 ) -> Iterable[_Topics]:
     for node, broker in wanted:
-        specs = mesh_specs(file.resolved) if node is None else data_specs(file.mesh, node)
+        specs = _specs(file, node)
         admin = admins[broker]
         yield _Topics(label(node), admin, specs, admin.topics(spec.name for spec in specs))
 

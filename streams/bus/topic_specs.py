@@ -102,7 +102,7 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     ]
     for node in graph.nodes:
         specs.append(spec(topics.progress(node), "progress", kept, heartbeat.LONGEST))
-        specs.append(_letters(topics.dead_letters(node), "deadletter", limit))
+        specs.append(letters_spec(topics.dead_letters(node), "deadletter", limit))
     for source, target in edges(graph):
         specs.append(spec(topics.edge(source, target), "edge", kept * RELEASES, size.release))
     return tuple(specs)
@@ -114,15 +114,20 @@ def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
     record = LONGEST_LINE + OVERHEAD
     decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
-        TopicSpec(topics.records, "data", KEPT_DATA, record, owned=True),
-        _letters(topics.dead_letters, "data-deadletter", record),
+        records_spec(node),
+        letters_spec(topics.dead_letters, "data-deadletter", record),
         TopicSpec(topics.predictions, "predictions", max(kept * mesh.slots.size * OVERHEAD, 16 * MIB)),
         TopicSpec(topics.decisions, "decisions", max(kept * decision, MIB), max(decision, LEAST_LIMIT)),
         TopicSpec(topics.spends, "spends", MIB, compacted=True),
     )
 
 
-def _letters(name: str, kind: str, limit: int) -> TopicSpec:
+def records_spec(name: str) -> TopicSpec:
+    """Return the topic of the records of a node, or of an owner."""
+    return TopicSpec(DataTopics(name).records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True)
+
+
+def letters_spec(name: str, kind: str, limit: int) -> TopicSpec:
     """Return a topic of dead letters of messages of up to `limit` bytes: base64, with topic and reason."""
     letter = 4 * limit // 3 + 2 * OVERHEAD
     return TopicSpec(name, kind, 16 * letter, letter)

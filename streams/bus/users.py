@@ -13,14 +13,16 @@ from pydantic import SecretStr
 
 from streams.bus.access import User, data_users, merged, mesh_users
 from streams.bus.bus import Denied
+from streams.bus.collaboration_access import collaboration_users, owner_data_users
 from streams.bus.grants import Gap, Scope, Wanted, gap
 from streams.bus.logs import reach
 from streams.bus.passwords import Passwords
-from streams.bus.provision import Side, label, sides
+from streams.bus.provision import AnyFile, Side, label, sides
 from streams.bus.user_admin import UserAdmin
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,22 @@ class _Broker:
         names = [label(None)] if self.mesh else []
         return " and ".join(names + [label(", ".join(self.nodes))] * bool(self.nodes))
 
-    def wanted(self, file: MeshFile) -> Wanted:
-        users = (*(mesh_users(file.resolved) if self.mesh else ()), *data_users(file.resolved, self.nodes))
+    def wanted(self, file: AnyFile) -> Wanted:
+        users = (*(_shared_users(file) if self.mesh else ()), *_data_users(file, self.nodes))
         scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
         return Wanted(merged(users), scope, tls=self.settings.security == "tls")
+
+
+def _shared_users(file: AnyFile) -> tuple[User, ...]:
+    if isinstance(file, CollaborationFile):
+        return collaboration_users(Wire(file.resolved))
+    return mesh_users(file.resolved)
+
+
+def _data_users(file: AnyFile, names: list[str]) -> tuple[User, ...]:
+    return (
+        owner_data_users(names) if isinstance(file, CollaborationFile) else data_users(file.resolved, names)
+    )
 
 
 class UserPlan:
@@ -81,7 +95,7 @@ class UserPlan:
     BusError if a broker refuses.
     """
 
-    def __init__(self, file: MeshFile, folder: Path | None, only: Side | None = None) -> None:
+    def __init__(self, file: AnyFile, folder: Path | None, only: Side | None = None) -> None:
         self._passwords = None if folder is None else Passwords(folder)
         with ExitStack() as stack:
             self._brokers = _brokers(file, only, stack)
@@ -115,7 +129,7 @@ class UserPlan:
                 broker.admin.revoke(found.gap.excess)
 
 
-def _brokers(file: MeshFile, only: Side | None, stack: ExitStack) -> list[_Broker]:
+def _brokers(file: AnyFile, only: Side | None, stack: ExitStack) -> list[_Broker]:
     clusters: dict[str, _Broker] = {}
     by_settings: dict[BrokerSettings, str] = {}
     for node, settings in sides(file, only):

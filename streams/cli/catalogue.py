@@ -24,6 +24,8 @@ COMMANDS = {
     "provision": "Create topics and users of a mesh, or check existing ones.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
     "node": "Run one node: on its own data topic, with its neighbours.",
+    "owner": "Run a collaboration's owner: it answers queries about its set.",
+    "learner": "Run a collaboration's learner: it asks the owners, and learns.",
     "feed": "Feed a node's source to its data topic, each record once.",
     "up": "Run a whole mesh on this machine, on Kafka.",
     "budget": "Show the privacy that nodes have spent, and what is left.",

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from streams.bus.bus import BusError
-from streams.bus.provision import Differs, Provisioned, Side, sides
+from streams.bus.provision import AnyFile, Differs, Provisioned, Side, sides
 from streams.bus.provision import provision as make_topics
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import UserPlan
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import load_any
 from streams.terminal.user_changes import done, wrong
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show what would be changed.")]
@@ -71,7 +71,7 @@ def provision(
       mirrormesh provision mesh.yaml --only mesh --users --output passwords
       mirrormesh provision mesh.yaml --check
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
     try:
         if check:
             _refuse_with_check(dry_run=dry_run, prune=prune)
@@ -98,7 +98,7 @@ def _refuse_without_users(output: Path | None, *, users: bool, prune: bool) -> N
 
 
 def _provision(
-    file: MeshFile, output: Path | None, only: Side | None, *, dry_run: bool, users: bool, prune: bool
+    file: AnyFile, output: Path | None, only: Side | None, *, dry_run: bool, users: bool, prune: bool
 ) -> None:
     with ExitStack() as stack:
         plan = stack.enter_context(UserPlan(file, output, only)) if users else None
@@ -115,7 +115,7 @@ def _provision(
                 typer.echo(line)
 
 
-def _check(file: MeshFile, output: Path | None, only: Side | None, *, users: bool) -> None:
+def _check(file: AnyFile, output: Path | None, only: Side | None, *, users: bool) -> None:
     lines: list[str] = []
     try:
         for side in make_topics(file, dry_run=True, only=only):

@@ -11,7 +11,7 @@ from streams.mesh.checks import attempted, file_problems, printed
 from streams.mesh.collaboration import Collaboration
 from streams.mesh.errors import Problem, one_of
 from streams.mesh.own_parts import OwnParts
-from streams.mesh.settings.brokers import CommonBrokers
+from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.sparse import SparseSettings
@@ -45,6 +45,16 @@ class CollaborationFile(OwnParts[OwnerSettings]):
     def resolved(self) -> Collaboration:
         """What the shared part describes."""
         return Collaboration(self.mesh)
+
+    def mesh_broker_of(self, owner: str) -> BrokerSettings:
+        """Return the shared broker, as the owner reaches it. Raises MeshFileError if there is none."""
+        own = self.own(owner).brokers
+        return self.mesh_broker if own is None else own.mesh
+
+    @property
+    def on_topics(self) -> tuple[str, ...]:
+        """The owners here whose set is the topic of their own broker."""
+        return tuple(name for name, own in self.owners.items() if own.source and own.source.path is None)
 
     @property
     def dimension(self) -> int:

@@ -25,7 +25,15 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.sparse import SparseSettings
 
-__all__ = ["CollaborationFile", "MeshFile", "MeshFileError", "load", "load_any", "promise"]
+__all__ = [
+    "CollaborationFile",
+    "MeshFile",
+    "MeshFileError",
+    "load",
+    "load_any",
+    "load_collaboration",
+    "promise",
+]
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,14 @@ def load(path: Path, environment: Mapping[str, str] | None = None, *, secrets: b
     if isinstance(file, CollaborationFile):
         allowed = "this is for a mesh of nodes: must not be given"
         raise file.refuse(("mesh", "kind"), allowed, file.mesh.kind)
+    return file
+
+
+def load_collaboration(path: Path) -> CollaborationFile:
+    """Load the file of a collaboration. Raises MeshFileError with every mistake, also for a mesh of nodes."""
+    file = load_any(path)
+    if isinstance(file, MeshFile):
+        raise file.refuse(("mesh", "kind"), "missing: must be collaboration, as this is for its processes")
     return file
 
 

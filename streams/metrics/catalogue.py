@@ -135,6 +135,17 @@ class SharedMetric(Enum):
     SIMULATED = Metric(
         "simulated_noise", "gauge", "", "1: the noise is seeded, so nothing is protected, whatever is spent."
     )
+    # the learner and the owners of a collaboration
+    QUERY = Metric("query", "gauge", "queries", "Last query that is asked, or answered; 0: none.")
+    QUERIES = Metric("queries", "gauge", "queries", "Queries of the run.")
+    ANSWERED = Metric("owners_answered", "gauge", "owners", "Owners whose answers made the last step.")
+    LEFT_OUT = Metric(
+        "owner_left_out_total",
+        "counter",
+        "queries",
+        "Queries that went on without this owner's answer.",
+        ("owner",),
+    )
     # a scheduler
     PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan; 0: none.")
     PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")
@@ -231,4 +242,5 @@ class PrivateMetric(Enum):
     STEP = Metric("step_seconds", "histogram", "seconds", "Time of a step, its journal commit included.")
     COMMIT = Metric("journal_commit_seconds", "histogram", "seconds", "Time until a record was durable.")
     JOURNAL = Metric("journal_bytes", "gauge", "bytes", "Size of the journal, its write-ahead log included.")
+    PASS = Metric("pass_seconds", "histogram", "seconds", "Time of a pass over an owner's set of records.")
     LAG = Metric("data_lag_records", "gauge", "records", "Records not read yet; NaN: not known.")

@@ -1,19 +1,21 @@
 """The file under the journals of a collaboration's learner and owners: its life, its lock, its readers."""
 
+import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from sqlite3 import Connection
 from types import TracebackType
 from typing import ClassVar, Self
 
 from nodes.accounting.price import Price
-from streams.state.folder import place_of, write_ahead_log
+from streams.state.folder import StateFolder, place_of, write_ahead_log
 from streams.state.journal_file import (
     Form,
+    JournalEmpty,
     Life,
     keep_life,
+    locked,
     open_to_read,
     open_to_write,
     read_life,
@@ -46,7 +48,7 @@ class PartyJournal:
 
     form: ClassVar[Form]
 
-    def __init__(self, path: Path, opener: Callable[[ExitStack], Connection]) -> None:
+    def __init__(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
         self._path = path
         with explained(path), ExitStack() as closing:
             self._connection = opener(closing)
@@ -122,3 +124,32 @@ class PartyJournal:
 
     def _begin(self) -> None:
         """Read what an append needs to know."""
+
+
+def put_aside(path: Path, kind: type[PartyJournal], party: Party) -> Path | None:
+    """Rename the journal at `path` if it is of another run of the party; return its new path, or None.
+
+    The name is that of a node's (`StateFolder.place_aside`). Raises JournalLocked if a process has it open,
+    JournalError if it cannot be read.
+    """
+    if not path.exists():
+        return None
+    with locked(path):
+        try:
+            with kind.read(path) as journal:
+                life = journal.life
+        except JournalEmpty:
+            return None
+        if life.run == party.run or life.node != party.name:
+            return None  # the right one, or another's, which opening it reports
+        aside = StateFolder(path.parent).place_aside(party.name, life.run)
+        checkpoint(path)
+        path.rename(aside)
+        return aside
+
+
+def checkpoint(path: Path) -> None:
+    """Move the write-ahead log into its journal, so that one file holds all. The caller has the lock."""
+    with explained(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")

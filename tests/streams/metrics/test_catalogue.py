@@ -1,12 +1,16 @@
 """The catalogue against what processes show: all of it, and nothing else."""
 
+import numpy as np
 import pytest
 
+from nodes.collaboration.messages import RecordSet, ResponseRecord
 from streams.metrics.catalogue import Metric, PrivateMetric, SharedMetric
+from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.machines import learner
 from tests.support.metrics import metrics
+from tests.support.star import mechanism
 
 OF_A_SCHEDULER = {
     SharedMetric.PLANNED,
@@ -18,6 +22,15 @@ OF_A_SCHEDULER = {
 }
 OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
 """Of a scheduler too, by node."""
+OF_THE_LEARNER = {SharedMetric.ANSWERED, SharedMetric.LEFT_OUT}
+OF_A_COLLABORATION = {SharedMetric.QUERY, SharedMetric.QUERIES}
+OF_AN_OWNER = {
+    SharedMetric.MECHANISM,
+    SharedMetric.SPENT,
+    SharedMetric.BUDGET,
+    SharedMetric.LEFT,
+    SharedMetric.SIMULATED,
+}
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
 EVERY = [*SharedMetric, *PrivateMetric]
 
@@ -54,14 +67,44 @@ def expected(metrics, labels):
 
 def test_processes_show_the_whole_catalogue_and_nothing_else():
     assert described(node().shared) == expected(
-        set(SharedMetric) - OF_A_SCHEDULER - OF_EACH_NODE, ["mesh", "node"]
+        set(SharedMetric) - OF_A_SCHEDULER - OF_EACH_NODE - OF_A_COLLABORATION - OF_THE_LEARNER,
+        ["mesh", "node"],
     )
     assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER | OF_EACH_NODE, ["mesh"])
     private = described(node().private)
     process = {name for name in private if name.startswith("mirrormesh_process_")}
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}
     assert "mirrormesh_process_resident_memory_bytes" in process
-    assert private == expected(PrivateMetric, ["mesh", "node"])
+    assert private == expected(set(PrivateMetric) - {PrivateMetric.PASS}, ["mesh", "node"])
+
+
+def test_learner_and_owner_show_these_of_it_and_nothing_else():
+    labels = ["mesh", "node"]
+    learner = LearnerMetrics("lending", "analyst", ["bank-a"], 12, 0, connected=lambda: True)
+    assert described(learner.shared) == expected(OF_EVERYONE | OF_A_COLLABORATION | OF_THE_LEARNER, labels)
+    made = owner_metrics()
+    assert described(made.shared) == expected(OF_EVERYONE | OF_A_COLLABORATION | OF_AN_OWNER, labels)
+    assert described(made.private) == expected({PrivateMetric.PASS, PrivateMetric.JOURNAL}, labels)
+
+
+def test_an_owner_spends_with_each_answer_and_never_more_than_its_epsilon():
+    made, numbers = owner_metrics(), {}
+    for query in range(1, 5):
+        record = ResponseRecord(query, b"", np.zeros(2), query, 0.0, RecordSet("", (), 5))
+        made.answered(record)
+        numbers[query] = [
+            made.shared.collected.get_sample_value(
+                f"mirrormesh_{name}", {"mesh": "lending", "node": "bank-a", "adjacency": "event"}
+            )
+            for name in ("epsilon_spent", "epsilon_budget", "epsilon_left")
+        ]
+    assert numbers == {1: [2, 8, 6], 2: [4, 8, 4], 3: [6, 8, 2], 4: [8, 8, 0]}
+
+
+def owner_metrics():
+    return OwnerMetrics(
+        "lending", "bank-a", mechanism("a"), None, connected=lambda: True, journal_bytes=lambda: 0
+    )
 
 
 @pytest.mark.parametrize("metric", EVERY, ids=lambda metric: metric.value.name)

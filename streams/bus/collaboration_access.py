@@ -1,0 +1,56 @@
+"""What each process of a collaboration reads and writes, and what each user may, and no more.
+
+The learner writes queries and reads responses; an owner reads queries and writes its own responses.
+"""
+
+from collections.abc import Iterable
+
+from streams.bus.access import Access, Rule, User, rules
+from streams.codec.topics import DataTopics, MeshTopics, all_of
+from streams.mesh.settings.parties import auditor_user, feeder_user
+from streams.mesh.wire import Wire
+
+
+def learner(topics: MeshTopics, name: str, owners: Iterable[str]) -> Access:
+    """Return the learner's rights on the broker that all share; it also reads its own messages."""
+    own = (topics.query, topics.progress(name))
+    return Access((*own, *map(topics.response, owners)), (*own, topics.dead_letters(name)))
+
+
+def owner_on_mesh(topics: MeshTopics, name: str) -> Access:
+    """Return an owner's rights on the broker that all share; it also reads its own messages."""
+    own = (topics.response(name), topics.progress(name))
+    return Access((topics.query, *own), (*own, topics.dead_letters(name)))
+
+
+def owner_on_data(name: str) -> Access:
+    """Return an owner's rights on its own broker, where its set is a topic: it writes nothing there."""
+    return Access((DataTopics(name).records,), ())
+
+
+def collaboration_users(wire: Wire) -> tuple[User, ...]:
+    """Return the users of the broker that all share: the learner's, each owner's, and the auditor's.
+
+    None has a quota.
+    """
+    settings, topics = wire.whole.settings, wire.topics
+    asking = learner(topics, settings.learner, settings.owners)
+    everything = Rule("topic", all_of(topics), "prefix", ("Read",))
+    return (
+        User(settings.learner, ("learner",), rules([asking]), None),
+        *(
+            User(name, (f"owner {name}",), rules([owner_on_mesh(topics, name)]), None)
+            for name in settings.owners
+        ),
+        User(auditor_user(settings.name), ("auditor",), (everything,), None),
+    )
+
+
+def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
+    """Return the users of an owner's own broker: the owner's, and its feeder's."""
+    found = []
+    for name in owners:
+        feeding = Access((DataTopics(name).records,), (DataTopics(name).records,))
+        found.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
+        found.append(User(feeder_user(name), (f"feeder of {name}",), rules([feeding]), None))
+    return tuple(found)

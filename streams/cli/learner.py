@@ -1,0 +1,52 @@
+"""`mirrormesh learner`: runs the learner of a collaboration on a broker."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.cli.arguments import MeshArgument
+from streams.cli.process_command import (
+    LevelOption,
+    LogFormat,
+    LogLevel,
+    LogOption,
+    MetricsOption,
+    address,
+    live,
+)
+from streams.live.learner_process import LearnerProcess
+from streams.live.party_process import PartyOptions
+from streams.live.stopping import Stop
+from streams.mesh.errors import writable_folder
+from streams.mesh.file import load_collaboration
+
+
+def learner(
+    mesh: MeshArgument,
+    *,
+    state: Annotated[
+        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
+    ],
+    metrics: MetricsOption = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run a collaboration's learner: it asks the owners, and learns.
+
+    It sees no record. Owners that do not answer in time are left out of a query, and named in the log. After
+    a crash it continues where its journal ends. It ends after the last query.
+
+    \b
+    Example:
+      mirrormesh learner mesh.yaml --state state --metrics 9100
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    options = PartyOptions(state, address("--metrics", metrics))
+
+    def work(stop: Stop) -> None:
+        process = LearnerProcess(load_collaboration(mesh), options)
+        writable_folder(state)
+        process.run(stop)
+
+    live(logging.getLogger("mirrormesh.learner"), work, log, level)

@@ -1,0 +1,67 @@
+"""`mirrormesh owner`: runs one owner of a collaboration on a broker."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.cli.arguments import MeshArgument
+from streams.cli.process_command import (
+    LevelOption,
+    LogFormat,
+    LogLevel,
+    LogOption,
+    MetricsOption,
+    address,
+    live,
+)
+from streams.live.owner_process import OwnerProcess
+from streams.live.party_process import PartyOptions
+from streams.live.stopping import Stop
+from streams.mesh.errors import writable_folder
+from streams.mesh.file import load_collaboration
+
+
+def owner(
+    mesh: MeshArgument,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The owner, as the mesh file names it.", show_default=False)
+    ],
+    *,
+    state: Annotated[
+        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
+    ],
+    metrics: MetricsOption = None,
+    private_metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--private-metrics",
+            metavar="[ADDRESS:]PORT",
+            help="Serve the private metrics there: they reveal something of the data.",
+        ),
+    ] = None,
+    log: LogOption = LogFormat.TEXT,
+    level: LevelOption = LogLevel.INFO,
+) -> None:
+    """Run a collaboration's owner: it answers queries about its set.
+
+    Each answer is a mean gradient of its set with noise, and nothing else leaves. It answers each query once,
+    as many as the mesh file says, and spends no more than its epsilon. It needs the topics (`mirrormesh
+    provision`). After a crash it continues where its journal ends; without its journal it cannot go on.
+
+    \b
+    Examples:
+      mirrormesh owner mesh.yaml bank-a --state /var/lib/mirrormesh
+      mirrormesh owner mesh.yaml bank-a --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    options = PartyOptions(
+        state, address("--metrics", metrics), address("--private-metrics", private_metrics)
+    )
+
+    def work(stop: Stop) -> None:
+        process = OwnerProcess(load_collaboration(mesh), name, options)
+        writable_folder(state)
+        process.run(stop)
+
+    live(logging.getLogger(f"mirrormesh.owner.{name}"), work, log, level)

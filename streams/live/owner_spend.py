@@ -1,0 +1,91 @@
+"""What an owner's runs have spent on its set: its journal's price, and `<owner>.spends` beside it.
+
+A line is written when a process starts, and when it ends in order: the number of answers, and the price of
+all T of them, as the run may go on.
+"""
+
+import math
+from pathlib import Path
+
+from nodes.accounting.price import Price
+from nodes.accounting.spends import Reuse, Spend
+from nodes.decimals import as_text
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.state.folder import StateFolder
+from streams.state.owner_journal import OwnerJournal
+from streams.state.party_journal import Party, put_aside
+from streams.state.spend_file import read_spends
+from streams.state.spends import keep_spend
+
+
+def price(file: CollaborationFile, owner: str) -> Price:
+    """Return the price of all answers of an owner, for a record that is in up to `sharing` sets."""
+    mesh, terms = file.mesh, file.mesh.owners[owner]
+    settings = {
+        "mechanism": terms.mechanism,
+        "epsilon": as_text(terms.epsilon),
+        "gradient_bound": repr(mesh.gradient_bound),
+        "queries": str(mesh.queries),
+        "records": str(terms.records),
+        "sharing": str(mesh.sharing),
+    }
+    return Price(terms.epsilon, terms.delta or 0.0, 0.0, tuple(settings.items()))
+
+
+def promise(file: CollaborationFile, owner: str) -> str:
+    """Return the guarantee to the owner of a record, as a sentence."""
+    mesh, terms = file.mesh, file.mesh.owners[owner]
+    if file.resolved.mechanism(owner).simulated:
+        return "The noise is seeded: nothing is protected."
+    delta = f"delta = {terms.delta!r}" if terms.delta else "pure"
+    sets = "" if mesh.sharing == 1 else f", also where it is in {mesh.sharing} owners' sets"
+    return (
+        f"Each record of {owner} is protected with epsilon = {as_text(terms.epsilon)} ({delta}) by all "
+        f"{mesh.queries:,} answers together{sets}: one record is replaced; the number of records is public."
+    )
+
+
+class OwnerSpend:
+    """One process's view of what its set has cost so far. Create it before the journal is opened."""
+
+    def __init__(self, file: CollaborationFile, owner: str, state: Path) -> None:
+        self._file, self._owner, self._folder = file, owner, StateFolder(state)
+        self._price = price(file, owner)
+
+    def journal(self, instance: str) -> OwnerJournal:
+        """Open the owner's journal, or make it; that of another run is put aside. Raises JournalError."""
+        mesh, path = self._file.mesh, self._folder.journal(self._owner)
+        party = Party(mesh.name, mesh.run, self._owner, self._file.digest(), mesh.agreed_text, self._price)
+        put_aside(path, OwnerJournal, party)
+        return OwnerJournal.opened(path, party, instance)
+
+    def begin(self, journal: OwnerJournal) -> str:
+        """Record that the run continues; return the sentence after the guarantee. Raises JournalError."""
+        own = keep_spend(self._path, self._spend(journal, is_open=True))
+        earlier = [one for one in read_spends(self._path) if one.identity != own.identity]
+        return Reuse(tuple(earlier), own).sentence()
+
+    def end(self, journal: OwnerJournal) -> None:
+        """Record what was charged. Raises JournalError."""
+        keep_spend(self._path, self._spend(journal, is_open=False))
+
+    @property
+    def _path(self) -> Path:
+        return self._folder.spends(self._owner)
+
+    def _spend(self, journal: OwnerJournal, *, is_open: bool) -> Spend:
+        """Return the run's spend. A run that has answered once counts as all of its answers."""
+        found = self._price
+        return Spend(
+            self._file.mesh.run,
+            len(journal.records),
+            found.epsilon,
+            found.delta,
+            math.inf,  # no answer hides a whole set
+            0.0,
+            open=is_open,
+            mesh=self._file.mesh.name,
+            folder=self._folder.id(),
+            life=journal.instance,
+            settings=found.settings,
+        )

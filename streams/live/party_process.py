@@ -1,0 +1,93 @@
+"""What the processes of a collaboration's learner and owners share: options, opening, the orderly end."""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from streams.bus.access import Access
+from streams.bus.expiry import Expiry
+from streams.bus.kafka import KafkaBus
+from streams.bus.topic_specs import TopicSpec
+from streams.live.live_party import LiveParty
+from streams.live.liveness import Liveness
+from streams.live.presence import Presence, Whose
+from streams.live.process import opened, reached, retry_until_reachable
+from streams.live.service_manager import ServiceManager
+from streams.live.serving import warn_of_end
+from streams.live.start import FLUSH, Ask
+from streams.live.stopping import ProcessExit, Stop
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.settings.base import Address
+from streams.mesh.settings.brokers import BrokerSettings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyOptions:
+    """The operator's options: the folder of the journal, and where to serve metrics."""
+
+    state: Path
+    metrics: Address | None = None
+    private_metrics: Address | None = None
+
+
+def new_id() -> str:
+    """Return a random id, of a journal's life or a process."""
+    return secrets.token_hex(16)
+
+
+def asker(stop: Stop) -> Ask:
+    """Return what repeats a request while its broker is away. It raises Stopped."""
+
+    def ask(question: Callable[[], T]) -> T:
+        return retry_until_reachable(stop, question)
+
+    return ask
+
+
+def open_bus(
+    broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec], stop: Stop, closing: ExitStack
+) -> KafkaBus:
+    """Open the shared topics of a process, after the preflight. Raises PreflightFailed, BusError, Stopped."""
+    reached(broker, stop)
+    made = tuple(specs)
+    bus = retry_until_reachable(stop, lambda: opened(broker, access, made))
+    closing.callback(bus.close)
+    closing.callback(bus.flush, FLUSH)
+    return bus
+
+
+def presence_of(file: CollaborationFile, name: str, instance: str) -> Presence:
+    """Return the presence of a new process."""
+    return Presence(Whose(file.mesh.run, name, instance, new_id()), file.digest())
+
+
+def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:
+    """Return when the certificates for the shared broker end; log a warning if that is soon."""
+    expiry = Expiry({"brokers.mesh": broker})
+    warn_of_end(expiry, log)
+    return expiry
+
+
+def liveness(party: LiveParty, limit: float, whose: str, log: logging.Logger) -> Liveness:
+    """Return what tells whether a process works."""
+    pulses = {f"the {whose}'s loop": party.pulse}
+    return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: party.reading}, log)
+
+
+def attended(party: LiveParty, alive: Liveness, bus: KafkaBus, stop: Stop, run: Callable[[], None]) -> None:
+    """Do `run` until it ends or is asked to stop; what it has sent is acknowledged before it exits with 0."""
+    stop.then(party.loop.stop)
+    with ServiceManager() as manager:
+        manager.attend(party.loop.every, alive.stalled, stop)
+        try:
+            run()
+        except ProcessExit as ended:
+            while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
+                manager.works(None)
+            raise

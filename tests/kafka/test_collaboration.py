@@ -1,0 +1,125 @@
+"""A learner and three owners on a broker: the run of one process, bit for bit, whoever is killed."""
+
+import numpy as np
+import pytest
+
+from nodes.collaboration.messages import Query
+from streams.codec import decode_dead_letter, encode_query
+from streams.state.folder import JournalError
+from streams.state.learner_journal import LearnerJournal
+from streams.state.owner_journal import OwnerJournal
+from tests.support.collaborating import LiveStar, same_as_in_memory
+from tests.support.collaboration_files import OWNERS, SIZES, collaboration_file
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+        star.begin()
+        star.finish()
+        expected = same_as_in_memory(star)
+        with LearnerJournal.read(tmp_path / "state" / "analyst.journal") as journal:
+            last = journal.records()[-1]
+        assert last.number == 13
+        assert last.average.tobytes() == expected[13].average.tobytes()
+        for owner in OWNERS:
+            with OwnerJournal.read(tmp_path / "state" / f"{owner}.journal") as journal:
+                assert [one.charged for one in journal.records] == list(range(1, 13))
+                assert {one.set.records for one in journal.records} == {SIZES[owner]}
+
+
+def asked(star):
+    """The last query that the learner's journal knows; 0: none."""
+    path = star.folder / "state" / "analyst.journal"
+    try:
+        with LearnerJournal.read(path) as journal:
+            return max((one.number for one in journal.records(1)), default=0)
+    except JournalError:
+        return 0
+
+
+def test_killed_owners_and_a_killed_learner_go_on_and_nothing_is_drawn_twice(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address, queries=60)) as star:
+        star.begin()
+        for at, name in ((8, "bank-a"), (20, "analyst"), (32, "bank-b"), (44, "analyst")):
+            wait_until(lambda at=at: asked(star) >= at)
+            star.processes[name].kill()
+            star.learner() if name == "analyst" else star.owner(name)
+        star.finish()
+        same_as_in_memory(star)
+        for owner in OWNERS:
+            with OwnerJournal.read(tmp_path / "state" / f"{owner}.journal") as journal:
+                assert [one.charged for one in journal.records] == list(range(1, 61))
+        again = star.owner("bank-a")
+        assert again.ends() == 0
+        assert "the learner is done" in again.log
+
+
+def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address, response_timeout=1)) as star:
+        star.owner("bank-a")
+        star.owner("bank-b")
+        star.learner()
+        star.finish()
+        with LearnerJournal.read(tmp_path / "state" / "analyst.journal") as journal:
+            records = journal.records()[1:]
+        assert {one.missing for one in records} == {("bank-c",)}
+        assert {tuple((each.owner, each.weight) for each in one.answers) for one in records} == {
+            (("bank-a", 0.6), ("bank-b", 0.4))
+        }
+        log = star.processes["analyst"].log
+        assert log.count("bank-c has not answered query 1 in time: it is left out of it") == 1
+        late = star.owner("bank-c")
+        assert late.ends() == 0
+        assert star.responses("bank-c") == {}
+
+
+def test_a_learner_that_asks_anew_gets_no_answer_and_its_bytes_are_kept(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+        owner, bus = star.owner("bank-a"), star.bus()
+        try:
+
+            def ask(number, *theta):
+                query = Query("first", "analyst", "e" * 32, number, np.array(theta), final=False)
+                value = encode_query(query, star.file.digest())
+                bus.send(star.wire.topics.query, value)
+                assert bus.flush(30)
+                return value
+
+            ask(1, 0.0, 0.0)
+            wait_until(lambda: 1 in star.responses("bank-a"))
+            refused = [ask(1, 0.5, 0.0), ask(3, 0.0, 0.0), ask(13, 0.0, 0.0)]
+            ask(1, 0.0, 0.0)
+            wait_until(lambda: len(star.responses("bank-a")[1]) == 2)
+        finally:
+            bus.close()
+        letters = [decode_dead_letter(one)[1] for one in star.stored(star.wire.topics.dead_letters("bank-a"))]
+        assert letters == refused
+        assert list(star.values("bank-a")) == [1]
+        owner.terminate()
+        assert owner.ends() == 0
+        with OwnerJournal.read(tmp_path / "state" / "bank-a.journal") as journal:
+            assert [one.charged for one in journal.records] == [1]
+
+
+def test_the_newest_process_wins_and_a_lost_journal_stops_the_owner(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+        first = star.owner("bank-a")
+        wait_until(lambda: "goes on with a new journal" in first.log)
+        second = star.owner("bank-a", label="second", state="elsewhere")
+        assert first.ends() == 1
+        assert "another process of owner bank-a has started after this one" in first.log
+        star.owner("bank-b")
+        star.owner("bank-c")
+        star.learner()
+        star.finish("second", "bank-b", "bank-c", "analyst")
+        assert second.code == 0
+        lost = star.owner("bank-a", label="lost", state="nowhere")
+        assert lost.ends() == 1
+        assert "query 12 was answered, and the journal knows of 0" in lost.log
+        anew = star.learner(label="anew", state="nowhere")
+        assert anew.ends() == 1
+        assert "which this journal did not ask" in anew.log
+        assert all(len(values) == 1 for values in star.responses("bank-a").values())

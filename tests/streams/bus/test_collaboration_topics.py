@@ -1,0 +1,105 @@
+"""The topics of a collaboration, and the rights of each of its users: what its process needs, and no more."""
+
+import numpy as np
+import pytest
+
+from nodes.collaboration.messages import Query, Response
+from streams.bus.access import Rule
+from streams.bus.collaboration_access import (
+    collaboration_users,
+    learner,
+    owner_data_users,
+    owner_on_data,
+    owner_on_mesh,
+)
+from streams.bus.collaboration_specs import collaboration_specs, owner_specs
+from streams.bus.provision import sides, with_data
+from streams.codec import Refused, decode_query, encode_query, encode_response
+from streams.mesh.file import MeshFileError, load, load_collaboration
+from streams.mesh.wire import Wire
+from tests.streams.bus.test_access import allowed, needed
+from tests.support.collaboration_files import OWNERS, collaboration_file
+from tests.support.meshes import changed, loaded
+
+LIFE = "5a" * 16
+
+
+@pytest.fixture
+def file(tmp_path):
+    return load_collaboration(collaboration_file(tmp_path, "127.0.0.1:1", name="lending"))
+
+
+@pytest.fixture
+def wire(file):
+    return Wire(file.resolved)
+
+
+def test_the_shared_broker_has_these_topics_and_no_other(wire):
+    names = {spec.name.removeprefix("lending.first.") for spec in collaboration_specs(wire)}
+    kinds = {f"{kind}.{name}" for kind in ("progress", "deadletter") for name in ("analyst", *OWNERS)}
+    assert names == {"query", *(f"response.{owner}" for owner in OWNERS), *kinds}
+
+
+def test_a_log_keeps_all_messages_of_a_run_twice(wire):
+    specs = {spec.kind: spec for spec in collaboration_specs(wire)}
+    theta = np.zeros(2)
+    asked = encode_query(Query("first", "analyst", LIFE, 13, theta, final=True), wire.whole.digest)
+    said = encode_response(Response("first", "bank-a", LIFE, 12, True, theta), wire.whole.digest)
+    for kind, value, count in (("query", asked, 13), ("response", said, 12)):
+        assert specs[kind].retention_bytes >= 2 * count * len(value)
+        assert specs[kind].largest >= len(value)
+
+
+def test_each_user_may_exactly_what_its_process_does(wire):
+    specs, topics = collaboration_specs(wire), wire.topics
+    asking, *owners, auditor = collaboration_users(wire)
+    assert (asking.name, asking.roles) == ("analyst", ("learner",))
+    assert allowed(asking, specs) == needed(learner(topics, "analyst", OWNERS))
+    assert [user.name for user in owners] == list(OWNERS)
+    for user in owners:
+        assert allowed(user, specs) == needed(owner_on_mesh(topics, user.name))
+    assert (auditor.name, allowed(auditor, specs)) == (
+        "lending-auditor",
+        {("Read", spec.name) for spec in specs},
+    )
+
+
+def test_only_the_learner_asks_and_each_owner_answers_for_itself_alone(wire):
+    topics = wire.topics
+    for user in collaboration_users(wire):
+        writes = {rule.name for rule in user.rules if "Write" in rule.operations}
+        assert (topics.query in writes) == (user.name == "analyst")
+        for owner in OWNERS:
+            assert (topics.response(owner) in writes) == (user.name == owner)
+
+
+def test_an_owner_writes_nothing_on_its_own_broker():
+    own, feeder = owner_data_users(["bank-a"])
+    assert allowed(own, owner_specs("bank-a")) == needed(owner_on_data("bank-a")) == {("Read", "data.bank-a")}
+    assert (feeder.name, feeder.rules) == (
+        "bank-a-feeder",
+        (Rule("topic", "data.bank-a", "literal", ("Read", "Write")),),
+    )
+
+
+def test_only_an_owner_whose_set_is_a_topic_has_a_broker_of_its_own(file):
+    assert with_data(file) == ()
+    assert [name for name, _ in sides(file)] == [None]
+
+
+def test_theta_outside_the_constraint_is_refused(wire):
+    def asked(length):
+        query = Query("first", "analyst", LIFE, 1, np.array([length, 0.0]), final=False)
+        return decode_query(encode_query(query, wire.whole.digest), wire.queries)
+
+    assert asked(10.0).parameters.tolist() == [10.0, 0.0]
+    with pytest.raises(Refused, match="out-of-bound"):
+        asked(10.001)
+
+
+def test_each_kind_of_mesh_file_is_refused_where_it_does_not_belong(tmp_path, file):
+    with pytest.raises(MeshFileError, match="this is for a mesh of nodes"):
+        load(file.path)
+    mesh = loaded(tmp_path, changed())
+    with pytest.raises(MeshFileError, match="must be collaboration"):
+        load_collaboration(mesh.path)

@@ -1,0 +1,60 @@
+"""Commands that a collaboration does not have, and a mesh given to its processes: one line, no traceback."""
+
+import pytest
+
+from tests.support.collaboration_files import collaboration_file
+
+NO_MESH = 'mesh.yaml: mesh.kind: "collaboration": this is for a mesh of nodes: must not be given\n'
+
+
+@pytest.fixture
+def lending(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return collaboration_file(tmp_path, "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("scheduler", "mesh.yaml"),
+        ("node", "mesh.yaml", "bank-a", "--state", "state"),
+        ("feed", "mesh.yaml", "bank-a"),
+        ("tune", "mesh.yaml"),
+        ("export", "systemd", "mesh.yaml", "--party", "bank-a", "--output", "out"),
+        ("export", "compose", "mesh.yaml", "--party", "bank-a", "--output", "out", "--image", "i"),
+        ("export", "kubernetes", "mesh.yaml", "--mesh-operator", "--output", "out", "--image", "i"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_command_for_meshes_of_nodes_says_so(call, lending, command):
+    outcome = call(*command)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith(NO_MESH)
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("owner", "mesh.yaml", "a", "--state", "s"), ("learner", "mesh.yaml", "--state", "s")]
+)
+def test_a_mesh_of_nodes_is_not_for_a_collaborations_processes(call, mesh, command):
+    words = "missing: must be collaboration, as this is for its processes"
+    outcome = call(*command)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"mesh.yaml: mesh.kind: {words}\n")
+
+
+def test_an_owner_that_nobody_knows_or_without_a_source_is_one_line(call, lending):
+    outcome = call("owner", "mesh.yaml", "bank-d", "--state", "state")
+    assert outcome.code == 2
+    assert outcome.err.startswith('mesh.yaml: mesh.owners: "bank-d": is no owner of the mesh: ')
+    assert outcome.err.count("\n") == 1
+    text = lending.read_text()
+    lending.write_text(text.replace("path: bank-a.csv", "path: nowhere.csv"))
+    outcome = call("owner", "mesh.yaml", "bank-a", "--state", "state")
+    assert outcome.code == 2
+    assert "nowhere.csv" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_broker_that_is_not_there_is_one_line(call, lending, monkeypatch):
+    monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.2)
+    assert call("provision", "mesh.yaml") == (1, "", "127.0.0.1:1: the broker does not answer\n")

@@ -1,0 +1,153 @@
+"""A collaboration on a broker, one process a party, as operators run it; and what its topics hold."""
+
+from nodes.collaboration.events import (
+    JournalQuery,
+    LearnerStarted,
+    OwnerStarted,
+    QueryArrived,
+    ReadSet,
+    ResponseArrived,
+    SendQuery,
+    SendResponse,
+)
+from nodes.collaboration.learner import LearnerMachine
+from nodes.collaboration.messages import Identity
+from nodes.collaboration.owner import OwnerMachine
+from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.kafka import KafkaBus
+from streams.bus.provision import provision
+from streams.codec import decode_query, decode_response
+from streams.mesh.file import load_collaboration
+from streams.mesh.wire import Wire
+from streams.records.passes import passes
+from tests.support.collaboration_files import OWNERS
+from tests.support.forked import Forked
+from tests.support.processes import wait_until
+
+
+def in_memory(path):
+    """Run the machines of the same file in this process; return the learner's records by query."""
+    file, found = load_collaboration(path), {}
+    mesh, whole = file.mesh, file.resolved
+    learner = LearnerMachine(Identity(mesh.run, mesh.learner, "e" * 32), whole.step, whole.records)
+    owners = {
+        name: (
+            OwnerMachine(Identity(mesh.run, name, "0" * 32), mesh.learner, whole.mechanism(name)),
+            passes(file, name),
+        )
+        for name in mesh.owners
+    }
+    for machine, own in owners.values():
+        machine.handle(OwnerStarted(own.fixed()))
+    waiting = list(learner.handle(LearnerStarted()))
+    while waiting:
+        match waiting.pop(0):
+            case JournalQuery(record):
+                found[record.number] = record
+            case SendQuery(query) if not query.final:
+                for machine, own in owners.values():
+                    effects = list(machine.handle(QueryArrived(query)))
+                    while effects:
+                        match effects.pop(0):
+                            case ReadSet() as asked:
+                                effects += machine.handle(own.read(asked, lambda: True))
+                            case SendResponse(response):
+                                waiting += learner.handle(ResponseArrived(response))
+    return found
+
+
+class LiveStar:
+    """The processes of one collaboration; whatever runs at the context's end is killed."""
+
+    def __init__(self, path, launched=Forked):
+        self._launched = launched
+        self.path, self.folder = path, path.parent
+        self.file = load_collaboration(path)
+        self.wire = Wire(self.file.resolved)
+        provision(self.file)
+        self.processes = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            process.kill()
+
+    def start(self, label, *arguments):
+        """Start a command; `label` names its log."""
+        self.processes[label] = process = self._launched(self.folder, label, *arguments)
+        return process
+
+    def owner(self, name, *options, state="state", label=None):
+        """Start an owner."""
+        return self.start(label or name, "owner", self.path, name, "--state", self.folder / state, *options)
+
+    def learner(self, *options, state="state", label="analyst"):
+        """Start the learner."""
+        return self.start(label, "learner", self.path, "--state", self.folder / state, *options)
+
+    def begin(self):
+        """Start all."""
+        for name in self.file.mesh.owners:
+            self.owner(name)
+        self.learner()
+
+    def finish(self, *labels):
+        """Wait until these processes have ended with exit code 0 (none named: all)."""
+        for label in labels or tuple(self.processes):
+            process = self.processes[label]
+            wait_until(lambda process=process: not process.running)
+            assert process.code == 0, f"{label}: {process.log[-3000:]}"
+
+    def bus(self):
+        """A bus that knows all topics."""
+        specs = collaboration_specs(self.wire)
+        return KafkaBus(self.file.mesh_broker, {spec.name: spec.largest for spec in specs})
+
+    def stored(self, topic):
+        """The values of a topic."""
+        bus = self.bus()
+        try:
+            return list(bus.read(topic, bus.span(topic)[0]))
+        finally:
+            bus.close()
+
+    def queries(self):
+        """What the learner has asked: {number: set of the bytes of theta}."""
+        found = {}
+        for value in self.stored(self.wire.topics.query):
+            query = decode_query(value, self.wire.queries)
+            found.setdefault(query.number, set()).add(query.parameters.tobytes())
+        return found
+
+    def responses(self, owner):
+        """What an owner has answered: {number: list of the messages' bytes}."""
+        found = {}
+        for value in self.stored(self.wire.topics.response(owner)):
+            response = decode_response(value, self.wire.responses[owner])
+            found.setdefault(response.query, []).append(value)
+        return found
+
+    def values(self, owner):
+        """What an owner has answered: {number: the bytes of the vector}; one value each."""
+        found = {}
+        for number, values in self.responses(owner).items():
+            assert len(set(values)) == 1, f"{owner} has answered query {number} twice"
+            found[number] = decode_response(values[0], self.wire.responses[owner]).response.tobytes()
+        return found
+
+
+def same_as_in_memory(star):
+    """Compare all that was said with the same file's run in one process, bit for bit."""
+    expected = in_memory(star.path)
+    assert star.queries() == {number: {one.parameters.tobytes()} for number, one in expected.items()}
+    for owner in OWNERS:
+        answers = {
+            number - 1: answer.response.tobytes()
+            for number, one in expected.items()
+            for answer in one.answers
+            if answer.owner == owner
+        }
+        assert star.values(owner) == answers
+    return expected
