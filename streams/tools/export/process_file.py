@@ -16,8 +16,8 @@ from streams.tools.export.raw_mesh import RawMesh
 class ProcessFile:
     """A mesh file's text, and what must be there when it is loaded.
 
-    `variables`: names of the environment. `files`: for each name in the folder of secrets the path in the
-    mesh file that this was made from.
+    `variables`: names of the environment. `files`: for each name in the folder of secrets what says where
+    it is from: the path in the mesh file, or the setting.
     """
 
     text: str

@@ -39,9 +39,12 @@ def variables(brokers: Any) -> tuple[str, ...]:
 
 
 def files(brokers: Any) -> dict[str, str]:
-    """Return the files that the settings name: their paths as written, by the names that an export gives."""
+    """Return the files that the settings name, by the names that an export gives: their paths as written.
+
+    A path of a password may be the password itself, by mistake: its setting stands for it.
+    """
     return {
-        file_name(side, key): str(settings[key])
+        file_name(side, key): f"brokers.{side}.{key}" if key.endswith("_file") else str(settings[key])
         for side, settings in _sides(brokers)
         for key in FILES
         if settings.get(key) is not None

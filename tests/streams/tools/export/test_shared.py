@@ -73,7 +73,7 @@ def test_files_of_secrets_have_a_name_of_their_own_in_one_folder():
     }
     brokers = {"mesh": side, "data": {"ca": "y/ca.crt"}, "trust_broker": False}
     assert files(brokers) == {
-        "mesh-password": "word",
+        "mesh-password": "brokers.mesh.password_file",
         "mesh-ca": "x/ca.crt",
         "mesh-certificate": "n.crt",
         "mesh-key": "n.key",
