@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 
 from topology.graph import strongly_connected
-from topology.plans import IntArray
+from topology.plans import TOLERANCE, IntArray
 from topology.schedules import Schedule
 
 DENSE = 512
@@ -69,3 +69,19 @@ def mixing_rate(schedule: Schedule, rounds: int, starts: int = 1) -> float | Non
         product = reduce(lambda before, after: after @ before, matrices)
         worst = max(worst, float(np.linalg.svd(product, compute_uv=False)[1]))
     return worst
+
+
+def least_weight(schedule: Schedule, rounds: int) -> tuple[float, bool]:
+    """Return the smallest positive weight of rounds 1 to `rounds`, and whether every diagonal is positive.
+
+    With all nodes present; a_ii of a node that hears only others is 0, up to rounding.
+    """
+    nodes = schedule.graph.nodes
+    least, positive = 1.0, True
+    for number in range(1, rounds + 1):
+        weights = schedule.weights(number, nodes)
+        own = 1.0 - np.bincount(weights.targets, weights.values, len(nodes))
+        there = own > TOLERANCE
+        positive = positive and bool(there.all())
+        least = min(least, own.min(initial=1.0, where=there), weights.values.min(initial=1.0))
+    return float(least), positive

@@ -23,7 +23,8 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
     """Show what a mesh would do, and what it promises to whom. Runs nothing, unless --estimate is given.
 
     Shows members, edges, how fast information spreads, mechanism and noise, the guarantee in words, the
-    privacy spent after the rounds, and what happens then. Other parties' own parts need not be here.
+    privacy spent after the rounds and what happens then, and bounds on the regret. Other parties' own parts
+    need not be here.
 
     With --estimate it runs a mesh of the same nodes, schedule, slots, steps and mechanism in this process, on
     made-up records with simulated noise, and the same without privacy. The records have the features of the

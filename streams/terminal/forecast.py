@@ -1,27 +1,20 @@
 """Describes the run of a mesh file and its guarantees, without running it."""
 
-import math
 from collections.abc import Iterator
 
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh, MeshNode
+from streams.mesh.mixing import windows
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
-from streams.mesh.settings.topology import TopologySettings
+from streams.terminal.bounds import bounds
+from streams.terminal.edges import edges
 from streams.terminal.spending import spending
 from streams.terminal.user_facts import user_facts
 from streams.terminal.wording import counted, described, headline, listed, promises, shared
-from topology.connectivity import mixing_rate, window
-from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
 
 Fact = tuple[str, str]
-_LOOKED_AT = 1_000  # rounds, of a run without end
-_MOST = 5_000
-_WIDEST = 100
-_DRAWS = 4_000_000
-_PRODUCTS = 200_000_000  # of numbers, in the products of windows
-_NOTHING = 1e-12  # what rounding leaves of a rate of 0
 
 
 def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
@@ -33,9 +26,11 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
     yield from _members(file)
-    yield from _topology(file.resolved, rounds)
+    seen = windows(file.resolved.schedule, rounds)
+    yield from edges(file.resolved, seen)
     for names in _alike(mesh):
         yield from _privacy(file.resolved, names, rounds)
+    yield from bounds(file, seen, rounds)
     yield from _warnings(file)
     yield from user_facts(file)
     promised = promises({name: file.resolved.node(name).guarantee for name in mesh.nodes})
@@ -54,57 +49,6 @@ def _members(file: MeshFile) -> Iterator[Fact]:
     elsewhere = [name for name in mesh.nodes if name not in file.nodes]
     if elsewhere:
         yield "elsewhere", f"the own part of {listed(elsewhere)} is not here: its owner has it"
-
-
-def _topology(mesh: Mesh, rounds: int | None) -> Iterator[Fact]:
-    schedule = mesh.schedule
-    pairs = mesh.graph.sources.size // 2
-    yield (
-        "edges",
-        f"{_shape(mesh.settings.topology)}; {counted(pairs, 'pair')} of nodes, provisioned both ways",
-    )
-    starts, limit = _looked_at(schedule, rounds)
-    found = window(schedule, limit, starts)
-    where = f" (looked at: rounds 1 to {starts:,})" if isinstance(schedule, SwitchingSchedule) else ""
-    if found is None:
-        never = f"NOT IN {limit:,} ROUNDS" if isinstance(schedule, SwitchingSchedule) else "NEVER"
-        yield "connected", f"{never}{where.upper()}"
-        yield "", "nodes that are not connected never learn from each other"
-        return
-    width = counted(found, "round")
-    yield "connected", f"{'in every round' if found == 1 else f'over any {width} in a row'}{where}"
-    yield from _mixing(schedule, found, starts, rounds)
-
-
-def _mixing(schedule: Schedule, width: int, starts: int, rounds: int | None) -> Iterator[Fact]:
-    seen = min(starts, max(1, _PRODUCTS // len(schedule.graph.nodes) ** 3))
-    rate = mixing_rate(schedule, width, seen)
-    if rate is None:
-        return
-    window = f"any {counted(width, 'round')} in a row" if starts > 1 else counted(width, "round")
-    left = f"at most {rate:.3g}" if rate > _NOTHING else "nothing"
-    fact = f"after {window} {left} of the disagreement between nodes is left"
-    drawn = isinstance(schedule, SwitchingSchedule)
-    whole = seen >= (rounds or math.inf) if drawn else seen == starts
-    yield "mixing", fact if whole else f"{fact}: an estimate, from those that begin in rounds 1 to {seen:,}"
-
-
-def _looked_at(schedule: Schedule, rounds: int | None) -> tuple[int, int]:
-    """Return the number of window starts to check, and the widest window."""
-    if isinstance(schedule, SwitchingSchedule):
-        affordable = max(1, _DRAWS // max(1, schedule.graph.sources.size) - _WIDEST)
-        return min(rounds or _LOOKED_AT, _MOST, affordable), _WIDEST
-    size = len(schedule.parts) if isinstance(schedule, CycleSchedule) else 1
-    return size, size
-
-
-def _shape(topology: TopologySettings) -> str:
-    if topology.cycle is not None:
-        return f"{len(topology.cycle)} graphs in turn ({', '.join(graph.name for graph in topology.cycle)})"
-    name = "" if topology.graph is None else topology.graph.name
-    if topology.switching is not None:
-        return f"{name}, each pair on with probability {topology.switching:g}, round by round"
-    return f"{name}, the same every round"
 
 
 def _alike(mesh: MeshSettings) -> list[list[str]]:

@@ -1,0 +1,1 @@
+"""Upper bounds on regret: what the papers' theorems promise for a mesh, from its public settings alone."""

@@ -1,0 +1,130 @@
+"""Bounds on the regret of the algorithms as they run here: by the proofs of Zhou, Li 2025, Lemmas 3 to 6.
+
+The network's regret, for the node i with the largest, is
+
+    first order   max over x in Omega of E sum_t sum_j <grad f_t^j(x_t^i), x_t^i - x>    (Definition 1)
+    convex        E sum_t sum_j f_t^j(x_t^i) - min over x in Omega of sum_t sum_j f_t^j(x)   (equation 4)
+
+Three parts bound it, each over N. (1) D growth: the telescoped sum of (D(x, z_t) - D(x, q_{t+1}))/alpha_t, as
+D(x, .) is convex and A doubly stochastic. (2) sum_t alpha_t E||g~_t||^2/(2 omega), by Young's inequality.
+(3) K sqrt(N) S sum_t E||q_{t+1} - z_t||: nodes differ by what their steps add, which mixing takes away again;
+K is the change of a loss per distance: theta for convex losses, beta eta + theta for the first order.
+
+What differs from the printed theorem, whose noise is on the parameters: its proof takes z_t for a member of
+Omega (equation 11), which a release with noise is not, so here a projection adds its length; the sensitivity
+is the mechanism's; and S is that of the schedule's own windows (`left_in_all`), not of the smallest weight.
+Gradients longer than the clip, correlated noise and late neighbours are outside of these bounds.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodes.bounds.constants import Geometry
+from nodes.step_sizes import StepSize
+
+_EXACT, _WIDER = 256, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """All that bounds need to know of a mesh.
+
+    `gradient` bounds the root mean square over nodes of a slot's mean gradient in L2, `slope` is K.
+    `noise` gives, for round t, the root mean square over nodes of the length of the noise of its step.
+    `left` is S. `strong`: mu, if the losses minus mu D are convex, too. `shift`: alpha_t times this
+    bounds how far a decision is from its consensus (Sparse DOLA: rho sqrt(d)).
+    """
+
+    nodes: int
+    rounds: int
+    geometry: Geometry
+    step_size: StepSize
+    gradient: float
+    slope: float
+    noise: Callable[[int], float]
+    left: float
+    strong: float = 0.0
+    shift: float = 0.0
+
+
+def with_noise_on_gradients(network: Network) -> float:
+    """Return the bound where releases are members of Omega, and E g~_t = the gradient at z_t.
+
+    N (D growth + sum_t alpha_t G_t^2/(2 omega) + K sqrt(N) S sum_t alpha_t G_t/omega),
+    G_t^2 = gradient^2 + noise_t^2; a lasso step adds N K shift sum_t alpha_t.
+    """
+    of, alpha, rounds = network.geometry, network.step_size, network.rounds
+
+    def length(t: int) -> float:
+        return math.hypot(network.gradient, network.noise(t))
+
+    squares = total(lambda t: alpha(t) * length(t) ** 2, rounds)
+    apart = network.left * total(lambda t: alpha(t) * length(t), rounds) / of.modulus
+    own = of.divergence * growth(alpha, rounds, network.strong) + squares / (2 * of.modulus)
+    lasso = network.slope * network.shift * total(alpha, rounds) if network.shift else 0.0
+    return network.nodes * (own + lasso + _between(network, apart))
+
+
+def with_noise_on_parameters(network: Network) -> float:
+    """Return the bound where noise of length s_t, s_1 = 0, is added to releases; infinite for the entropy.
+
+    N (D/alpha_T + theta^2 sum_t alpha_t/(2 omega) + M/2 sum_t s_t^2/alpha_t + K kappa sum_t s_t
+    + K kappa sqrt(N) S sum_t (alpha_t theta/omega + (1 + kappa) s_t)), kappa = sqrt(M/omega).
+    """
+    of, alpha, rounds = network.geometry, network.step_size, network.rounds
+    if not math.isfinite(of.smoothness):
+        return math.inf
+    stretch = math.sqrt(of.smoothness / of.modulus)
+    steps, theta = total(alpha, rounds), network.gradient
+    noise = total(network.noise, rounds - 1)  # that of the release of round t + 1 is drawn in round t
+    squares = total(lambda t: network.noise(t) ** 2 / alpha(t + 1), rounds - 1)
+    own = of.divergence * growth(alpha, rounds) + theta**2 * steps / (2 * of.modulus)
+    noisy = of.smoothness / 2 * squares + network.slope * stretch * noise
+    apart = stretch * network.left * (theta * steps / of.modulus + (1 + stretch) * noise)
+    return network.nodes * (own + noisy + _between(network, apart))
+
+
+def of_any_decisions(network: Network) -> float:
+    """Return N T theta eta: no decisions in Omega have a larger regret."""
+    return network.nodes * network.rounds * network.gradient * network.geometry.diameter
+
+
+def growth(step_size: StepSize, rounds: int, strong: float = 0.0) -> float:
+    """Return sum_t max(0, 1/alpha_t - 1/alpha_{t-1} - strong), 1/alpha_0 = 0: 1/alpha_T for strong = 0.
+
+    The increments of 1/alpha must not grow from t = 2 on, which holds for all rules here.
+    """
+    if not strong:
+        return 1 / step_size(rounds)
+
+    def shrunk(t: int) -> int:
+        return int(1 / step_size(t + 1) - 1 / step_size(t) <= strong)
+
+    last = bisect_left(range(1, rounds), 1, key=shrunk) + 1
+    rest = 1 / step_size(last) - 1 / step_size(1) - strong * (last - 1)
+    return max(0.0, 1 / step_size(1) - strong) + max(0.0, rest)
+
+
+def total(term: Callable[[int], float], rounds: int) -> float:
+    """Return at least sum_{t=1}^T term(t), and hardly more for powers of t; `term` must not grow.
+
+    The first 256 rounds are summed one by one, then each hundredth of the way at its first value.
+    """
+    found = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
+    first = _EXACT + 1
+    while first <= rounds:
+        end = min(rounds + 1, first + max(1, first // _WIDER))
+        found += (end - first) * term(first)
+        first = end
+    return found
+
+
+def _between(network: Network, apart: float) -> float:
+    """Return (3): K sum_t of the nodes' mean distance, which `apart` bounds over sqrt(N), and eta too."""
+    nodes = network.nodes
+    if nodes == 1 or network.slope == 0.0:
+        return 0.0
+    widest = (nodes - 1) / nodes * network.geometry.diameter * network.rounds
+    return network.slope * min(math.sqrt(nodes) * apart, widest)

@@ -1,0 +1,183 @@
+"""Reads what bounds on regret need from a mesh, and gives what they promise."""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from nodes.algorithms import SparseDola
+from nodes.bounds.constants import Geometry, convex, curvature, geometry
+from nodes.bounds.mixing import left_in_all, li_lemma_3, zhou_li_lemma_2
+from nodes.bounds.printed import LiTheorem5, zhou_li_theorem_2
+from nodes.bounds.regret import Network, of_any_decisions, with_noise_on_gradients, with_noise_on_parameters
+from streams.mesh.algorithm import step_size
+from streams.mesh.mesh import Mesh, MeshNode
+
+
+class NoBound(Exception):
+    """There is no bound; the text says what is not known."""
+
+
+class Mixes(NamedTuple):
+    """What is known of the graph: any `window` rounds connect it and leave at most `rate` of disagreement.
+
+    `least` is the smallest positive weight. `lazy`: every node has a weight on itself in every round.
+    """
+
+    window: int
+    rate: float
+    least: float
+    lazy: bool
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What theorems say of a mesh's regret after `rounds` rounds, in all of which it learns.
+
+    `longest` bounds the L2 norm of a record's features; None: unknown.
+    """
+
+    mesh: Mesh
+    rounds: int
+    mixes: Mixes
+    longest: float | None = None
+    _groups: list[tuple[MeshNode, int]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        settings = self.mesh.settings
+        counts = Counter(settings.privacy_of(name) for name in settings.nodes)
+        first = {settings.privacy_of(name): name for name in reversed(settings.nodes)}
+        nodes = [(self.mesh.node(first[privacy]), count) for privacy, count in counts.items()]
+        object.__setattr__(self, "_groups", nodes)
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """The constants of mirror map and constraint."""
+        return geometry(self.mesh.algorithm)
+
+    @cached_property
+    def convex(self) -> bool | None:
+        """Whether the loss is convex, so that bounds are on losses, not of the first order; None: unknown."""
+        return convex(self.mesh.loss)
+
+    @cached_property
+    def network(self) -> Network:
+        """All that the bound needs. Raises NoBound.
+
+        The range loss gets beta = 1, as it has farther from a sensor than half of the measured distance.
+        """
+        settings, algorithm = self.mesh.settings, self.mesh.algorithm
+        reason = self._missing()
+        if reason is not None:
+            raise NoBound(reason)
+        middle, largest = self._gradients()
+        regulariser = settings.algorithm.regulariser
+        lasso = algorithm.lasso if isinstance(algorithm, SparseDola) else 0.0
+        first_order = 0.0 if self.convex else (1.0 + regulariser) * self.geometry.diameter
+        return Network(
+            nodes=len(settings.nodes),
+            rounds=self.rounds,
+            geometry=self.geometry,
+            step_size=step_size(settings),
+            gradient=middle,
+            slope=largest + first_order,
+            noise=self._noise(),
+            left=left_in_all(self.mixes.window, self.mixes.rate),
+            strong=regulariser / self.geometry.smoothness if self.convex else 0.0,
+            shift=lasso * math.sqrt(algorithm.dimension),
+        )
+
+    def bound(self) -> float:
+        """Return the bound on the network's regret, as the mesh runs. Raises NoBound."""
+        network = self.network
+        if self.mesh.settings.privacy.on == "parameters":
+            return with_noise_on_parameters(network)
+        return with_noise_on_gradients(network)
+
+    def of_any(self) -> float:
+        """Return the largest regret of any decisions. Raises NoBound."""
+        return of_any_decisions(self.network)
+
+    def zhou_li(self) -> float:
+        """Return Zhou, Li 2025, Theorem 2, as printed. Raises NoBound; for the range loss as in `network`."""
+        beta = 1.0 if self.convex is False else self._smoothness()
+        settings = self.mesh.settings
+        if not math.isfinite(self.geometry.smoothness):
+            raise NoBound("M: the entropy has none")
+        size = len(settings.nodes)
+        found = zhou_li_theorem_2(
+            nodes=size,
+            dimension=settings.dimension,
+            rounds=self.rounds,
+            geometry=self.geometry,
+            gradient=self._gradients()[1],
+            smoothness=beta,
+            epsilon=self._epsilon(),
+            start=math.sqrt(size) * math.hypot(*self.mesh.algorithm.start.tolist()),
+            mixing=zhou_li_lemma_2(size, self.mixes.window, self.mixes.least),
+        )
+        if not math.isfinite(found):
+            raise NoBound("lambda: with these weights it is 1, or 1 to the last digit")
+        return found
+
+    def li(self) -> float:
+        """Return Li et al. 2018, Theorem 5; a regulariser makes it strongly convex."""
+        settings = self.mesh.settings
+        size, strong = len(settings.nodes), settings.algorithm.regulariser
+        mixing = li_lemma_3(size, self.mixes.window, self.mixes.least)
+        bounds = self._gradients()[1], self.geometry.diameter
+        theorem = LiTheorem5(size, settings.dimension, *bounds, self._epsilon(), mixing)
+        return theorem.strongly_convex(self.rounds, strong) if strong else theorem.convex(self.rounds)
+
+    def _missing(self) -> str | None:
+        parameters = self.mesh.settings.privacy.on == "parameters"
+        if self.convex is None:
+            return "it is not known whether your own loss is convex, or smooth"
+        if any(node.mechanism.band is not None for node, _ in self._groups):
+            return "the noise of gaussian-bisr is correlated over rounds; all theorems need it independent"
+        if parameters and not math.isfinite(self.geometry.smoothness):
+            return "the entropy is not smooth on the simplex's edge, where noise on the parameters leads"
+        if parameters and self.mesh.settings.algorithm.regulariser:
+            return "noise on the parameters has no bound, and so the regulariser's gradient has none"
+        if self.mixes.rate > 1 - 1e-12:
+            return "all of the disagreement between nodes may stay"
+        return None
+
+    def _smoothness(self) -> float:
+        """Return beta of the loss with the regulariser."""
+        curved = curvature(self.mesh.loss)
+        if curved is None:
+            raise NoBound(f"beta: the {self.mesh.settings.loss} loss has none, or it is not known")
+        if curved and self.longest is None:
+            raise NoBound("beta: it needs the longest features (the key `norm` of a schema bounds them)")
+        return curved * (self.longest or 0.0) ** 2 + self.mesh.settings.algorithm.regulariser
+
+    def _epsilon(self) -> float:
+        """Return the least epsilon of a release; the theorems have Laplace noise alone."""
+        found = math.inf
+        for node, _ in self._groups:
+            if node.privacy.mechanism not in {"laplace", "none"}:
+                raise NoBound(f"its noise is Laplace's, not that of {node.privacy.mechanism}")
+            if node.mechanism.epsilon is not None:
+                found = min(found, float(node.mechanism.epsilon))
+        return found
+
+    def _gradients(self) -> tuple[float, float]:
+        """Return root mean square and maximum over nodes of theta in L2, with the regulariser's part."""
+        more = self.mesh.settings.algorithm.regulariser * self.mesh.algorithm.reach
+        sizes = [(_theta(node) + more, count) for node, count in self._groups]
+        squares = math.fsum(size * size * count for size, count in sizes)
+        return math.sqrt(squares / len(self.mesh.settings.nodes)), max(size for size, _ in sizes)
+
+    def _noise(self) -> Callable[[int], float]:
+        """Return the root mean square over nodes of the noise's length, by round."""
+        size, groups = len(self.mesh.settings.nodes), self._groups
+        return lambda t: math.sqrt(sum(node.noise_length(t) ** 2 * count for node, count in groups) / size)
+
+
+def _theta(node: MeshNode) -> float:
+    """Return the largest L2 norm of a clipped gradient."""
+    wide = node.mesh.settings.dimension if node.privacy.norm == "linf" else 1
+    return node.privacy.gradient_bound * math.sqrt(wide)
