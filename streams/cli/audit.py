@@ -10,11 +10,13 @@ from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import CollaborationFile, MeshFile, load, load_any
 from streams.public.audit_releases import audit_releases, read_mesh
+from streams.public.audit_responses import audit_responses, read_collaboration
 from streams.public.audited_mechanisms import Subject, audited, subjects
 from streams.terminal.audits import audit_bar, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
+from streams.terminal.response_audits import response_facts, responses_json
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -90,6 +92,9 @@ def releases(
     Reads every stored edge, plan and heartbeat, as anybody on the mesh broker could. Reports second values
     for a round; rounds or instances that no plan names; releases without noise where noise is due, and with
     noise where none may be drawn; simulated noise; undecodable records. Needs a user who may read all edges.
+    Of a collaboration it reads all queries and responses: each query has one theta, each owner one answer to
+    it, none beyond the last, all from one journal.
+
     Exit code 1: something is wrong.
 
     \b
@@ -97,7 +102,10 @@ def releases(
       mirrormesh audit releases mesh.yaml
       mirrormesh audit releases mesh.yaml --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
+    if isinstance(file, CollaborationFile):
+        _responses(file, as_json=as_json)
+        return
     try:
         read = read_mesh(file)
     except BusError as error:
@@ -116,6 +124,21 @@ def releases(
     else:
         say_facts(Console(highlight=False), release_facts(settings, found, read))
     if found.findings or read.undecodable:
+        raise typer.Exit(1)
+
+
+def _responses(file: CollaborationFile, *, as_json: bool) -> None:
+    try:
+        said = read_collaboration(file)
+    except BusError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    found = audit_responses(said, file.mesh.queries, exact_noise=file.mesh.noise.exact)
+    if as_json:
+        typer.echo(json.dumps(responses_json(file.mesh, found, said), indent=2))
+    else:
+        say_facts(Console(highlight=False), response_facts(file.mesh, found, said))
+    if found or said.undecodable:
         raise typer.Exit(1)
 
 

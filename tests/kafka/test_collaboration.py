@@ -1,14 +1,18 @@
 """A learner and three owners on a broker: the run of one process, bit for bit, whoever is killed."""
 
+import uuid
+
 import numpy as np
 import pytest
+import yaml
 
 from nodes.collaboration.messages import Query
+from streams.bus.kafka import KafkaBus
 from streams.codec import decode_dead_letter, encode_query
 from streams.state.folder import JournalError
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
-from tests.support.collaborating import LiveStar, same_as_in_memory
+from tests.support.collaborating import LiveStar, in_memory, same_as_in_memory
 from tests.support.collaboration_files import OWNERS, SIZES, collaboration_file
 from tests.support.processes import wait_until
 
@@ -28,6 +32,10 @@ def test_a_star_on_a_broker_is_the_run_in_memory(tmp_path, broker):
             with OwnerJournal.read(tmp_path / "state" / f"{owner}.journal") as journal:
                 assert [one.charged for one in journal.records] == list(range(1, 13))
                 assert {one.set.records for one in journal.records} == {SIZES[owner]}
+        audit = star.start("audit", "audit", "releases", star.path)
+        assert audit.ends() == 0
+        assert "12 of 12 queries, 36 answers in 36 records" in audit.log
+        assert "nothing wrong" in audit.log
 
 
 def asked(star):
@@ -98,6 +106,9 @@ def test_a_learner_that_asks_anew_gets_no_answer_and_its_bytes_are_kept(tmp_path
         letters = [decode_dead_letter(one)[1] for one in star.stored(star.wire.topics.dead_letters("bank-a"))]
         assert letters == refused
         assert list(star.values("bank-a")) == [1]
+        audit = star.start("audit", "audit", "releases", star.path)
+        assert audit.ends() == 1
+        assert "query 1 of analyst: 2 values" in audit.log
         owner.terminate()
         assert owner.ends() == 0
         with OwnerJournal.read(tmp_path / "state" / "bank-a.journal") as journal:
@@ -123,3 +134,44 @@ def test_the_newest_process_wins_and_a_lost_journal_stops_the_owner(tmp_path, br
         assert anew.ends() == 1
         assert "which this journal did not ask" in anew.log
         assert all(len(values) == 1 for values in star.responses("bank-a").values())
+
+
+def test_a_set_on_a_topic_ends_where_the_first_answer_found_its_end(tmp_path, broker):
+    path, name = collaboration_file(tmp_path, broker.address, queries=6), f"bank-{uuid.uuid4().hex[:8]}"
+    tree = yaml.safe_load(path.read_text())
+    tree["mesh"]["owners"] = {name: tree["mesh"]["owners"]["bank-c"]}
+    on_file = tree["owners"]["bank-c"]["source"]
+    lines = (tmp_path / "bank-c.csv").read_text().splitlines()
+    on_topic = {key: value for key, value in on_file.items() if key != "path"} | {
+        "columns": ["x", "y", "rate"]
+    }
+    expected = in_memory(written(tmp_path / "file.yaml", tree | {"owners": {name: {"source": on_file}}}))
+    brokers = {"mesh": {"servers": broker.address}, "data": {"servers": broker.address}, "trust_broker": True}
+    owner = {"source": on_topic, "brokers": brokers}
+    with LiveStar(written(path, tree | {"owners": {name: owner}})) as star:
+        records = KafkaBus(star.file.mesh_broker, {f"data.{name}": 1000})
+        try:
+            for line in lines[1:]:
+                records.send(f"data.{name}", line.encode())
+            assert records.flush(30)
+            first = star.owner(name)
+            wait_until(lambda: "goes on with a new journal" in first.log)
+            for line in lines[1:4]:
+                records.send(f"data.{name}", line.encode())
+            assert records.flush(30)
+        finally:
+            records.close()
+        star.learner()
+        wait_until(lambda: asked(star) >= 2)
+        first.kill()
+        star.owner(name)
+        star.finish()
+        assert star.queries() == {number: {one.parameters.tobytes()} for number, one in expected.items()}
+        with OwnerJournal.read(tmp_path / "state" / f"{name}.journal") as journal:
+            assert {one.set.extent for one in journal.records} == {(("partition 0", 25),)}
+
+
+def written(path, tree):
+    """Write a mesh file, and return its path."""
+    path.write_text(yaml.safe_dump(tree))
+    return path

@@ -1,0 +1,109 @@
+"""Finds mistakes in what the parties of a collaboration have said, which anybody on its broker may read.
+
+The learner asks each of T queries at one theta; each owner answers a query with one value, none that was not
+asked, and none beyond T. Each has one journal. The noise is that of the mesh file.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from nodes.collaboration.messages import Query, Response
+from streams.bus.bus import Stores
+from streams.bus.logs import reached
+from streams.codec import Refused, decode_query, decode_response
+from streams.mesh.file import CollaborationFile
+from streams.mesh.wire import Wire
+
+T = TypeVar("T", Query, Response)
+
+
+class Wrong(NamedTuple):
+    """A mistake: in words, whose, and in which query."""
+
+    kind: str
+    party: str
+    query: int
+    detail: str
+
+
+class Said(NamedTuple):
+    """All messages of a run, and the number of bad records by (topic, reason)."""
+
+    queries: list[Query]
+    responses: list[Response]
+    undecodable: Counter[tuple[str, str]]
+
+    @property
+    def answers(self) -> int:
+        """The number of answers, each counted once however often it was sent."""
+        return len({(one.owner, one.query) for one in self.responses})
+
+
+def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wrong]:
+    """Return the mistakes, by query and party. `queries`: T; `exact_noise`: as the mesh file says."""
+    asked = {one.number for one in said.queries}
+    found = [
+        *_second_values((one.learner, one.number, one.parameters.tobytes()) for one in said.queries),
+        *_second_values((one.owner, one.query, one.response.tobytes()) for one in said.responses),
+        *_instances((one.learner, one.number, one.instance) for one in said.queries),
+        *_instances((one.owner, one.query, one.instance) for one in said.responses),
+    ]
+    found += [
+        Wrong("out of order", one.learner, one.number, f"the run has {queries:,} queries")
+        for one in said.queries
+        if (one.number != queries + 1 if one.final else one.number > queries)
+    ]
+    for answer in said.responses:
+        if answer.query > queries:
+            found.append(Wrong("beyond T", answer.owner, answer.query, f"the run has {queries:,} queries"))
+        elif answer.query not in asked:
+            found.append(Wrong("not asked", answer.owner, answer.query, "no such query is stored"))
+        if exact_noise and answer.simulated:
+            words = "simulated noise, where the mesh file says exact"
+            found.append(Wrong("simulated", answer.owner, answer.query, words))
+    return sorted(set(found), key=lambda one: (one.query, one.party, one.kind))
+
+
+def _second_values(said: Iterable[tuple[str, int, bytes]]) -> Iterator[Wrong]:
+    values: dict[tuple[str, int], set[bytes]] = defaultdict(set)
+    for party, query, value in said:
+        values[party, query].add(value)
+    for (party, query), different in values.items():
+        if len(different) > 1:
+            yield Wrong("second value", party, query, f"{len(different)} values")
+
+
+def _instances(said: Iterable[tuple[str, int, str]]) -> Iterator[Wrong]:
+    """Yield the messages of another journal than that of a party's first message."""
+    first: dict[str, str] = {}
+    for party, query, instance in said:
+        if first.setdefault(party, instance) != instance:
+            yield Wrong("another journal", party, query, f"instance {instance}, at first {first[party]}")
+
+
+def read_collaboration(file: CollaborationFile) -> Said:
+    """Read a collaboration's topics to their ends. Raises BusError, MeshFileError."""
+    wire, bad = Wire(file.resolved), Counter[tuple[str, str]]()
+    with closing(reached(file.mesh_broker)) as logs:
+        responses = [
+            response
+            for owner, expected in wire.responses.items()
+            for response in _decoded(
+                logs, wire.topics.response(owner), partial(decode_response, expected=expected), bad
+            )
+        ]
+        queries = _decoded(logs, wire.topics.query, partial(decode_query, expected=wire.queries), bad)
+        return Said(list(queries), responses, bad)
+
+
+def _decoded(
+    stores: Stores, topic: str, decode: Callable[[bytes], T], bad: Counter[tuple[str, str]]
+) -> Iterator[T]:
+    for record in stores.stored({topic: stores.span(topic)[0]})[topic]:
+        try:
+            yield decode(record.value)
+        except Refused as refused:
+            bad[topic, refused.reason.value] += 1
