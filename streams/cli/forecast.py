@@ -9,6 +9,7 @@ from rich.console import Console
 
 from streams.cli.arguments import MeshArgument, RoundsOption
 from streams.cli.forecast_words import HEADINGS, as_json, curve, facts, mesh_facts, rows, verdicts
+from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
 from streams.terminal.plots import MISSING, installed, plot_forecast
@@ -37,13 +38,19 @@ def forecast(
     synthetic: Annotated[bool, typer.Option("--synthetic", help="Use made-up records instead.")] = False,
     constants: Annotated[
         Path | None,
-        typer.Option("--constants", metavar="FILE", help="Take the constants of an earlier --json; no runs."),
+        typer.Option(
+            "--constants", metavar="FILE", help="Take the constants of an earlier --output; no runs."
+        ),
     ] = None,
     what_if: WhatIfOption = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the cost over all epsilons (PNG).")
     ] = None,
     as_tree: Annotated[bool, typer.Option("--json", help="Write JSON, with the constants.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help="Write the JSON to a file, beside the table."),
+    ] = None,
     rounds: RoundsOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot and noise.")] = 1,
 ) -> None:
@@ -61,7 +68,7 @@ def forecast(
     \b
     Examples:
       mirrormesh forecast lending.yaml --synthetic
-      mirrormesh forecast lending.yaml --pilot public.csv --json > constants.json
+      mirrormesh forecast lending.yaml --pilot public.csv --output constants.json
       mirrormesh forecast lending.yaml --constants constants.json --what-if bank-a.epsilon=2
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if plot is not None and not installed():
@@ -70,7 +77,8 @@ def forecast(
     file = load_any(mesh)
     if isinstance(file, MeshFile):
         refused = {"--constants": constants, "--what-if": what_if, "--plot": plot, "--json": as_tree}
-        _mesh(console, file, rounds, seed, pilot, [name for name, given in refused.items() if given])
+        given = [name for name, one in (refused | {"--output": output}).items() if one]
+        _mesh(console, file, rounds, seed, pilot, given)
         return
     if rounds is not None:
         raise UsageError("--rounds: is for a mesh of nodes: a collaboration has queries in its file")
@@ -81,8 +89,11 @@ def forecast(
         shown = found if supposing is None else supposing
         alone = {name: owner.alone for name, owner in shown.forecast.owners.items()}
         plot_forecast(plot, *curve(shown), alone)
+    text = json.dumps(_tree(found, supposing), indent=2, allow_nan=False)
+    if output is not None:
+        save_whole(output, lambda path: path.write_text(text + "\n", "utf-8"))
     if as_tree:
-        typer.echo(json.dumps(_tree(found, supposing), indent=2, allow_nan=False))
+        typer.echo(text)
         return
     _say(console, found)
     if supposing is not None:

@@ -82,7 +82,7 @@ def verdicts(found: Worth) -> Iterator[str]:
             brings = (
                 f"brings {_much(gain)}" if gain > 0 else f"COSTS {_much(-gain)}: without it all do better"
             )
-        gains = "gains" if owner.alone > new else "gains nothing: learning alone is as good"
+        gains = "gains" if owner.alone > new else "gains nothing: learning alone is better"
         yield f"{name} {brings}; it {gains}."
 
 

@@ -20,7 +20,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from streams.cli import main
 from streams.cli.command_line import app
-from streams.mesh.file import load
+from streams.mesh.file import load_any
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import HeldOutSettings, NodeSettings
@@ -29,7 +29,7 @@ from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
-ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism", "export")
+ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism", "export", "forecast")
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
 """Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""
@@ -187,7 +187,7 @@ def read_yaml(text: str, folder: Path, edit: Callable[[str], str] = str) -> None
     tree = yaml_tree(path)
     if named:
         if "mesh" in tree:
-            load(path, ENVIRONMENT)
+            load_any(path, ENVIRONMENT)
         return
     context = {"folder": folder, "environment": ENVIRONMENT, "secrets": False}
     for key, value in tree.items():

@@ -42,7 +42,7 @@ def shape_of(mesh: CollaborationSettings) -> dict[str, Any]:
 
 
 def read_constants(path: Path, file: CollaborationFile) -> Constants:
-    """Read the constants in what `forecast --json` has written.
+    """Read the constants in what `forecast --output` has written.
 
     Raises UsageError if there are none, or if they are of other settings than the file's.
     """
@@ -52,7 +52,7 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{path}: holds no constants: must be what `mirrormesh forecast --json` has written"
+            f"{path}: holds no constants: must be what `mirrormesh forecast --output` has written"
         ) from None
     asked = shape_of(file.mesh)
     for key in sorted(_SHAPE):

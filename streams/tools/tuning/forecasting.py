@@ -22,7 +22,7 @@ from streams.tools.tuning.worth import measured, supposed, terms
 
 HOW = (
     "a forecast needs constants: fit them with --pilot FILE (public records) or --synthetic (made-up ones), "
-    "or give --constants FILE, which `forecast --json` has written"
+    "or give --constants FILE, which `forecast --output` has written"
 )
 
 
@@ -92,7 +92,7 @@ def forecast(
     """Return what the collaboration of a mesh file is worth, from exactly one of the three for constants.
 
     `pilot` is a file of public records, `synthetic` takes made-up ones, `constants` is what
-    `mirrormesh forecast --json` has written. Raises UsageError and MeshFileError.
+    `mirrormesh forecast --output` has written. Raises UsageError and MeshFileError.
     """
     file = load_any(mesh) if isinstance(mesh, Path) else mesh
     if isinstance(file, MeshFile):

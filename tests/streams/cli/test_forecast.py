@@ -96,9 +96,12 @@ def test_constants_are_kept_as_json_and_give_the_same_forecast(tmp_path, call, f
     path = mesh(tmp_path)
     kept = tmp_path / "constants.json"
     kept.write_text(json.dumps({"constants": constants.as_json()}))
-    done = call("forecast", path, "--constants", kept, "--json", "--what-if", "bank-a.epsilon=1/2")
+    again = tmp_path / "again.json"
+    more = ("--what-if", "bank-a.epsilon=1/2", "--output", again)
+    done = call("forecast", path, "--constants", kept, "--json", *more)
     assert done.code == 0, done.err
     tree = json.loads(done.out)
+    assert json.loads(again.read_text()) == tree
     assert tree["forecast"]["expected"]["expected"] == worth(file, constants).forecast.expected
     assert tree["what_if"]["expected"]["noise"] > tree["forecast"]["expected"]["noise"]
     assert tree["constants"] == json.loads(kept.read_text())["constants"]
