@@ -39,12 +39,13 @@ def _places(coordinate: int) -> Query:
 
 
 REGRET = Row(
-    "Regret",
+    "Own regret",
     (
         Panel(
-            "Average regret",
-            "First-order regret a round since the process started, beside 1/sqrt(round) for its slope. "
-            "For convex losses the regret is at most that.",
+            "Each node's own regret a round",
+            "First order, of the node's own losses alone, since its process started; beside 1/sqrt(round) "
+            "for its slope. For convex losses the node's own regret is at most that. The network's is not "
+            "shown: it needs all nodes' data in one place.",
             NUMBER,
             (
                 Query(metric("regret_average")),
@@ -54,10 +55,12 @@ REGRET = Row(
             log=True,
         ),
         Panel(
-            "Regret",
-            "First-order regret since the process started, and the sum over the chosen nodes.",
+            "Each node's own regret",
+            "First order, of the node's own losses alone, since its process started; and the sum over the "
+            "chosen nodes. The sum is not the network's regret: each node is compared with the best fixed "
+            "decision for itself.",
             NUMBER,
-            (Query(metric("regret")), Query(f"sum({metric('regret')})", "sum")),
+            (Query(metric("regret")), Query(f"sum({metric('regret')})", "sum of own regrets")),
             width=12,
         ),
         Panel(

@@ -63,9 +63,10 @@ NOW = Row(
         ),
         UNPROTECTED,
         Panel(
-            "Worst regret a round",
-            "First-order regret a round of the worst node, and how it became so: it should fall. Of private "
-            "metrics: only owners see it, of their nodes.",
+            "Worst own regret a round",
+            "The largest of the nodes' own regrets a round, first order, each since its process started, and "
+            "how it became so: it should fall. It is not the network's. Of private metrics: only owners see "
+            "it, of their nodes.",
             NUMBER,
             (Query(f"max({metric('regret_average')})", "worst"),),
             "stat",
@@ -101,8 +102,9 @@ TREND = Row(
             (Query(ROUND_OF),),
         ),
         Panel(
-            "Regret a round",
-            "First-order regret a round of each node. Of private metrics, for owners.",
+            "Own regret a round",
+            "Each node's own first-order regret a round, since its process started. Of private metrics, for "
+            "owners.",
             NUMBER,
             (Query(metric("regret_average")),),
             log=True,

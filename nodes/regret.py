@@ -1,5 +1,7 @@
 """First-order regret: sum <g_t, x_t - x> against the best fixed x of the constraint."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from nodes.geometry.constraints import Constraint
@@ -42,20 +44,27 @@ class LocalRegret:
         return self._sums.map(lambda sums: float(sums[0] + support(-sums[1])))
 
 
-def network_regret(
-    loss: Loss, constraint: Constraint, decisions: FloatArray, observations: Observations
-) -> FloatArray:
-    """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, f_s = sum_j f_s^j, shape (T, N).
+class NetworkSums(NamedTuple):
+    """What network regret is made of, of every round and node.
 
-    `decisions` (T, N, d), `observations` over (T, N, h): needs all data in one place. f^j is the mean over
-    the h records of node j's slot; a gradient that is not finite counts as 0 (Zhou, Li 2025, section 2).
+    `paid`: sum_{s<=t} <grad f_s(x_s^i), x_s^i>, shape (T, N). `gradients`: sum_{s<=t} grad f_s(x_s^i), shape
+    (T, N, d).
+    """
+
+    paid: FloatArray
+    gradients: FloatArray
+
+
+def network_sums(loss: Loss, decisions: FloatArray, observations: Observations) -> NetworkSums:
+    """Return the sums over f_s = sum_j f_s^j, of `decisions` (T, N, d) and `observations` over (T, N, h).
+
+    Needs all data in one place. f^j is the mean over the h records of node j's slot; a gradient that is not
+    finite counts as 0.
     """
     rounds, nodes, dimension = decisions.shape
     features = dense(observations.features)
     batch_size = observations.labels.shape[-1]
-    linear = np.empty((rounds, nodes))
-    outer = np.empty((rounds, nodes))
-    total = np.zeros((nodes, dimension))
+    summed = np.empty(decisions.shape)
     chunk = max(1, _CHUNK // (nodes * nodes * batch_size * dimension))
     for first in range(0, rounds, chunk):
         part = slice(first, min(first + chunk, rounds))
@@ -65,10 +74,18 @@ def network_regret(
             observations.labels[part].reshape(len(points), 1, nodes * batch_size),
             observations.present[part].reshape(len(points), 1, nodes * batch_size),
         )
-        gradients = mean_gradient(loss.gradients(points, pooled), batch_size)
-        linear[part] = (gradients * points).sum(-1)
-        totals = total + np.add.accumulate(gradients, 0)
-        outer[part] = constraint.support(-totals)
-        total = totals[-1]
-    regret: FloatArray = np.add.accumulate(linear, 0) + outer
+        summed[part] = mean_gradient(loss.gradients(points, pooled), batch_size)
+    paid: FloatArray = np.add.accumulate((summed * decisions).sum(-1), 0)
+    return NetworkSums(paid, np.add.accumulate(summed, 0, out=summed))
+
+
+def network_regret(
+    loss: Loss, constraint: Constraint, decisions: FloatArray, observations: Observations
+) -> FloatArray:
+    """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, shape (T, N).
+
+    It is a run's own regret (Zhou, Li 2025, Remark 1, equation 3). Their Definition 1 is of a mean over runs.
+    """
+    sums = network_sums(loss, decisions, observations)
+    regret: FloatArray = sums.paid + constraint.support(-sums.gradients)
     return regret

@@ -20,6 +20,9 @@ from nodes.values import FloatArray
 Scale = Literal["linear", "log", "auto"]
 """`auto`: log where the lines go over a factor of ten or more, else linear."""
 
+Numbers = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""A table's header and rows."""
+
 _MOST_POINTS = 200
 _FACTOR = 10.0
 _FEW_DECADES = 2.5
@@ -42,9 +45,14 @@ class Curve:
 
         Of more than 200 points every so manieth is drawn, the last among them.
         """
+        return cls.within(x, runs.mean(0), runs)
+
+    @classmethod
+    def within(cls, x: ArrayLike, middle: FloatArray, runs: FloatArray) -> "Curve":
+        """Return `middle` (n,) in the band of runs (R, n), thinned in the same way."""
         every = slice(-1, None, -math.ceil(runs.shape[-1] / _MOST_POINTS))
         low, high = np.percentile(runs, [10, 90], axis=0)
-        return cls(*(part[every][::-1] for part in (np.asarray(x, np.float64), runs.mean(0), low, high)))
+        return cls(*(part[every][::-1] for part in (np.asarray(x, np.float64), middle, low, high)))
 
 
 def draw(
@@ -57,9 +65,11 @@ def draw(
     y: str,
     scales: tuple[Scale, Scale] = ("linear", "linear"),
     points: bool = False,
+    numbers: Numbers | None = None,
 ) -> list[Path]:
     """Write name.png and name.csv into `output`; return their paths. `x` and `y` have units.
 
+    The CSV has what is drawn, or `numbers`: header and rows that say more.
     Each line is named where it ends, and dashed where it would hide another.
     """
     chosen = [
@@ -69,12 +79,12 @@ def draw(
     with plt.style.context(STYLE):
         figure, axes = plt.subplots()
         for label, curve in curves.items():
-            _line(axes, label, curve, points=points)
+            add_line(axes, label, curve, points=points)
         axes.set(title=title, xlabel=x, ylabel=y, xscale=chosen[0], yscale=chosen[1])
         _tick(axes, chosen)
         name_lines(axes)
         written = save(output, name, figure)
-    return [written, table(output, name, *_numbers(curves))]
+    return [written, table(output, name, *(numbers or _numbers(curves)))]
 
 
 def save(output: Path, name: str, figure: Figure) -> Path:
@@ -97,7 +107,8 @@ def table(output: Path, name: str, header: Sequence[str], rows: Sequence[Sequenc
     return path
 
 
-def _line(axes: Axes, label: str, curve: Curve, *, points: bool) -> None:
+def add_line(axes: Axes, label: str, curve: Curve, *, points: bool = False) -> None:
+    """Draw a curve in its band."""
     (line,) = axes.plot(curve.x, curve.middle, label=label, marker="o" if points else None, markersize=4)
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -123,7 +134,7 @@ def _tick(axes: Axes, scales: Sequence[str]) -> None:
         axes.set_ylim(0.0, high)
 
 
-def _numbers(curves: Mapping[str, Curve]) -> tuple[Sequence[str], list[list[object]]]:
+def _numbers(curves: Mapping[str, Curve]) -> Numbers:
     rows: list[list[object]] = []
     for label, curve in curves.items():
         low = curve.middle if curve.low is None else curve.low

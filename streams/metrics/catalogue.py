@@ -194,9 +194,10 @@ class PrivateMetric(Enum):
         "regret",
         "gauge",
         "loss",
-        "First-order regret since the process started, an upper bound of the regret for convex losses.",
+        "The node's own first-order regret (of its own losses alone) since the process started, an upper "
+        "bound of its own regret for convex losses. A sum over nodes is not the network's.",
     )
-    AVERAGE = Metric("regret_average", "gauge", "loss", "The regret per round.")
+    AVERAGE = Metric("regret_average", "gauge", "loss", "The node's own regret per round.")
     LOSS = Metric(
         "loss_average",
         "gauge",

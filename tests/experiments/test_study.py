@@ -8,7 +8,7 @@ import pytest
 
 from experiments.catalogue import EXPERIMENTS
 from experiments.harness import study
-from experiments.harness.localisation import printed_regret
+from experiments.harness.localisation import printed_runs
 from experiments.harness.study import Study
 
 OURS = {"topology", "nodes", "streams", "experiments"}
@@ -92,14 +92,14 @@ def test_half_a_file_is_measured_again(tmp_path, left):
 
 
 def test_parallel_runs_are_those_of_one_process(tmp_path):
-    cases = {str(epsilon): {"rounds": 5, "epsilon": epsilon} for epsilon in (None, 1.0)}
+    cases = {str(epsilon): {"rounds": 5, "runs": 2, "epsilon": epsilon} for epsilon in (None, 1.0)}
     one, two = (
-        Study(tmp_path, workers=workers, kept=tmp_path / f"kept-{workers}").repeated(printed_regret, cases, 3)
+        Study(tmp_path, workers=workers, kept=tmp_path / f"kept-{workers}").repeated(printed_runs, cases, 3)
         for workers in (1, 2)
     )
     for case in cases:
-        assert one[case]["regret"].tobytes() == two[case]["regret"].tobytes()
-    assert len(np.unique(one["1.0"]["regret"][:, -1, 0])) == 3
+        assert one[case]["paid"].tobytes() == two[case]["paid"].tobytes()
+    assert len(np.unique(one["1.0"]["paid"][:, 0, -1, 0])) == 3
 
 
 @pytest.fixture

@@ -5,27 +5,46 @@ import pytest
 
 from experiments.harness import localisation
 from experiments.harness.adult import adult
-from experiments.harness.localisation import measured, printed_regret, printed_regrets, regret, regrets
+from experiments.harness.localisation import PRINTED_BOUND, measured, our_runs, printed_runs
 from streams.tools.tuning.pilot import MovingTargets
 
 LAPLACE = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 1.0}
 NONE = {"mechanism": "none", "norm": "l2", "gradient_bound": 100.0}
+SHORT = {"rounds": 40, "step": 0.5}
 
 
 def test_runs_side_by_side_are_the_runs_one_by_one():
-    together = regrets(5, NONE, 0.5, 40, 3)
+    together = our_runs(5, privacy=NONE, runs=3, **SHORT)
+    printed = printed_runs(5, epsilon=None, runs=3, rounds=40)
     for run in range(3):
-        alone = regret(5 + run, rounds=40, privacy=NONE, step=0.5)["regret"]
-        assert together[run].tobytes() == alone.tobytes()
-    printed = printed_regrets(5, None, 40, 3)
-    assert printed[2].tobytes() == printed_regret(7, rounds=40, epsilon=None)["regret"].tobytes()
+        for several, alone in (
+            (together, our_runs(5 + run, privacy=NONE, runs=1, **SHORT)),
+            (printed, printed_runs(5 + run, epsilon=None, runs=1, rounds=40)),
+        ):
+            for name, sums in several.items():
+                assert sums[run].tobytes() == alone[name][0].tobytes()
 
 
 @pytest.mark.parametrize("printed", [True, False])
 def test_private_runs_side_by_side_have_noise_of_their_own(monkeypatch, printed):
     monkeypatch.setattr(localisation, "measured", lambda _, rounds: measured(0, rounds))  # one target
-    together = printed_regrets(5, 1.0, 40, 2) if printed else regrets(5, LAPLACE, 0.5, 40, 2)
+    together = (
+        printed_runs(5, epsilon=1.0, rounds=40, runs=2)
+        if printed
+        else our_runs(5, privacy=LAPLACE, runs=2, **SHORT)
+    )["gradients"]
     assert not np.allclose(together[0], together[1])
+
+
+def test_theta_bounds_every_gradient_in_the_set():
+    """The longest is at a corner of the ball; 3, which is as long as the ball, bounds it not."""
+    corners = 3.0 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1]])
+    longest = 0.0
+    for seed in range(20):
+        positions, distances = measured(seed, 5_000)
+        far = np.linalg.norm(positions[0, :, 0, None] - corners, axis=-1).max(-1)
+        longest = max(longest, (far - distances[..., 0]).max(), distances.max())
+    assert 4.01 <= longest <= PRINTED_BOUND < 4.07
 
 
 def test_the_pilot_is_not_what_is_reported():

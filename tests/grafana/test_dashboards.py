@@ -29,18 +29,18 @@ TEXTS = {path.stem: text for path, text in generated().items()}
 
 
 DIMENSIONLESS = {
-    "Average regret",
+    "Each node's own regret a round",
     "Consensus gap",
     "Decision",
     "Epsilon of a record",
     "Epsilon of a round",
     "Loss",
     "Map",
-    "Regret",
-    "Regret a round",
+    "Each node's own regret",
+    "Own regret a round",
     "Spent, stream level",
     "Tracking error",
-    "Worst regret a round",
+    "Worst own regret a round",
 }
 """Losses, epsilon and places: numbers without a unit."""
 
