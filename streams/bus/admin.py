@@ -3,15 +3,22 @@
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-from kafka.errors import KafkaError, for_code
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 
 from streams.bus.bus import BusError
 from streams.bus.connection import admin_settings
-from streams.bus.logs import reach
+from streams.bus.denials import lacking
+from streams.bus.logs import reach_busy
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 
@@ -19,6 +26,8 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC, EXISTS = 3, 36
 """Kafka's error codes."""
+ADMINISTRATOR = "an administrator of the broker may"
+_UNALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
 
 class AdminError(BusError):
@@ -47,7 +56,7 @@ class Admin:
     def __init__(self, broker: BrokerSettings) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # errors come as exceptions
         self.servers = broker.servers
-        self.cluster = reach(broker)  # kafka-python fails with less detail, and leaves sockets open
+        self.cluster = reach_busy(broker)  # kafka-python fails with less detail, and leaves sockets open
         self._client = self._asked(lambda: KafkaAdminClient(**admin_settings(broker)))
 
     def __enter__(self) -> Self:
@@ -66,13 +75,12 @@ class Admin:
             if found["error_code"] == 0:
                 counts[found["name"]] = len(found["partitions"])
             elif found["error_code"] != UNKNOWN_TOPIC:
-                raise self._refused(f"topic {found['name']}", found)
+                raise self._refused(f"topic {found['name']}", found, "see it (Describe)")
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in counts]
         configs = {}
         if resources:
-            configs = self._asked(lambda: self._client.describe_configs(resources, config_filter="all"))[
-                "topic"
-            ]
+            question = partial(self._client.describe_configs, resources, config_filter="all")
+            configs = self._asked(question, "read the settings of all its topics (DescribeConfigs)")["topic"]
         return {
             name: Topic(count, {key: str(entry["value"]) for key, entry in configs[name].items()})
             for name, count in counts.items()
@@ -88,19 +96,25 @@ class Admin:
             if found["error_code"] == 0:
                 made.append(asked[found["name"]])
             elif found["error_code"] != EXISTS:
-                raise self._refused(f"topic {found['name']}", found)
+                raise self._refused(f"topic {found['name']}", found, "make it (Create)")
         if made:
             self._asked(lambda: self._client.wait_for_topics([spec.name for spec in made]))
         return made
 
-    def _refused(self, subject: str, answer: dict[str, Any]) -> AdminError:
-        reason = answer.get("error_message") or for_code(answer["error_code"]).__name__
-        return AdminError(f"{self.servers}: {subject}: {reason}")
+    def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
+        kind = for_code(answer["error_code"])
+        if issubclass(kind, _UNALLOWED):
+            return AdminError(f"{self.servers}: {lacking(subject, right)}: {ADMINISTRATOR}")
+        return AdminError(f"{self.servers}: {subject}: {answer.get('error_message') or kind.__name__}")
 
-    def _asked(self, question: Callable[[], T]) -> T:
+    def _asked(self, question: Callable[[], T], right: str | None = None) -> T:
+        """Return the answer; `right`: what is missing if the broker does not allow it."""
         try:
             return question()
         except KafkaError as error:
+            if right is not None and isinstance(error, _UNALLOWED):
+                words = f"these credentials may not {right}: {ADMINISTRATOR}"
+                raise AdminError(f"{self.servers}: {words}") from None
             raise AdminError(f"{self.servers}: {error}") from None
 
 

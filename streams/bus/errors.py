@@ -47,6 +47,11 @@ def is_passing(error: KafkaError) -> bool:
     return error.code() in _PASSING
 
 
+def is_denial(error: KafkaError) -> bool:
+    """Return whether the broker refuses a request for a topic because a right is missing."""
+    return error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
 def bus_error(error: KafkaError, subject: str) -> BusError:
     """Return the bus's error; `subject` is the topic, or the servers, that it concerns."""
     code = error.code()

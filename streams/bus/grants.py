@@ -100,23 +100,44 @@ class Wanted:
         return () if self.tls else tuple(user for user in self.users if not is_subject(user.name))
 
 
+def _takes(rule: Grant, grant: Grant) -> bool:
+    """Return whether a rule that denies takes something of what another allows."""
+    if rule.kind != grant.kind or rule.principal not in {grant.principal, *EVERYONE[:1]}:
+        return False
+    if rule.operation not in {grant.operation, "All", "Describe"}:  # to read and to write include describe
+        return False
+    if rule.pattern == "prefix":
+        return grant.name.startswith(rule.name) or (
+            grant.pattern == "prefix" and rule.name.startswith(grant.name)
+        )
+    inside = grant.pattern == "prefix" and rule.name.startswith(grant.name)
+    return inside or rule.name in {"*", grant.name}
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """The differences between the rights on a broker and those wanted.
 
-    `wider`: rules for more than this mesh that let its users, or everyone, at something of it; `others`: the
-    same of other users.
+    `denied`: DENY rules that keep a user from something that it is to do, whatever else allows it. `wider`:
+    rules for more than this mesh that let its users, or everyone, at something of it; `others`: the same of
+    other users.
     """
 
     missing: tuple[Grant, ...] = ()
+    denied: tuple[Grant, ...] = ()
     excess: tuple[Grant, ...] = ()
     wider: tuple[Grant, ...] = ()
     others: tuple[Grant, ...] = ()
     quotas: Mapping[str, Quota] = field(default_factory=dict)
 
 
-def gap(wanted: Wanted, there: Iterable[Grant], quotas: Mapping[str, Mapping[str, float]]) -> Gap:
-    """Compare what is wanted with the rules and quotas that are there."""
+def gap(
+    wanted: Wanted,
+    there: Iterable[Grant],
+    quotas: Mapping[str, Mapping[str, float]],
+    denials: Iterable[Grant] = (),
+) -> Gap:
+    """Compare what is wanted with the rules that are there (`denials`: those that deny), and the quotas."""
     rules, own, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
     users = {grant.principal for grant in rules}
     for grant in there:
@@ -128,6 +149,7 @@ def gap(wanted: Wanted, there: Iterable[Grant], quotas: Mapping[str, Mapping[str
     limits = wanted.quotas()
     return Gap(
         tuple(grant for grant in rules if grant not in own),
+        tuple(rule for rule in denials if any(_takes(rule, grant) for grant in rules)),
         tuple(grant for grant in own if grant not in rules),
         tuple(grant for grant in reaching if grant.principal in ours),
         tuple(grant for grant in reaching if grant.principal not in ours),

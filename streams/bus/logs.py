@@ -13,12 +13,14 @@ from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
 from streams.bus.errors import bus_error, is_passing
 from streams.bus.handshake import Untrusted, check_own
-from streams.bus.probe import SILENT, why_silent
+from streams.bus.probe import SILENT, listens, why_silent
 from streams.mesh.settings.brokers import BrokerSettings
 
 _PAUSE = 0.1
 SOON = 0.5
 """Seconds that a busy thread waits for an answer."""
+LONG = 20.0
+"""Seconds that a command waits for a busy broker, which takes a moment to log a user in."""
 
 
 class Logs(Stores):
@@ -151,6 +153,18 @@ def reach(broker: BrokerSettings) -> str:
         raise Unreachable(f"{broker.servers}: {why}") from None
     finally:
         consumer.close()
+
+
+def reach_busy(broker: BrokerSettings) -> str:
+    """Return as `reach`, which it repeats for `LONG` seconds while somebody listens there, but is slow."""
+    until = time.monotonic() + LONG
+    while True:
+        try:
+            return reach(broker)
+        except Unreachable as error:
+            slow = str(error).endswith(SILENT) and listens(broker)
+            if not slow or time.monotonic() > until:
+                raise
 
 
 @contextmanager

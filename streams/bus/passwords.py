@@ -12,9 +12,11 @@ _BYTES = 32
 
 
 class Passwords:
-    """A folder with a password a user. Methods raise UsageError."""
+    """A folder with a password a user. Raises UsageError, as its methods do."""
 
     def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"--output {folder}: is a file: must be a folder, or not there yet")
         self.folder = folder
 
     def path(self, user: str) -> Path:

@@ -13,13 +13,12 @@ from confluent_kafka.admin import AdminClient
 from streams.bus.access import Access
 from streams.bus.bus import BusError, Denied, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
+from streams.bus.denials import given_by, lacking
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
-
-GIVEN_BY = "mirrormesh provision MESH --users gives the rights, with an administrator's credentials"
 
 
 class PreflightFailed(BusError):
@@ -65,18 +64,20 @@ def preflight(
     access: Access,
     positions: Mapping[str, Mapping[int, int]],
     several: Collection[str] = (),
+    user: str | None = None,
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
-    than one partition. Raises PreflightFailed with all failures, Unreachable.
+    than one partition. `user`: the one to be named where rights are missing. Raises PreflightFailed with all
+    failures, Unreachable.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
         TopicCollection(list(access.topics)), include_authorized_operations=True, request_timeout=PATIENCE
     )
     wrong: list[str] = []
-    lacking: list[str] = []
+    denied: list[str] = []
     counts: dict[str, int] = {}
     for topic, future in described.items():
         try:
@@ -84,21 +85,21 @@ def preflight(
         except Unreachable:
             raise
         except Denied:  # whether it is there or not: Kafka tells neither
-            lacking += _lacking(topic, set(), access)
+            denied += _lacking(topic, set(), access)
             continue
         except BusError as error:
             wrong.append(str(error))
             continue
         counts[topic] = len(found.partitions)
-        lacking += _lacking(topic, _allowed(found), access)
+        denied += _lacking(topic, _allowed(found), access)
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
     if access.group is not None:
-        lacking += _group_failures(client, access.group)
-    if lacking:
-        lacking[-1] = f"{lacking[-1]} ({GIVEN_BY})"
-    if wrong or lacking:
-        raise PreflightFailed(f"{broker.servers}: {line}" for line in (*wrong, *lacking))
+        denied += _group_failures(client, access.group)
+    if denied:
+        denied[-1] = f"{denied[-1]} ({given_by(user)})"
+    if wrong or denied:
+        raise PreflightFailed(f"{broker.servers}: {line}" for line in (*wrong, *denied))
     return _outside(broker, positions, counts)
 
 
@@ -107,7 +108,7 @@ def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:
     needed = {"READ": access.reads, "WRITE": access.writes, "DESCRIBE_CONFIGS": access.configs}
     missing = [right for right, topics in needed.items() if topic in topics and right not in allowed]
     words = " or ".join(right.lower().replace("_", " ") for right in missing)
-    return [f"{topic}: these credentials may not {words}"] if missing else []
+    return [lacking(topic, words)] if missing else []
 
 
 def _group_failures(client: AdminClient, group: str) -> list[str]:
@@ -118,7 +119,7 @@ def _group_failures(client: AdminClient, group: str) -> list[str]:
         allowed = _allowed(_answer(answer[group], f"group {group}"))
     except Denied:
         allowed = set()
-    return [] if "READ" in allowed else [f"group {group}: these credentials may not commit offsets"]
+    return [] if "READ" in allowed else [lacking(f"group {group}", "commit offsets")]
 
 
 def _answer(future: "Future[Any]", subject: str) -> Any:

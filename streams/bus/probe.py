@@ -3,6 +3,7 @@
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 from streams.bus.handshake import encrypted
@@ -15,17 +16,35 @@ _MOST = 1 << 16
 _TLS_ALERT = b"\x15\x03"
 
 
+def listens(broker: BrokerSettings) -> bool:
+    """Return whether one of the servers accepts a connection; takes a second each at most."""
+    return any(_accepts(host, port) for host, port in _places(broker))
+
+
+def _accepts(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _WAIT).close()
+    except (OSError, OverflowError, ValueError):
+        return False
+    return True
+
+
 def why_silent(broker: BrokerSettings) -> str:
     """Return a clause on the first server that accepts a connection; takes a few seconds at most.
 
     Raises Untrusted if the two refuse each other's certificates.
     """
+    for host, port in _places(broker):
+        with suppress(OSError, OverflowError, ValueError):
+            return _who_listens(broker, host, port)
+    return SILENT
+
+
+def _places(broker: BrokerSettings) -> Iterator[tuple[str, int]]:
     for server in broker.servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if port.isdecimal():
-            with suppress(OSError, OverflowError, ValueError):
-                return _who_listens(broker, host.strip("[]"), int(port))
-    return SILENT
+            yield host.strip("[]"), int(port)
 
 
 def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:

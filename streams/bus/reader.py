@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.bus.bus import NOWHERE, BusError, FailureHandler, Reader, RecordHandler, Unreachable
 from streams.bus.connection import LOGGER, consumer_settings
-from streams.bus.errors import bus_error
+from streams.bus.denials import denied
+from streams.bus.errors import bus_error, is_denial
 from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
@@ -35,6 +36,7 @@ class KafkaReader(Reader):
         failed: FailureHandler,
         between: Callable[[], None],
     ) -> None:
+        self._servers = broker.servers
         self._record, self._failed, self._between = record, failed, between
         self._positions = dict(offsets)
         self._moves: dict[str, int] = {}
@@ -133,12 +135,14 @@ class KafkaReader(Reader):
             LOGGER.warning("%s [reader] %s", error.name(), error.str())
 
     def _fail(self, topic: str, error: KafkaError) -> None:
-        failure = bus_error(error, topic)
+        refused = is_denial(error)
+        failure = denied(self._servers, topic, "read") if refused else bus_error(error, topic)
         if isinstance(failure, Unreachable):  # librdkafka logs it
             return
         with self._lock:
             if topic in self._moves or self._positions[topic] == NOWHERE:
                 return
             self._positions[topic] = NOWHERE
-        LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
+        if not refused:  # the failure says all
+            LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
         self._failed(topic, failure)

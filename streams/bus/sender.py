@@ -1,7 +1,8 @@
 """Sends records until they are acknowledged.
 
 A send returns at once and never waits for the broker. A refused record is sent again with the same bytes: a
-failed delivery report does not prove that the record is missing, and receivers drop duplicates.
+failed delivery report does not prove that the record is missing, and receivers drop duplicates. So a right
+that is taken away ends nothing here: it is named once, until it is back.
 """
 
 import time
@@ -15,11 +16,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streams.bus.bus import BusError
 from streams.bus.connection import LOGGER, producer_settings
-from streams.bus.errors import bus_error
+from streams.bus.denials import denied
+from streams.bus.errors import bus_error, is_denial
 from streams.mesh.settings.brokers import BrokerSettings
 
 AGAIN = 1.0
 """Seconds from a refusal to the next attempt."""
+MOST = 64 * 2**20
+"""Bytes of refused records that may wait: as many as the client's own queue takes."""
 _SLICE = 0.1  # seconds that `flush` waits for reports before it sends refused records again
 
 
@@ -41,6 +45,7 @@ class Sender:
         self._lock = Lock()
         self._numbers = count()  # atomic, so no lock is needed
         self._refused: list[tuple[float, _Record]] = []  # with when to send it again
+        self._denied: set[str] = set()  # topics, until a record is taken again
         self._broken: BusError | None = None
         self._closed = False
 
@@ -87,16 +92,32 @@ class Sender:
         except BufferError:
             raise BusError(f"{record.topic}: {self.waiting} records wait for the broker already") from None
         except KafkaException as error:
-            raise bus_error(error.args[0], record.topic) from None
+            if not is_denial(error.args[0]):  # it knows of a refusal by now, and does not ask again
+                raise bus_error(error.args[0], record.topic) from None
+            self._refuse(record, error.args[0])
 
     def _delivered(self, record: _Record, error: KafkaError | None, _: Message) -> None:
         if error is None:
+            self._denied.discard(record.topic)
             if record.acknowledged is not None:
                 record.acknowledged()
         elif not self._closed:
+            self._refuse(record, error)
+
+    def _refuse(self, record: _Record, error: KafkaError) -> None:
+        """Keep a record that is to be sent again, and say why."""
+        with self._lock:
+            self._refused.append((time.monotonic() + AGAIN, record))
+            if sum(len(one.value) for _, one in self._refused) > MOST:
+                self._broken = BusError(f"{record.topic}: {self.waiting} records wait for the broker already")
+            new = record.topic not in self._denied
+            if is_denial(error):
+                self._denied.add(record.topic)
+        if not is_denial(error):
             LOGGER.warning("%s to %s: %s; it is sent again", error.name(), record.topic, error.str())
-            with self._lock:
-                self._refused.append((time.monotonic() + AGAIN, record))
+        elif new:
+            words = denied(self._servers, record.topic, "write")
+            LOGGER.error("%s; until then its records wait", str(words))  # a kind is a text
 
     def _send_again(self) -> None:
         now = time.monotonic()

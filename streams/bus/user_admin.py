@@ -47,8 +47,15 @@ class UserAdmin(Admin):
 
     def grants(self) -> list[Grant]:
         """Return all rules that allow something."""
+        return self._rules(ACLPermissionType.ALLOW)
+
+    def denials(self) -> list[Grant]:
+        """Return all rules that deny something, whatever others allow."""
+        return self._rules(ACLPermissionType.DENY)
+
+    def _rules(self, kind: ACLPermissionType) -> list[Grant]:
         anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-        asked = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ALLOW, anything)
+        asked = ACLFilter(None, None, ACLOperation.ANY, kind, anything)
         try:
             found, _ = self._asked_of_users(lambda: self._client.describe_acls(asked))
         except ValueError as error:  # Kafka has more operations than kafka-python

@@ -15,7 +15,7 @@ from streams.bus.access import User, data_users, merged, mesh_users
 from streams.bus.bus import Denied
 from streams.bus.collaboration_access import collaboration_users, owner_data_users
 from streams.bus.grants import Gap, Scope, Wanted, gap
-from streams.bus.logs import reach
+from streams.bus.logs import reach_busy
 from streams.bus.passwords import Passwords
 from streams.bus.provision import AnyFile, Side, label, sides
 from streams.bus.user_admin import UserAdmin
@@ -53,7 +53,7 @@ class Changes:
         """Whether anything is missing or too much."""
         found, logins = self.gap, self.logins
         lacking = found.missing or found.quotas or logins.new or logins.changed
-        return bool(lacking or found.excess or found.wider)
+        return bool(lacking or found.denied or found.excess or found.wider)
 
 
 @dataclass(slots=True)
@@ -99,6 +99,8 @@ class UserPlan:
         self._passwords = None if folder is None else Passwords(folder)
         with ExitStack() as stack:
             self._brokers = _brokers(file, only, stack)
+            if folder is not None:
+                _check_apart([(one.label, one.wanted(file)) for one in self._brokers])
             self.changes = tuple(_changes(one, one.wanted(file), self._passwords) for one in self._brokers)
             self._closing = stack.pop_all()
 
@@ -129,6 +131,18 @@ class UserPlan:
                 broker.admin.revoke(found.gap.excess)
 
 
+def _check_apart(brokers: list[tuple[str, Wanted]]) -> None:
+    """Raise UsageError if a user of several brokers would have one password: each must have its own."""
+    first: dict[str, str] = {}
+    for broker, wanted in brokers:
+        for user in wanted.logins():
+            other = first.setdefault(user.name, broker)
+            if other != broker:
+                both = f"would hold one password of {user.name} for the {other} and the {broker}"
+                apart = "must be provisioned apart (--only mesh, --only data), with a folder each"
+                raise UsageError(f"--output: {both}: {apart}")
+
+
 def _brokers(file: AnyFile, only: Side | None, stack: ExitStack) -> list[_Broker]:
     clusters: dict[str, _Broker] = {}
     by_settings: dict[BrokerSettings, str] = {}
@@ -154,7 +168,7 @@ def _changes(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> Ch
         words = "provisions here, so it must be an administrator and no user of the mesh"
         raise UsageError(f"{broker.label} {broker.settings.servers}: the user {name} {words}")
     logins, warnings = _logins(broker, wanted, passwords)
-    found = gap(wanted, broker.admin.grants(), broker.admin.quotas())
+    found = gap(wanted, broker.admin.grants(), broker.admin.quotas(), broker.admin.denials())
     return Changes(broker.label, broker.settings.servers, wanted.users, logins, found, warnings)
 
 
@@ -175,13 +189,13 @@ def _logins(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> tup
         elif not _logs_in(settings, user.name, password):
             changed.append(user)
         if passwords is not None and passwords.shown_to_others(user.name):
-            warnings.append(f"{passwords.path(user.name)}: others than its owner may read it")
+            warnings.append(f"{passwords.path(user.name)}: not only its owner may read it")
     return Logins(tuple(new), tuple(changed), tuple(elsewhere)), tuple(warnings)
 
 
 def _logs_in(settings: BrokerSettings, user: str, password: str) -> bool:
     try:
-        reach(settings.model_copy(update={"username": user, "password": SecretStr(password)}))
+        reach_busy(settings.model_copy(update={"username": user, "password": SecretStr(password)}))
     except Denied:
         return False
     return True

@@ -109,7 +109,7 @@ def status(folder: FolderOption = None) -> None:
 def certificate(user: UserArgument, output: OutputOption, folder: FolderOption = None) -> None:
     """Write a user's certificate and key, and the CA's certificate.
 
-    A process that shows it at the address for security tls is that user. The key is secret.
+    A process that shows it at the address for security tls is the user CN=USER. The key is secret.
 
     \b
     Example:

@@ -64,4 +64,5 @@ def owner(
         writable_folder(state)
         process.run(stop)
 
-    live(logging.getLogger(f"mirrormesh.owner.{name}"), work, log, level)
+    # its start reads all of a set, however long that takes
+    live(logging.getLogger(f"mirrormesh.owner.{name}"), work, log, level, watched=False)

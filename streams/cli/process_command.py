@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from streams.bus.bus import BusError
 from streams.bus.preflight import PreflightFailed
 from streams.live.log import start_logging
 from streams.live.process import Stopped
+from streams.live.start_watch import StartWatch
 from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
@@ -54,10 +56,20 @@ def address(option: str, text: str | None) -> Address | None:
         raise UsageError(f"{option} {text}: {error}") from None
 
 
-def live(log: logging.Logger, work: Callable[[Stop], None], form: LogFormat, level: LogLevel) -> None:
-    """Do `work` until it ends, or until asked to stop; then exit with the code."""
+def live(
+    log: logging.Logger,
+    work: Callable[[Stop], None],
+    form: LogFormat,
+    level: LogLevel,
+    *,
+    watched: bool = True,
+) -> None:
+    """Do `work` until it ends, or until asked to stop; then exit with the code.
+
+    `watched`: end at once if its start hangs.
+    """
     start_logging(json=form is LogFormat.JSON, level=level.value)
-    with Stop() as stop:
+    with Stop() as stop, StartWatch(stop, log) if watched else nullcontext():
         try:
             work(stop)
         except Stopped:

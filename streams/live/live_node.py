@@ -18,6 +18,7 @@ from streams.live.liveness import Pulse
 from streams.live.loop import Loop
 from streams.live.node_shell import NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
+from streams.live.process import unreadable
 from streams.live.start import MeshStart
 from streams.live.stopping import Failed, ProcessExit
 from streams.mesh.mesh import Surroundings
@@ -171,7 +172,7 @@ class LiveNode:
             self._loop.fail(Failed(reason))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
+        self._loop.fail(unreadable(topic, error))
 
     # ------------------------------------------------------------------- one at a time, as the loop's
 

@@ -11,6 +11,7 @@ from streams.live.deadlines import FetchClock, InFlight
 from streams.live.liveness import Pulse
 from streams.live.loop import Loop
 from streams.live.presence import Presence
+from streams.live.process import unreadable
 from streams.live.stopping import Failed
 
 LAST_BEAT = 1.0
@@ -82,7 +83,7 @@ class LiveParty:
             self.loop.fail(Failed(reason))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        self.loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
+        self.loop.fail(unreadable(topic, error))
 
     def _beat(self) -> None:
         if self._beats.none:  # otherwise the broker is away, and would get them all at once

@@ -18,12 +18,12 @@ from streams.codec.topics import MeshTopics
 from streams.live.deadlines import FetchClock, InFlight
 from streams.live.liveness import Liveness
 from streams.live.loop import Loop
-from streams.live.process import opened, reached, retry_until_reachable
+from streams.live.process import opened, reached, retry_until_reachable, unreadable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
 from streams.live.service_manager import ServiceManager
 from streams.live.serving import warn_of_end
 from streams.live.start import FLUSH
-from streams.live.stopping import Failed, ProcessExit, Stop
+from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import LIVENESS
@@ -100,7 +100,7 @@ class LiveScheduler:
             self._loop.do(self._tick)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
-        self._loop.fail(Failed(f"{topic} cannot be read any more: {error}"))
+        self._loop.fail(unreadable(topic, error))
 
     def _beat(self) -> None:
         if self._beats.none:  # otherwise the broker is away, and would get them all at once

@@ -30,6 +30,11 @@ class Pulse:
         self._resting = True
 
     @property
+    def rests(self) -> bool:
+        """Whether no more signs are expected."""
+        return self._resting
+
+    @property
     def age(self) -> float:
         """The seconds since the last sign; 0 if none is expected."""
         last = self._last

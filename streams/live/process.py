@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from streams.bus.access import Access
-from streams.bus.bus import OffsetOutOfRange, Unreachable
+from streams.bus.bus import BusError, Denied, OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
 from streams.bus.topic_specs import TopicSpec
-from streams.live.stopping import Stop
+from streams.live.stopping import Failed, Stop
 from streams.mesh.settings.brokers import BrokerSettings
 
 T = TypeVar("T")
@@ -40,6 +40,13 @@ def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
             LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
             stop.asked.wait(AGAIN)
     raise Stopped
+
+
+def unreadable(topic: str, error: BusError) -> Failed:
+    """Return the failure of a process whose reader cannot read a topic any more."""
+    if isinstance(error, Denied):  # it names the topic and what gives the right
+        return Failed(str(error))
+    return Failed(f"{topic} cannot be read any more: {error}")
 
 
 def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:

@@ -39,7 +39,12 @@ class ServiceManager:
         stop: Stop,
     ) -> None:
         """Tell all of a process: `every` repeats an action in its loop, `stalled` says what stands still."""
-        every(self.period, lambda: self.works(stalled()))
+
+        def turned() -> None:
+            stop.asked.looks.rest()  # the start is over
+            self.works(stalled())
+
+        every(self.period, turned)
         stop.then(self.stopping)
 
     def works(self, stalled: str | None) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
+from streams.live.liveness import Pulse
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
 
@@ -15,13 +17,17 @@ SLICE = 0.05
 
 
 class Asked:
-    """An event that a signal handler may set; `threading.Event` takes a lock, which may be held then."""
+    """An event that a signal handler may set; `threading.Event` takes a lock, which may be held then.
+
+    `looks` beats whenever somebody looks at it, as a start does while it waits.
+    """
 
     def __init__(self) -> None:
-        self._set = False
+        self._set, self.looks = False, Pulse()
 
     def is_set(self) -> bool:
         """Return whether it is set."""
+        self.looks.beat()
         return self._set
 
     def set(self) -> None:
@@ -32,6 +38,7 @@ class Asked:
         """Wait up to that many seconds, and return whether it is set."""
         end = time.monotonic() + timeout
         while not self._set and (left := end - time.monotonic()) > 0:
+            self.looks.beat()
             time.sleep(min(left, SLICE))
         return self._set
 

@@ -76,19 +76,24 @@ class Reader:
             file, path = file.parent / tree, ()
             tree = read_yaml(file)
         if isinstance(tree, dict) and "source" in tree:
-            tree = tree | {"source": self._with_schema(tree["source"], file)}
+            tree = tree | {"source": self._with_schema(tree["source"], file, (*path, "source"))}
         return self.validated(kind, tree, file, path)
 
     def source(self, tree: object, file: Path) -> FileSettings | SparseSettings:
         """Return the held-out file's settings. Raises MeshFileError."""
         kind: TypeAdapter[FileSettings | SparseSettings] = TypeAdapter(HeldOutSettings)
-        return self.adapted(kind, self._with_schema(tree, file), file, ("held_out",))
+        return self.adapted(kind, self._with_schema(tree, file, ("held_out",)), file, ("held_out",))
 
-    def _with_schema(self, source: object, file: Path) -> object:
-        """Return the source with the path of a schema replaced by the schema."""
+    def _with_schema(self, source: object, file: Path, path: tuple[str, ...]) -> object:
+        """Return the source, at `path` of the file, with the path of a schema replaced by the schema."""
         if not isinstance(source, dict) or not isinstance(source.get("schema"), str):
             return source
         schema_file = Path(os.path.normpath(file.parent / source["schema"]))
+        try:
+            schema_file.open("rb").close()
+        except OSError as error:
+            why = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
+            raise MeshFileError([Problem(str(file), (*path, "schema"), why, source["schema"]).line]) from None
         return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
 
 

@@ -8,21 +8,27 @@ from streams.bus.grants import Grant
 from streams.bus.users import Changes
 from streams.terminal.wording import counted, listed
 
+_VERBS = ("make", "change", "allow", "limit", "take")
+_WOULD = tuple(f"would {verb}" for verb in _VERBS)
+_DONE = ("made", "changed", "allowed", "limited", "took")
+
 
 def done(changes: Changes, folder: Path | None, *, dry_run: bool, prune: bool) -> Iterator[str]:
     """Yield what was changed, or would be, and what is too much and stays."""
-    logins, found, would = changes.logins, changes.gap, "would " if dry_run else ""
+    logins, found = changes.logins, changes.gap
+    make, change, allow, limit, take = _WOULD if dry_run else _DONE
     same = "" if changes.different else ": all right"
     yield f"{changes.label} {changes.servers}: {counted(len(changes.users), 'user')}{same}"
     for user in logins.new:
         place = "the folder of --output" if folder is None else str(folder / user.name)
-        yield f"  {would}make {_named(user)}, with the password in {place}"
+        yield f"  {make} {_named(user)}, with the password in {place}"
     for user in logins.changed:
-        yield f"  {would}change the password of {user.name} to the one in its file"
-    yield from (f"  {would}allow {rule}" for rule in _rules(found.missing))
-    yield from (f"  {would}limit {name} to {_quota(quota)}" for name, quota in found.quotas.items())
+        yield f"  {change} the password of {user.name} to the one in its file"
+    yield from (f"  {allow} {rule}" for rule in _rules(found.missing))
+    yield from (f"  {limit} {name} to {_quota(quota)}" for name, quota in found.quotas.items())
     for rule in _rules(found.excess):
-        yield f"  {would}take away {rule}" if prune else f"  too much: {rule} (--prune takes it away)"
+        yield f"  {take} away {rule}" if prune else f"  too much: {rule} (--prune takes it away)"
+    yield from (f"  denied by a DENY rule, which stays: {rule}" for rule in _rules(found.denied))
     yield from (f"  too much, and wider than this mesh, so it stays: {rule}" for rule in _rules(found.wider))
     yield from (
         f"  another user's right reaches this mesh, and stays: {rule}" for rule in _rules(found.others)
@@ -40,6 +46,7 @@ def wrong(changes: Changes) -> Iterator[str]:
     yield from (f"{where}: the password of {user.name} is not the one in its file" for user in logins.changed)
     yield from (f"{where}: missing: {rule}" for rule in _rules(found.missing))
     yield from (f"{where}: missing: the quota of {name}: {_quota(own)}" for name, own in found.quotas.items())
+    yield from (f"{where}: denied by a DENY rule: {rule}" for rule in _rules(found.denied))
     yield from (f"{where}: too much: {rule}" for rule in _rules(found.excess))
     yield from (f"{where}: too much, and wider than this mesh: {rule}" for rule in _rules(found.wider))
 

@@ -4,13 +4,21 @@ import stat
 
 import pytest
 import yaml
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from streams.bus.bus import Denied
 from streams.bus.grants import Grant
 from streams.bus.logs import reach
+from streams.bus.provision import provision
 from tests.support.commands import Commands
 from tests.support.kafka import until
-from tests.support.users import Users, add_user, secure_mesh_file
+from tests.support.users import Users, add_user, allow, secure_mesh_file
 
 pytestmark = pytest.mark.kafka
 
@@ -66,11 +74,13 @@ def test_the_command_makes_what_it_said_it_would_once_and_then_finds_it_right(us
 
     made = call("provision", path, "--users", "--output", "passwords")
     assert made.code == 0
-    changed = [line.replace("would ", "") for line in dry.out.splitlines() if line.startswith("  would ")]
-    assert len(changed) > 30
-    assert [line.partition(",")[0] for line in changed if "allow" in line or "limit" in line] == [
-        line.partition(",")[0] for line in made.out.splitlines() if "  allow" in line or "  limit" in line
-    ]
+    would = [line.removeprefix("  would ") for line in dry.out.splitlines() if line.startswith("  would ")]
+    assert len(would) > 30
+    for verb, past in (("allow", "  allowed"), ("limit", "  limited")):
+        assert [line.removeprefix(verb) for line in would if line.startswith(verb)] == [
+            line.removeprefix(past) for line in made.out.splitlines() if line.startswith(past)
+        ]
+    assert f"  made the user {name}-auditor (auditor), with the password in " in made.out
     for user in names(users):
         assert stat.S_IMODE((users.folder / user).stat().st_mode) == 0o600
         assert users.password(user) not in made.out
@@ -176,6 +186,43 @@ def test_the_users_of_a_broker_are_its_administrators_alone(users, call, monkeyp
     assert outcome.code == 1
     assert outcome.err.endswith("may not read or change users and rights: ask its administrator\n")
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_a_rule_that_denies_is_named_and_left(users, call):
+    users.provision()
+    node, *_ = users.file.mesh.nodes
+    admin = users.client("admin").admin
+    denial = AclBinding(
+        ResourceType.TOPIC,
+        f"data.{node}",
+        ResourcePatternType.LITERAL,
+        f"User:{node}",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.DENY,
+    )
+    allow(admin, denial)
+    rule = f"denied by a DENY rule: User:{node}: Read on topic data.{node}"
+    until(lambda: call("provision", users.path, "--check", "--users").err.endswith(f"{rule}\n"))
+    assert call("provision", users.path, "--check", "--users").code == 1
+    made = call("provision", users.path, "--users", "--prune", "--output", "passwords")
+    assert f"  {rule.replace('rule', 'rule, which stays')}\n" in made.out
+    assert [grant.name for grant in users.provision().gap.denied] == [f"data.{node}"]
+
+
+def test_who_is_no_administrator_is_told_which_right_is_missing(users, call):
+    provision(users.file)
+    with users.admin() as admin:
+        add_user(users.client("admin").admin, "clerk", "hers")
+        until(lambda: admin.with_password(["clerk"], "scram-sha-512"))
+    users.be("clerk", "hers")
+    ask = "an administrator of the broker may"
+    for options in (["--check"], ["--check", "--users"], []):
+        found = call("provision", users.path, *options)
+        assert (found.code, found.out) == (1, "")
+        assert found.err.startswith(f"{users.broker.address}: topic ")
+        assert found.err.endswith(f": these credentials may not see it (Describe): {ask}\n")
+        assert len(found.err.splitlines()) == 1
 
 
 def test_a_broker_without_users_is_refused_before_anything_is_made(users, call):

@@ -31,7 +31,8 @@ class Secrets:
         self._root = Client(broker, "admin", broker.password_file.read_text().strip()).admin
         self.change()
         kinds = (ResourceType.TOPIC, ResourceType.GROUP)
-        allow(self._root, *(rule(USER, kind, "*", AclOperation.ALL) for kind in kinds))
+        for user in (USER, f"CN={USER}"):  # by password, and by certificate
+            allow(self._root, *(rule(user, kind, "*", AclOperation.ALL) for kind in kinds))
 
     def change(self):
         """Make new ones, at the old paths; return the old certificate."""

@@ -6,8 +6,8 @@ import pytest
 
 from streams.bus.access import feeder, node_on_data, node_on_mesh
 from streams.bus.access import scheduler as planner
+from streams.bus.denials import given_by
 from streams.bus.grants import Grant
-from streams.bus.preflight import GIVEN_BY
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.kafka.test_equality import equal
@@ -29,6 +29,7 @@ def test_each_process_does_its_work_with_its_own_rights_and_no_more(tmp_path, se
         for user, topic in lacking(mesh):
             refused(users, user, topic, *work[user])
         assert len(users.provision().gap.missing) == 3
+        fed_as_the_node(users, mesh)
         until(lambda: not any(users.wrong(user, *access) for user, (_, *access) in work.items()))
         for user in sorted(work, key=lambda user: not user.endswith("feeder")):
             users.be(user)
@@ -70,11 +71,20 @@ def refused(users, user, topic, start, *access):
     users.be(user)
     process = start()
     assert process.ends() == 1
-    (missing,) = users.wrong(user, *access)
     (line,) = process.path.read_text().splitlines()
-    assert line.endswith(missing)
-    assert f"{topic}: these credentials may not write ({GIVEN_BY})" in missing
+    named = user if user.endswith("-feeder") else None
+    assert line.endswith(f"{topic}: these credentials may not write ({given_by(named)})")
     process.path.unlink()
+
+
+def fed_as_the_node(users, mesh):
+    """Assert that who feeds as the node, which may not, is told of its feeder's user."""
+    node = next(iter(mesh.file.mesh.nodes))
+    users.be(node)
+    process = mesh.start("feed-as-the-node", "feed", mesh.path, node)
+    assert process.ends() == 1
+    assert f" to the user {feeder_user(node)}, with" in process.log
+    del mesh.processes["feed-as-the-node"]
 
 
 def kept_apart(users, topics, a, b, c):

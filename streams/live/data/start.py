@@ -11,6 +11,7 @@ from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no type
 
 from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError, OffsetOutOfRange
+from streams.bus.denials import denied
 from streams.live.data.collector import SlotCollector
 
 
@@ -49,8 +50,12 @@ class DataFailed(Exception):
     """The data side of the process is broken."""
 
 
-def failure(topic: str, error: BaseException) -> DataFailed:
+def failure(servers: str, topic: str, error: BaseException) -> DataFailed:
     """Return the error with a text safe to log: a client's own text may hold a record."""
+    if isinstance(error, TopicAuthorizationFailedError):
+        return DataFailed(str(denied(servers, topic, "read")))
+    if isinstance(error, GroupAuthorizationFailedError):
+        return DataFailed(str(denied(servers, f"group {topic}", "commit offsets")))
     if isinstance(error, DataFailed):
         return error
     if isinstance(error, BusError):

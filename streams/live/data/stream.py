@@ -105,7 +105,7 @@ class DataStream:
         for task in done:
             error = None if task.cancelled() else task.exception()
             if error is not None and not stopped.is_set():
-                raise failure(self._topic, error) from None
+                raise failure(self._broker.servers, self._topic, error) from None
 
     async def _take(self, arrival: Arrival[bytes]) -> None:
         try:

@@ -107,7 +107,7 @@ def _commands(service: _Service) -> Iterator[str]:
         yield f"install -D -m 0644 {path} /{path}"
     yield "install -d -m 0700 /etc/credstore"
     for name, source in service.file.files.items():
-        yield f"install -m 0600 {name} /etc/credstore/mirrormesh.{service.name}.{name}  # as {source}"
+        yield f"install -m 0600 {name} /etc/credstore/mirrormesh.{service.name}.{name}  # a copy of {source}"
     if service.file.variables:
         lines = ", ".join(f"{name}=..." for name in service.file.variables)
         yield f"install -m 0600 {service.name}.env /etc/mirrormesh/{service.name}.env  # lines: {lines}"

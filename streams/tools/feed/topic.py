@@ -17,6 +17,7 @@ from streams.bus.preflight import preflight
 from streams.bus.topic_specs import OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.parties import feeder_user
 from streams.tools.feed.lines import digest
 from streams.tools.feed.pace import FeedFailed
 
@@ -47,7 +48,7 @@ def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool)
     """Check the data topic of a node. Raises BusError if it cannot be fed: see `PreflightFailed`."""
     topics = DataTopics(node)
     name = topics.records
-    preflight(broker, feeder(node), {}, (name,) if by_time else ())
+    preflight(broker, feeder(node), {}, (name,) if by_time else (), feeder_user(node))
     with Admin(broker) as admin:
         found = admin.topics([name])[name]
     if timed and found.configs["message.timestamp.type"] != "CreateTime":

@@ -8,14 +8,16 @@ from functools import partial
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 
 from streams.bus.access import feeder
 from streams.bus.connection import PATIENCE, admin_settings
+from streams.bus.denials import denied
 from streams.bus.preflight import preflight
 from streams.live.process import reached
 from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import FaultCounts
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter
 from streams.tools.feed.pace import FeedFailed, Waiting
@@ -135,7 +137,7 @@ class Writer:
 
     def _wait_for_broker(self) -> None:
         reached(self._broker, self._stop)
-        preflight(self._broker, feeder(self._node), {}, (self._topic.name,))
+        preflight(self._broker, feeder(self._node), {}, (self._topic.name,), feeder_user(self._node))
         self._heard = time.monotonic()
 
     def _send(self, topic: str, value: bytes, **more: Any) -> Any:
@@ -173,6 +175,8 @@ class Writer:
             self._stop_sending()
 
     def _failed(self, topic: str, error: Exception) -> FeedFailed:
+        if isinstance(error, TopicAuthorizationFailedError):
+            return FeedFailed(str(denied(self._broker.servers, topic, "write", feeder_user(self._node))))
         return FeedFailed(f"{self._broker.servers}: {topic}: {error}")
 
     def _stop_sending(self) -> None:

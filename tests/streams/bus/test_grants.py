@@ -33,6 +33,37 @@ def test_a_broker_that_is_right_has_no_gap_and_an_empty_one_lacks_everything():
 
 
 @pytest.mark.parametrize(
+    "denial",
+    [
+        topic("m.r.progress.a"),
+        topic("m.r.progress.a", "All", user="User:*"),
+        topic("m.r.progress.a", "Describe", host="10.0.0.1"),
+        topic("m.r.edge.a.b", "Write"),
+        topic("m.r.edge.a.b", "Write", "prefix"),
+        topic("m.", "Read", "prefix"),
+        topic("*", "Read"),
+    ],
+)
+def test_a_rule_that_denies_what_is_wanted_is_named_whatever_is_allowed(denial):
+    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == Gap(denied=(denial,))
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        topic("m.r.progress.a", "Write"),
+        topic("m.r.progress.a", user="User:b"),
+        topic("m.r.progress.b"),
+        topic("m.r.edge.b.", "Read", "prefix"),
+        topic("m.r.edge.a.", "Delete", "prefix"),
+        Grant("User:a", "group", "*", "literal", "Read"),
+    ],
+)
+def test_a_rule_that_denies_something_else_is_none_of_the_mesh_s_business(denial):
+    assert gap(ON_MESH, RIGHT, {"a": LIMITS}, [denial]) == Gap()
+
+
+@pytest.mark.parametrize(
     "there", [{}, {"a": LIMITS | {"request_percentage": 2.0}}, {"a": {"producer_byte_rate": 1}}]
 )
 def test_a_quota_that_differs_is_set(there):

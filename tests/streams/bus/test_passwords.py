@@ -39,6 +39,14 @@ def test_an_existing_file_is_used_and_never_overwritten(tmp_path):
     assert passwords.shown_to_others("a")
 
 
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(UsageError) as refused:
+        Passwords(file)
+    assert str(refused.value) == f"--output {file}: is a file: must be a folder, or not there yet"
+
+
 def test_what_an_interrupted_writing_left_is_no_password(tmp_path):
     passwords = Passwords(tmp_path)
     (tmp_path / ".a.new").write_text("half")
@@ -86,5 +94,5 @@ def test_a_file_that_holds_no_password_is_one_line(tmp_path, content, wrong):
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "taken").write_text("")
-    with pytest.raises(UsageError, match=r"taken/a: cannot be written: "):
-        Passwords(tmp_path / "taken").make("a")
+    with pytest.raises(UsageError, match=r"taken/new/a: cannot be written: "):
+        Passwords(tmp_path / "taken" / "new").make("a")

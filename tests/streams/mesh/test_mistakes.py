@@ -223,7 +223,7 @@ MISTAKES = [
     ("mesh.loss", "hinge", f"{SCHEMA}.label: must say which labels are positive, for loss hinge"),
     ("nodes.b", {"source": {"kind": "localisation"}}, 'mesh.loss: "squared": localisation measures distance'),
     ("nodes.b", {"source": {"kind": "localisation", "position": [1]}}, "position[1]: missing: must be given"),
-    ("nodes.a.source.schema", "none.yaml", "none.yaml: cannot be read: No such file or directory"),
+    (SCHEMA, "none.yaml", f'{SCHEMA}: "none.yaml": cannot be read: No such file or directory: must be a Y'),
     ("held_out", {"kind": "csv", "path": "h"}, "held_out.schema: missing: must be given"),
     ("nodes.a.brokers", {"data": BROKER, "mesh": BROKER}, "nodes.a.brokers.trust_broker: data and mesh are"),
     ("nodes.a.brokers", {"data": {"servers": "${NOWHERE}"}, "mesh": BROKER}, "environment has no variable N"),
