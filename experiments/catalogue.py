@@ -24,6 +24,12 @@ EXPERIMENTS = {
     ),
     "utility": Experiment("experiments.utility", "what each mechanism leaves at epsilon = 1", "ours"),
     "growth": Experiment("experiments.growth", "the engine's time and memory against N, d, T", "ours"),
+    "dola-lambda": Experiment(
+        "experiments.dola_lambda",
+        "the printed form over lambda",
+        "Li et al. 2018, figures 3a, 3b",
+        ("diabetes",),
+    ),
     "dola-privacy": Experiment(
         "experiments.dola_privacy",
         "regret against the privacy level",

@@ -3,30 +3,31 @@
     F = mean over records of max(0, 1 - y <w, x>) + lambda/2 ||w||^2,   Omega = {||w||_2 <= 1/sqrt(lambda)}
 
 The paper prints the hinge alone, with the steps 1/(lambda t) of a strongly convex loss: so lambda is in the
-loss here, at the public consensus. All runs see the records in one order; noise and graph differ.
+loss here, at the public consensus. All runs see the records in one order; noise and graphs differ.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from experiments.harness.data import QUICK_ROWS, SETS, load
 from experiments.harness.dola_printed import PrintedGaussian, PrintedLaplace
-from experiments.harness.hindsight import best_fixed_decision
+from experiments.harness.hindsight import minimised
 from experiments.harness.made_up import Rows, made_up, unit_ball
-from experiments.harness.meshes import dealt, engine, settings, slots
-from experiments.harness.svm import RegularisedHinge, Tally, seen
-from nodes.engine import Engine
+from experiments.harness.meshes import dealt, engine, node_name, settings, slots
+from experiments.harness.svm import MeanHinge, RegularisedHinge, Tally
+from nodes.engine import Engine, Step
 from nodes.geometry.constraints import L2Ball
 from nodes.privacy.mechanism import Mechanism
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 from streams.mesh.algorithm import step_size
 from streams.mesh.settings.mesh import MeshSettings
+from topology.graphs import complete, erdos_renyi
 from topology.keyed import generator
 
 ORDER = 0
@@ -37,6 +38,10 @@ PUBLIC = 20
 """Every twentieth of those is declared public: for tuning alone."""
 NOTHING = {"mechanism": "none", "norm": "l2", "gradient_bound": 1.0}
 TURNS = 300
+SWITCHING = 0.5
+"""How likely a pair of the graph is on in a round; the paper's nodes take a random part, and print none."""
+
+Point = Literal["decision", "step"]
 
 
 @cache
@@ -66,9 +71,15 @@ def records(data: str, *, quick: bool, held_out: bool = False) -> tuple[Rows, Ro
     return learnt, other
 
 
-def learned(
+def learned(seed: int, **case: Any) -> dict[str, FloatArray]:
+    """Return what one mesh has reached, as `together`, shapes (K,)."""
+    return {name: found[0] for name, found in together(seed, runs=1, **case).items()}
+
+
+def together(
     seed: int,
     *,
+    runs: int,
     data: str,
     checkpoints: Sequence[int],
     noise: Mapping[str, Any],
@@ -77,18 +88,20 @@ def learned(
     degree: float = 4.0,
     batch: int = 1,
     weight: float = 0.01,
+    at: Point = "decision",
     quick: bool = False,
     held_out: bool = False,
     whole: bool = False,
 ) -> dict[str, FloatArray]:
-    """Return what a mesh has reached at each checkpoint, in records a node (multiples of `batch`).
+    """Return what meshes side by side have reached at each checkpoint, in records a node: shapes (R, K).
 
-    `loss`: the mean of F's terms over all records so far, each at the decision of node 0 in its round (the
-    paper's regret, of any one node, is that less the best). `apart`: sum_i ||w_i - mean||^2. With
-    `whole`: `last`, `average`: F over all records at node 0's last decision, and at its decisions' average.
-    `accuracy`, `auc`: over the records held out, mean over nodes; `_average` of their averages.
-    `noise`: as `privacy` in a mesh file, or {"as": "printed-laplace" or "printed-gaussian", "epsilon",
-    "delta"}. Shapes (K,).
+    `loss`: the mean of F's terms over all records so far, each at the point `at` of node 0 in its round (the
+    paper's regret, of any one node, is that less the best); `hinge`: the hinge of them alone. `apart`:
+    sum_i ||w_i - mean||^2. With `whole`: `last`, `average`: F over all records at node 0's last point, and
+    at its points' average. `accuracy`, `auc`: over the records held out, mean over nodes; `_average` of
+    their averages, `_network` of the mean of those (Theorem 9). `at`: "decision", which is public, or
+    "step": w_t before the noise, where the paper measures. `noise`: as `privacy` in a mesh file, or {"as":
+    "printed-laplace" or "printed-gaussian", "epsilon", "delta"}. Checkpoints are multiples of `batch`.
     """
     rows, other = records(data, quick=quick, held_out=held_out)
     rounds = checkpoints[-1] // batch
@@ -105,14 +118,31 @@ def learned(
         "step_size": dict(step),
         "regulariser": weight,
     }
-    mesh = hinge_mesh(nodes, features.shape[-1], degree, batch, noise, algorithm)
-    tally = Tally(RegularisedHinge(weight), rows, other, nodes * batch, whole=whole)
+    mesh = hinge_mesh(nodes, features.shape[-1], degree, batch, noise, algorithm, seed=seed, runs=runs)
+    made = noisy_engine(mesh, noise, rounds, seed)
+    tally = Tally(RegularisedHinge(weight), rows, other, nodes * batch, runs, whole=whole)
     found = []
-    for taught in noisy_engine(mesh, noise, rounds, seed).steps(slots(features, labels)):
-        tally.add(taught.decision)
+    own: FloatArray = np.tile(made.learner.algorithm.start, (runs * nodes, 1))
+    for taught in made.steps(slots(_alike(features, runs), _alike(labels, runs))):
+        point = taught.decision if at == "decision" else own
+        tally.add(point)
+        own = _before_noise(made.learner.mechanism, taught)
         if taught.round * batch in checkpoints:
-            found.append(tally.scores(taught.decision))
-    return {name: np.array([scores[name] for scores in found]) for name in found[0]}
+            found.append(tally.scores(point))
+    return {name: np.stack([scores[name] for scores in found], -1) for name in found[0]}
+
+
+def _alike(slots: FloatArray, runs: int) -> Iterator[FloatArray]:
+    """Yield each round's slots (N, ...), once for each run."""
+    for one in slots:
+        yield np.concatenate([one] * runs)
+
+
+def _before_noise(mechanism: Mechanism, taught: Step) -> FloatArray:
+    """Return w_{t+1}, which the step made: the release, less the noise that is on it."""
+    if isinstance(mechanism, PrintedLaplace):
+        return taught.lesson.release - mechanism.noise(taught.round, taught.lesson.release.shape)
+    return taught.lesson.release
 
 
 def best(
@@ -126,8 +156,7 @@ def best(
     """Return min F over the first so many records, and how much lower it may be at most: shapes (K,)."""
     rows, _ = records(data, quick=quick)
     omega = L2Ball(rows.features.shape[-1], weight**-0.5)
-    loss = RegularisedHinge(weight)
-    made = [best_fixed_decision(loss, omega, seen(rows, 0, count), 1e-4, TURNS) for count in counts]
+    made = [minimised(MeanHinge(weight, rows, count), omega, 1e-4, TURNS) for count in counts]
     return {"value": np.array([one.value for one in made]), "gap": np.array([one.gap for one in made])}
 
 
@@ -138,18 +167,37 @@ def hinge_mesh(
     batch: int,
     noise: Mapping[str, Any],
     algorithm: Mapping[str, Any],
+    *,
+    seed: int = 0,
+    runs: int = 1,
 ) -> MeshSettings:
-    """Return a mesh of the hinge loss on a random graph of that mean degree; `noise` as in `learned`."""
-    random = {"erdos-renyi": {"mean_degree": degree}}
+    """Return meshes of the hinge loss side by side, each on a random graph of that mean degree.
+
+    No edge is between two of them. Neighbours are drawn anew in each round: each pair of a graph is on with
+    probability SWITCHING. `noise` as in `together`.
+    """
     return settings(
-        nodes,
+        nodes * runs,
         dimension,
         algorithm=dict(algorithm),
         loss="hinge",
         slots={"by": "count", "size": batch},
         privacy=(NOTHING if "as" in noise else dict(noise)) | {"noise": "simulated"},
-        topology={"graph": random if nodes - 1 > degree else "complete"},
+        topology=_graphs(nodes, degree, seed, runs),
     )
+
+
+def _graphs(nodes: int, degree: float, seed: int, runs: int) -> dict[str, Any]:
+    if nodes == 1:
+        return {"graph": {"matrix": np.eye(runs).tolist()}}
+    pairs: list[tuple[str, str]] = []
+    for run in range(runs):
+        names = [node_name(run * nodes + place) for place in range(nodes)]
+        wide = nodes - 1 <= degree
+        graph = complete(names) if wide else erdos_renyi(names, seed + run, mean_degree=degree)
+        ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+        pairs += [(names[low], names[high]) for low, high in ends if low < high]
+    return {"graph": {"edges": pairs}, "switching": SWITCHING}
 
 
 def noisy_engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Engine:
@@ -161,7 +209,7 @@ def noisy_engine(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed
 
 
 def _printed(mesh: MeshSettings, noise: Mapping[str, Any], rounds: int, seed: int) -> Mechanism:
-    """Return the paper's own mechanism; `noise` as in `learned`."""
+    """Return the paper's own mechanism; `noise` as in `together`."""
     sampler, alpha = SimulatedSampler(seed, tuple(sorted(mesh.nodes))), step_size(mesh)
     epsilon, dimension = Fraction(str(noise["epsilon"])), mesh.dimension
     if noise["as"] == "printed-laplace":

@@ -3,20 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.harness.dola import NOTHING, best, learned
+import numpy as np
+
+from experiments.harness.dola import NOTHING, best, together
 from experiments.harness.figures import Curve, draw
-from experiments.harness.study import Measure, Measured, Study
+from experiments.harness.study import FEW, Measure, Measured, Study
 from nodes.values import FloatArray
 
 RUNS = 10
+LAMBDAS = (0.01, 0.1, 1.0, 10.0)
+"""What is tried for the printed form: of lambda its steps 1/(lambda t) and its noise are made."""
 DELTA = 1e-6
 """The paper prints none."""
 WEIGHT = 0.01
-"""lambda; the paper prints none."""
-PRINTED_STEP = {"rule": "inverse", "a": 1 / WEIGHT}
+"""lambda of ours; the paper prints none."""
 EPSILONS = (1.0, 0.1, 0.01)
 BATCHES = (1, 10, 100)
+TUNED_BATCHES = (5, 25, 100)
+"""Slot sizes that are tried for ours."""
 STEPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+
+REGRET = "regret of a node per record (loss)"
 
 Case = dict[str, Any]
 
@@ -28,7 +35,7 @@ def label(epsilon: float | None) -> str:
 
 def checkpoints(study: Study) -> list[int]:
     """Return when to look, in records a node: multiples of every batch size."""
-    return [10, 20] if study.quick else [100, 200, 300, 500, 700, 1000, 1500]
+    return [10, 20] if study.quick else [100, 200, 300, 400, 500]
 
 
 def pure(epsilon: float) -> list[Mapping[str, Any]]:
@@ -45,10 +52,32 @@ def approximate(epsilon: float) -> list[Mapping[str, Any]]:
     return [{"mechanism": "gaussian"} | own, {"mechanism": "gaussian-bisr"} | own]
 
 
-def printed(form: str, epsilon: float | None) -> Case:
-    """Return the paper's algorithm, form laplace (1) or gaussian (2); `epsilon` None: without noise."""
+def printed(form: str, epsilon: float | None, weight: float = WEIGHT) -> Case:
+    """Return the paper's algorithm, form laplace (1) or gaussian (2), measured where the paper does, at w_t.
+
+    `epsilon` None: without noise. `weight`: lambda.
+    """
     own = {"as": f"printed-{form}", "epsilon": epsilon} | ({"delta": DELTA} if form == "gaussian" else {})
-    return {"noise": NOTHING if epsilon is None else own, "step": PRINTED_STEP}
+    return {
+        "noise": NOTHING if epsilon is None else own,
+        "step": {"rule": "inverse", "a": 1 / weight},
+        "weight": weight,
+        "at": "step",
+    }
+
+
+def plain() -> Case:
+    """Return what ours is without privacy: the same lambda, and the loss of the decision."""
+    return printed("laplace", None) | {"at": "decision"}
+
+
+def best_weight(study: Study, form: str, epsilon: float, **shared: Any) -> float:
+    """Return the lambda of the printed form whose hinge loss per record is least, on the runs themselves.
+
+    The hinge is the paper's loss, and alike for all lambda; to choose on what is reported flatters the form.
+    """
+    found = measured(study, {f"{one:g}": printed(form, epsilon, one) for one in LAMBDAS}, **shared)
+    return float(min(found, key=lambda name: float(found[name]["hinge"][:, -1].mean())))
 
 
 def grid(
@@ -72,7 +101,7 @@ def chosen(
 ) -> Case:
     """Return the case that ends best on a pilot: the least `loss`, or the most of another measure `by`."""
     found = study.repeated(measure, {name: shared | case for name, case in cases.items()}, runs)
-    ends = {name: float(one[by][:, -1].mean()) for name, one in found.items()}
+    ends = {name: float(one[by][..., -1].mean()) for name, one in found.items()}
     return cases[min(ends, key=ends.__getitem__) if by == "loss" else max(ends, key=ends.__getitem__)]
 
 
@@ -81,7 +110,7 @@ def tuned(
     mechanisms: Sequence[Mapping[str, Any]],
     *,
     data: str = "diabetes",
-    batches: Sequence[int] = BATCHES,
+    batches: Sequence[int] = TUNED_BATCHES,
     **shared: Any,
 ) -> Case:
     """Return the mechanism, slot size and step that lost least on rows made up in the shape of `data`.
@@ -89,28 +118,32 @@ def tuned(
     One run each over the grid; no record of the set itself has a part in it.
     """
     cases = grid(mechanisms, batches[:2], STEPS[3:4]) if study.quick else grid(mechanisms, batches, STEPS)
-    asked = {"checkpoints": [checkpoints(study)[-1]], "quick": study.quick, "data": f"like {data}"}
-    return chosen(study, learned, cases, asked | shared, by="loss")
+    asked = {"checkpoints": [checkpoints(study)[-1]], "quick": study.quick, "data": f"like {data}", "runs": 1}
+    return chosen(study, together, cases, asked | shared, by="loss")
 
 
 def measured(
     study: Study, cases: Mapping[str, Case], *, runs: int = RUNS, **shared: Any
 ) -> dict[str, Measured]:
-    """Return `learned` of each case over the runs, with its `regret`: loss less that of the best decision."""
+    """Return `together` of each case, (R, K), with its `regret`: loss less that of the best decision."""
     asked: dict[str, Case] = {
-        label: {"data": "diabetes", "checkpoints": checkpoints(study), "quick": study.quick} | shared | case
+        label: {"data": "diabetes", "checkpoints": checkpoints(study), "quick": study.quick, "weight": WEIGHT}
+        | shared
+        | case
+        | {"runs": min(runs, FEW) if study.quick else runs}
         for label, case in cases.items()
     }
-    found = study.repeated(learned, asked, runs)
+    stacked = study.repeated(together, asked, 1)
+    found = {label: {name: one[0] for name, one in arrays.items()} for label, arrays in stacked.items()}
     for label, case in asked.items():
         counts = [look * case.get("nodes", 64) for look in case["checkpoints"]]
-        found[label]["regret"] = found[label]["loss"] - least(study, case["data"], counts)
+        found[label]["regret"] = found[label]["loss"] - least(study, case["data"], counts, case["weight"])
     return found
 
 
-def least(study: Study, data: str, counts: Sequence[int]) -> FloatArray:
+def least(study: Study, data: str, counts: Sequence[int], weight: float = WEIGHT) -> FloatArray:
     """Return min F over the first so many records, shape (K,)."""
-    wanted = {"data": data, "counts": list(counts), "quick": study.quick}
+    wanted = {"data": data, "counts": list(counts), "weight": weight, "quick": study.quick}
     values: FloatArray = study.repeated(best, {"best": wanted}, 1)["best"]["value"][0]
     return values
 
@@ -122,13 +155,19 @@ def sketch(
     title: str,
     *,
     of: str = "regret",
-    y: str = "regret per record",
+    y: str = REGRET,
     looks: Sequence[int] | None = None,
 ) -> None:
     """Draw one array of each case against the records that a node has seen."""
     x = checkpoints(study) if looks is None else looks
     curves = {label: Curve.over(x, one[of]) for label, one in found.items()}
-    draw(study.output, name, curves, title=title, x="records a node", y=y, scales=("log", "log"))
+    draw(study.output, name, curves, title=title, x="records a node", y=y, scales=("log", "auto"))
+
+
+def banded(runs: FloatArray) -> tuple[float, float, float]:
+    """Return the mean of runs, and their 10th and 90th percentile."""
+    low, high = np.percentile(runs, [10, 90])
+    return float(runs.mean()), float(low), float(high)
 
 
 def words(case: Case) -> list[object]:

@@ -28,7 +28,7 @@ from nodes.privacy.reveal import opened
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.sparse import Rows
 from nodes.step_sizes import StepSize
-from nodes.values import Release
+from nodes.values import FloatArray, Release
 
 _FINE = float(1 << 20)
 
@@ -67,9 +67,12 @@ class PrintedLaplace:
     ) -> Privatised:
         """Return update(mean gradient) + noise, gradients (..., n, d), n <= h."""
         stepped = update(mean_gradient(opened(gradients), self.batch_size))
-        zeros = np.zeros(stepped.shape, dtype=np.int64)
-        drawn = self.sampler.laplace(round, zeros, _FINE) / _FINE
-        return Privatised(Release(stepped + self.noise_scale(round) * drawn), Private(0), Private(0))
+        return Privatised(Release(stepped + self.noise(round, stepped.shape)), Private(0), Private(0))
+
+    def noise(self, round: int, shape: tuple[int, ...]) -> FloatArray:
+        """Return the noise on what the step of `round` makes, shape (..., d)."""
+        drawn = self.sampler.laplace(round, np.zeros(shape, dtype=np.int64), _FINE) / _FINE
+        return self.noise_scale(round) * drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)

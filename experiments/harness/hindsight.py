@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +23,16 @@ class BestDecision:
     gap: float
 
 
+class Mean(Protocol):
+    """F and its gradient at x (d,)."""
+
+    def value(self, x: FloatArray) -> float:
+        """Return F(x)."""
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Return a gradient of F at x, shape (d,)."""
+
+
 def best_fixed_decision(
     loss: Loss,
     constraint: Constraint,
@@ -29,13 +40,17 @@ def best_fixed_decision(
     tolerance: float = 1e-6,
     turns: int = 10_000,
 ) -> BestDecision:
-    """Minimise F, the mean loss over all the observations' places (of any leading shape), on the constraint.
+    """Minimise F, the mean loss over all the observations' places (any leading shape), on the constraint."""
+    return minimised(_Mean(loss, observations), constraint, tolerance, turns)
+
+
+def minimised(mean: Mean, constraint: Constraint, tolerance: float, turns: int) -> BestDecision:
+    """Minimise a mean of losses on the constraint.
 
     The universal fast gradient method (Nesterov 2015, section 4), for smooth losses and kinks alike. It ends
     at a gap of `tolerance`, or after so many turns: look at the gap. Its lower bound is the least value of
     the gradients' linear bounds, in the method's own weights; a loss that is not convex has no such bounds.
     """
-    mean = _Mean(loss, observations)
     start = y = v = best = constraint.project(np.zeros(constraint.dimension))
     value = mean.value(y)
     pushed, constant, weight, bound, curvature = np.zeros_like(y), 0.0, 0.0, -math.inf, 1.0

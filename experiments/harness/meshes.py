@@ -1,6 +1,6 @@
 """The shared part of a mesh, as in a mesh file, made into an engine; and the slots that it learns from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,15 @@ from streams.mesh.settings.mesh import MeshSettings
 
 def settings(nodes: int, dimension: int, **shared: Any) -> MeshSettings:
     """Return the settings of a mesh of so many nodes; `shared` as under `mesh` in a mesh file."""
-    names = [f"node-{number:04}" for number in range(nodes)]
+    names = [node_name(number) for number in range(nodes)]
     common = {"name": "experiment", "run": "run", "nodes": names, "dimension": dimension}
     slots = {"by": "count", "size": 1}
     return MeshSettings.model_validate({"slots": slots} | common | shared)
+
+
+def node_name(number: int) -> str:
+    """Return the name of the node of that number, from 0."""
+    return f"node-{number:04}"
 
 
 def engine(mesh: MeshSettings, seed: int) -> Engine:
@@ -32,11 +37,10 @@ def seeded(mesh: MeshSettings, seed: int) -> Mesh:
     return Mesh(mesh.model_copy(update={"seed": seed}))
 
 
-def slots(features: FloatArray, labels: FloatArray) -> Iterator[Observations]:
-    """Yield the slots of features (T, N, h, p) and labels (T, N, h)."""
-    present = np.ones(labels.shape[1:], dtype=np.bool_)
+def slots(features: Iterable[FloatArray], labels: Iterable[FloatArray]) -> Iterator[Observations]:
+    """Yield the slots of T features (N, h, p) and labels (N, h)."""
     for row, label in zip(features, labels, strict=True):
-        yield Observations(row, label, present)
+        yield Observations(row, label, np.ones(label.shape, dtype=np.bool_))
 
 
 def dealt(

@@ -36,7 +36,7 @@ def learned(
         "step_size": dict(step),
         "lasso": lasso,
     }
-    mesh = hinge_mesh(nodes, dimension, degree, batch, noise, algorithm)
+    mesh = hinge_mesh(nodes, dimension, degree, batch, noise, algorithm, seed=seed)
     rounds = len(found.order) // (nodes * batch)
     decision = np.zeros((nodes, dimension))
     for taught in noisy_engine(mesh, noise, rounds, seed).steps(_rounds(found, rounds, nodes, batch)):
@@ -64,6 +64,8 @@ def _rounds(found: Texts, rounds: int, nodes: int, batch: int) -> Iterator[Obser
 def _scores(found: Texts, decision: FloatArray) -> FloatArray:
     """Return each node's scores of the held-out rows, shape (N, n)."""
     rows, count = found.rows, len(found.labels)
-    return np.stack(
-        [np.bincount(rows.rows, one[rows.indices] * rows.values, count)[found.held_out] for one in decision]
-    )
+    asked = np.zeros(count, np.bool_)
+    asked[found.held_out] = True
+    kept = asked[rows.rows]
+    which, words, values = rows.rows[kept], rows.indices[kept], rows.values[kept]
+    return np.stack([np.bincount(which, one[words] * values, count)[found.held_out] for one in decision])

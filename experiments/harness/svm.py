@@ -27,38 +27,71 @@ class RegularisedHinge:
         return dense(Hinge().gradients(decision, observations)) + self.weight * decision[..., None, :]
 
 
-class Tally:
-    """Sums over the rounds so far; each round's records are the next `size` of the rows."""
+class MeanHinge:
+    """F over the first `count` rows, and its gradient: two products with a matrix."""
 
-    def __init__(self, loss: RegularisedHinge, rows: Rows, held_out: Rows, size: int, *, whole: bool) -> None:
-        self._loss, self._held_out, self._size = loss, held_out, size
+    def __init__(self, weight: float, rows: Rows, count: int) -> None:
+        self._weight = weight
+        self._signed: FloatArray = rows.features[:count] * rows.labels[:count, None]
+
+    def value(self, x: FloatArray) -> float:
+        """Return F(x)."""
+        hinge = np.maximum(0.0, 1.0 - self._signed @ x)
+        return float(hinge.mean() + 0.5 * self._weight * (x * x).sum())
+
+    def gradient(self, x: FloatArray) -> FloatArray:
+        """Return F's gradient at x, shape (d,)."""
+        missed = (self._signed @ x < 1.0).astype(np.float64)
+        slope: FloatArray = self._weight * x - missed @ self._signed / len(missed)
+        return slope
+
+
+class Tally:
+    """Sums over the rounds so far, of runs side by side; each round's records are the next `size` rows."""
+
+    def __init__(
+        self, loss: RegularisedHinge, rows: Rows, held_out: Rows, size: int, runs: int, *, whole: bool
+    ) -> None:
+        self._loss, self._held_out, self._size, self._runs = loss, held_out, size, runs
         self._all = seen(rows, 0, len(rows.labels)) if whole else None
         self._rows = rows
-        self._rounds, self._total = 0, 0.0
+        self._rounds = 0
+        self._total: FloatArray = np.zeros(runs)
+        self._hinge: FloatArray = np.zeros(runs)
         self._summed: FloatArray = np.zeros(1)
 
     def add(self, decisions: FloatArray) -> None:
-        """Count a round: decisions (N, d)."""
-        these = seen(self._rows, self._rounds * self._size, self._size)
+        """Count a round: decisions (R N, d)."""
+        part = slice(self._rounds * self._size, (self._rounds + 1) * self._size)
         self._rounds += 1
-        self._total += float(self._loss.value(decisions[0], these).mean())
+        first = self._by_run(decisions)[:, 0]
+        margins = (first @ self._rows.features[part].T) * self._rows.labels[part]
+        hinge = np.maximum(0.0, 1.0 - margins).mean(-1)
+        self._hinge += hinge
+        self._total += hinge + 0.5 * self._loss.weight * (first * first).sum(-1)
         self._summed = self._summed + decisions
 
-    def scores(self, decisions: FloatArray) -> dict[str, float]:
-        """Return what `experiments.harness.dola.learned` gives, of now."""
-        average = self._summed / self._rounds
-        gaps = decisions - decisions.mean(0)
-        scores = {
+    def scores(self, decisions: FloatArray) -> dict[str, FloatArray]:
+        """Return what `experiments.harness.dola.together` gives, of now: shapes (R,)."""
+        last, average = self._by_run(decisions), self._by_run(self._summed / self._rounds)
+        gaps = last - last.mean(1, keepdims=True)
+        scores: dict[str, FloatArray] = {
             "loss": self._total / self._rounds,
-            "apart": float((gaps * gaps).sum()),
+            "hinge": self._hinge / self._rounds,
+            "apart": (gaps * gaps).sum((1, 2)),
         }
         if self._all is not None:
-            scores["last"] = float(self._loss.value(decisions[0], self._all).mean())
-            scores["average"] = float(self._loss.value(average[0], self._all).mean())
+            for name, points in (("last", last), ("average", average)):
+                scores[name] = np.array([self._loss.value(one, self._all).mean() for one in points[:, 0]])
         if len(self._held_out.labels):
-            scores |= _classified(decisions, self._held_out, "")
-            scores |= _classified(average, self._held_out, "_average")
+            network = average.mean(1, keepdims=True)
+            for suffix, points in (("", last), ("_average", average), ("_network", network)):
+                found = [_classified(one, self._held_out, suffix) for one in points]
+                scores |= {name: np.array([one[name] for one in found]) for name in found[0]}
         return scores
+
+    def _by_run(self, decisions: FloatArray) -> FloatArray:
+        return decisions.reshape(self._runs, -1, decisions.shape[-1])
 
 
 def seen(rows: Rows, first: int, count: int) -> Observations:

@@ -5,18 +5,24 @@ import pytest
 
 from experiments.harness import dola, sparse
 from experiments.harness import texts as texts_module
-from experiments.harness.dola import NOTHING, best, learned, records
-from experiments.harness.dola_figures import chosen, printed, pure, tuned
+from experiments.harness.dola import NOTHING, best, learned, records, together
+from experiments.harness.dola_figures import LAMBDAS, best_weight, chosen, measured, printed, pure, tuned
 from experiments.harness.hindsight import best_fixed_decision
 from experiments.harness.meshes import engine, slots
 from experiments.harness.study import Study
-from experiments.harness.svm import RegularisedHinge, seen
+from experiments.harness.svm import MeanHinge, RegularisedHinge, seen
 from experiments.harness.texts import COMMON, texts
 from nodes.geometry.constraints import L2Ball
 from nodes.values import Observations
 
 STEP = {"rule": "inverse-sqrt", "a": 0.5}
 SHARED = {"data": "unit-ball", "quick": True, "nodes": 4, "noise": NOTHING, "step": STEP}
+ALGORITHM = {
+    "name": "dola",
+    "constraint": {"l2-ball": 10},
+    "step_size": {"rule": "inverse", "a": 100.0},
+    "regulariser": 0.01,
+}
 
 
 def ends(seed, *, size, of):
@@ -26,8 +32,7 @@ def ends(seed, *, size, of):
 
 def mesh_of(nodes, dimension, batch, step):
     """The mesh that the measures below are of: Pegasos' ball for a weight of 0.01, and no noise."""
-    algorithm = {"name": "dola", "constraint": {"l2-ball": 10}, "step_size": step, "regulariser": 0.01}
-    return dola.hinge_mesh(nodes, dimension, 4.0, batch, NOTHING, algorithm)
+    return dola.hinge_mesh(nodes, dimension, 4.0, batch, NOTHING, ALGORITHM | {"step_size": step})
 
 
 def steps(nodes, rounds, batch):
@@ -68,7 +73,7 @@ def test_the_best_decision_is_of_the_first_records_and_no_other_is_better():
     for place, count in enumerate((40, 80)):
         these = seen(rows, 0, count)
         direct = best_fixed_decision(RegularisedHinge(0.01), L2Ball(10, 10.0), these, 1e-4, 300)
-        assert found["value"][place] == direct.value
+        assert found["value"][place] == pytest.approx(direct.value, abs=1e-9)
         others = random.normal(size=(200, 10)) * random.uniform(0, 5, (200, 1))
         lowest = found["value"][place] - found["gap"][place]
         assert (RegularisedHinge(0.01).value(others, these).mean(-1) > lowest).all()
@@ -124,6 +129,62 @@ def test_the_pilot_chooses_the_least_loss_or_the_most_of_another_measure(tmp_pat
 def test_too_few_records_are_said():
     with pytest.raises(ValueError, match="unit-ball: 4000 records are too few for 2000 rounds of 4 nodes"):
         learned(0, checkpoints=[2_000], **SHARED)
+
+
+def test_runs_side_by_side_are_as_one_alone_and_differ():
+    shared = SHARED | {"nodes": 8, "degree": 2.0, "checkpoints": [20]}
+    alone, three = learned(0, **shared), together(0, runs=3, **shared)
+    for name, found in alone.items():
+        np.testing.assert_allclose(three[name][0], found, rtol=1e-9)
+    assert len(set(three["apart"][:, 0])) == 3
+    one_node = together(0, runs=2, **shared | {"nodes": 1})
+    assert one_node["loss"][0] == one_node["loss"][1]
+    assert (one_node["apart"] == 0.0).all()
+
+
+def test_no_edge_is_between_runs_and_neighbours_are_drawn_anew():
+    mesh = dola.hinge_mesh(8, 10, 2.0, 1, NOTHING, ALGORITHM, seed=1, runs=3)
+    schedule = engine(mesh, 1).schedule
+    drawn = [schedule.weights(round, schedule.graph.nodes) for round in range(1, 9)]
+    assert all((one.sources // 8 == one.targets // 8).all() for one in [*drawn, schedule.graph])
+    assert len({one.sources.tobytes() for one in drawn}) > 4
+    for block in range(3):
+        alone = engine(dola.hinge_mesh(8, 10, 2.0, 1, NOTHING, ALGORITHM, seed=1 + block), 1).schedule.graph
+        here = schedule.graph.sources // 8 == block
+        np.testing.assert_array_equal(schedule.graph.sources[here] - 8 * block, alone.sources)
+        np.testing.assert_array_equal(schedule.graph.targets[here] - 8 * block, alone.targets)
+
+
+def test_the_point_of_the_step_is_before_the_noise():
+    case = printed("laplace", 1.0, 0.01)
+    shared = SHARED | {"checkpoints": [20]} | case
+    made = dola.noisy_engine(dola.hinge_mesh(4, 10, 4.0, 1, case["noise"], ALGORITHM), case["noise"], 20, 0)
+    rows, _ = records("unit-ball", quick=True)
+    features, labels = rows.features[:80].reshape(20, 4, 1, 10), rows.labels[:80].reshape(20, 4, 1)
+    w, terms = np.zeros(10), []
+    for taught in made.steps(slots(features, labels)):
+        these, right = features[taught.round - 1, :, 0], labels[taught.round - 1, :, 0]
+        terms.append(np.maximum(0.0, 1.0 - right * (these * w).sum(-1)).mean())
+        z = taught.consensus[0]
+        slope = 0.01 * z - (right[0] * (z * these[0]).sum() < 1.0) * right[0] * these[0]
+        w = L2Ball(10, 10.0).project(z - 100.0 / taught.round * slope)
+    assert learned(0, **shared)["hinge"][0] == pytest.approx(np.mean(terms))
+    assert learned(0, **shared | {"at": "decision"})["hinge"][0] != pytest.approx(np.mean(terms), rel=1e-3)
+
+
+def test_the_mean_of_the_hinge_is_that_of_the_loss():
+    rows, _ = records("unit-ball", quick=True)
+    mean, loss, these = MeanHinge(0.5, rows, 50), RegularisedHinge(0.5), seen(rows, 0, 50)
+    x = np.random.default_rng(0).normal(size=10)
+    assert mean.value(x) == pytest.approx(loss.value(x, these).mean())
+    np.testing.assert_allclose(mean.gradient(x), loss.gradients(x, these).mean(0))
+
+
+def test_the_best_lambda_has_the_least_hinge(tmp_path):
+    study = Study(tmp_path, quick=True, workers=1, kept=tmp_path / "kept")
+    found = measured(study, {f"{one:g}": printed("laplace", 1.0, one) for one in LAMBDAS}, data="unit-ball")
+    least = min(found, key=lambda name: found[name]["hinge"][:, -1].mean())
+    assert best_weight(study, "laplace", 1.0, data="unit-ball") == float(least)
 
 
 @pytest.mark.parametrize("form", ["laplace", "gaussian"])
