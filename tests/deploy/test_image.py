@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from importlib.metadata import distributions
 
 import pytest
@@ -84,6 +85,13 @@ def test_its_list_of_parts_is_what_is_installed(image):
     assert "://" not in json.dumps(
         [part.get("externalReferences", []) for part in parts["components"] if part["name"] == "mirrormesh"]
     )
+
+
+def test_every_file_of_ours_bears_the_time_of_the_commit(image):
+    asked = ["git", "log", "-1", "--format=%ct", image.config["Labels"]["org.opencontainers.image.revision"]]
+    committed = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    times = {int(path.lstat().st_mtime) for path in (image.root / ENVIRONMENT).rglob("*")}
+    assert times == {int(committed)}
 
 
 def test_a_process_is_user_10001_and_writes_nowhere(container):
