@@ -11,9 +11,10 @@ from rich.console import Console
 from nodes.accounting.spends import Reuse, reuse_of
 from nodes.decimals import rounded_up
 from streams.bus.bus import BusError
+from streams.cli import collaboration
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import chosen
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.public.account import Account, account
 from streams.public.standings import standings
 from streams.state.known_spends import Known
@@ -46,7 +47,10 @@ def budget(
       mirrormesh budget mesh.yaml
       mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
+    if isinstance(file, CollaborationFile):
+        collaboration.budget(file, node, state, as_json=as_json)
+        return
     names = chosen(file.mesh.nodes, node)
     try:
         accounts = [account(file, name, found) for name, found in standings(file, names, state).items()]

@@ -9,10 +9,11 @@ import typer
 
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
+from streams.cli import collaboration
 from streams.cli.arguments import MeshArgument
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.plugins import raw_loss
 from streams.mesh.settings.node import (
     FileSettings,
@@ -48,11 +49,17 @@ def check(mesh: MeshArgument) -> None:
     Also held-out records that a node learns from, a slot larger than the file, and a graph that is not
     connected over the horizon. With more than five files it looks at fewer records of each.
 
+    Each owner's set in a collaboration is looked at whole: it must hold its public number of records, and
+    none that cannot be read.
+
     \b
     Example:
       mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
+    if isinstance(file, CollaborationFile):
+        collaboration.check(file)
+        return
     wrong = faulty_loss(file) + unreadable(file)
     if wrong:
         raise MeshFileError(wrong)

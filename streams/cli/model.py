@@ -9,11 +9,12 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen, writable_folder
-from streams.mesh.file import load
+from streams.mesh.file import CollaborationFile, load_any
 from streams.mesh.model_file import Model
 from streams.terminal.report import say, say_facts
 from streams.terminal.wording import counted
 from streams.tools.model.public import public_model
+from streams.tools.model.star import learner_model
 from streams.tools.model.writing import journal_model, model_paths, write_model
 
 
@@ -43,14 +44,19 @@ def model(
       mirrormesh model mesh.yaml --output fraud
       mirrormesh model mesh.yaml --output fraud --state /var/lib/mirrormesh --node east
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
-    if (state is None) != (node is None):
+    file = load_any(mesh)
+    star = isinstance(file, CollaborationFile)
+    if star and (state is None or node is not None):
+        raise UsageError("--state: must be given, without --node: a collaboration's model is the learner's")
+    if not star and (state is None) != (node is None):
         raise UsageError("--state and --node: must be given both, or neither")
     if not output.name:
         raise UsageError(f"--output {output}: must be the beginning of a file's name")
     writable_folder(output.parent, (path.name for path in model_paths(output)))
     try:
-        if state is not None and node is not None:
+        if isinstance(file, CollaborationFile):
+            made = learner_model(file, state or Path())
+        elif state is not None and node is not None:
             chosen(file.mesh.nodes, node)
             made = journal_model(file, state, node)
         else:

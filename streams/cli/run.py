@@ -1,25 +1,24 @@
 """`mirrormesh run`: runs a mesh file in one process, on the memory bus."""
 
-import signal
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from nodes.accounting.spends import Reuse
+from streams.cli import collaboration
 from streams.cli.arguments import MeshArgument, RoundsOption, SeedOption
+from streams.cli.orderly_end import OrderlyEnd
 from streams.live.stopping import INTERRUPTED
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
 from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
-from streams.mesh.file import MeshFile, load
-from streams.mesh.user_code import interrupt
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.records.faults import FaultCounts
 from streams.records.sources import held_out
 from streams.terminal.malformed import MALFORMED, say_malformed
@@ -66,6 +65,8 @@ def run(
     If more than 1 % of a node's records are malformed, the last line says how many and why. If more than half
     are, the exit code is 3.
 
+    A collaboration (kind: collaboration) asks its queries of all owners in turn; --rounds limits them.
+
     With slots by time no clock is used: files are sorted by time first, and every slot closes, even an empty
     one, up to the number of rounds, which must be given.
 
@@ -75,7 +76,10 @@ def run(
       mirrormesh run mesh.yaml --rounds 500 --seed 1 --output results
       zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
+    if isinstance(file, CollaborationFile):
+        collaboration.run(file, rounds=rounds, seed=seed, output=output, state=state, quiet=quiet)
+        return
     parts = mesh_parts(file, seed=seed, rounds=rounds)
     tested = FaultCounts()
     test_records = None if file.held_out is None else held_out(file, tested)
@@ -147,35 +151,3 @@ def report(
         say(console, why_nothing(local))
     for path in written:
         say(console, f"Wrote {path}.")
-
-
-class OrderlyEnd:
-    """The first Ctrl-C, SIGTERM or SIGHUP sets `asked`; the next raises KeyboardInterrupt, at once and again
-    at the end of the context, as Python drops exceptions inside a finalizer. SIGHUP stays ignored if it is.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._stopped = False
-
-    def __enter__(self) -> Self:
-        heard = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
-            heard.remove(signal.SIGHUP)
-        self._before = {number: signal.signal(number, self._ask) for number in heard}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # after two of them the process only writes its results: a third must not interrupt that
-        for number, before in self._before.items():
-            signal.signal(number, signal.SIG_IGN if self._stopped else before)
-        if self._stopped and kind is None:
-            raise KeyboardInterrupt
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
-        if self.asked:
-            self._stopped = True
-            interrupt(KeyboardInterrupt)
-        self.asked = True

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from nodes.collaboration.guarantee import AnswerGuarantee
 from nodes.collaboration.steps import Averaged, Step, StronglyConvex
 from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler
@@ -70,3 +71,7 @@ class Collaboration:
                 self.sampler(owner),
             )
         return self._mechanisms[owner]
+
+    def guarantee(self, owner: str) -> AnswerGuarantee:
+        """Return what the owner promises to the owner of a record in its set."""
+        return AnswerGuarantee.of(self.mechanism(owner))

@@ -1,5 +1,6 @@
 """Passes over an owner's fixed set of records: one a query, in chunks, so memory does not grow with the set.
 
+A set of up to 32 MiB is decoded once, and kept in memory.
 A record that cannot be decoded has no place in a set: `fixed` refuses it before anything is spent.
 """
 
@@ -26,6 +27,8 @@ from streams.records.sources import opened_records
 from streams.records.sparse import sparse_observations
 
 _MOST_ROWS, _NUMBERS = 1 << 14, 1 << 20
+_KEPT = 1 << 22
+"""The most numbers of a set that is kept in memory (32 MiB); a larger one is decoded again for each query."""
 
 
 class Passes:
@@ -45,6 +48,7 @@ class Passes:
         self._file, self._owner, self._decoder = file, owner, decoder
         self._values, self._extent = values, extent
         self._mechanism, self._loss = file.resolved.mechanism(owner), file.resolved.loss
+        self._kept: tuple[tuple[tuple[str, int], ...], list[Observations]] | None = None
         source = file.own(owner).source
         self._source = "" if source is None else file.mesh.source_text(source)
 
@@ -53,9 +57,15 @@ class Passes:
 
         Raises MeshFileError, which names owner and field, unless it holds n_l records that can be decoded.
         """
-        counts = FaultCounts()
-        for value in self._values():
-            counts.add(None if self._decoder.decode(value) is not None else self._decoder.fault(value))
+        counts, kept, numbers = FaultCounts(), list[Observations](), 0
+        extent, values = self._extent(), self._values()
+        while chunk := list(islice(values, _rows(self._decoder))):
+            seen = observed(chunk, self._decoder)
+            for value, present in zip(chunk, seen.present.tolist(), strict=True):
+                counts.add(None if present else self._decoder.fault(value))
+            numbers += seen.labels.size * (self._decoder.dimension + 2)
+            kept = [*kept, seen] if numbers <= _KEPT else []
+        self._kept = (extent, kept) if numbers <= _KEPT else None
         path = ("owners", self._owner, "source")
         if counts.malformed:
             allowed = f"{counts.malformed:,} of {counts.records:,} records cannot be read ({counts})"
@@ -70,11 +80,17 @@ class Passes:
     def read(self, asked: ReadSet, wanted: Callable[[], bool] = lambda: True) -> SetRead | None:
         """Return the sum of the clipped gradients at a query's parameters; None once it is not `wanted`."""
         found = GradientPass(self._mechanism, self._loss, asked.parameters)
-        for chunk in chunks(self._values(), self._decoder):
+        for chunk in self._chunks():
             if not wanted():
                 return None
             found.add(chunk)
         return SetRead(asked.query, self._set(found.records), found.total)
+
+    def _chunks(self) -> Iterator[Observations]:
+        """Return the set in chunks: as it was looked at, if it is small and ends where it did."""
+        if self._kept is not None and self._kept[0] == self._extent():
+            return iter(self._kept[1])
+        return chunks(self._values(), self._decoder)
 
     def _set(self, records: int) -> RecordSet:
         return RecordSet(self._source, self._extent(), records)
@@ -101,19 +117,25 @@ class GradientPass:
 
 def chunks(values: Iterator[bytes], decoder: Decoder) -> Iterator[Observations]:
     """Yield the records in chunks of up to 2^20 numbers. One that does not decode is absent in its place."""
-    size = max(1, min(_MOST_ROWS, _NUMBERS // decoder.dimension))
-    while chunk := list(islice(values, size)):
-        pairs = [decoder.decode(value) for value in chunk]
-        if any(pair is not None and isinstance(pair[0], SparseRow) for pair in pairs):
-            sparse = cast("list[tuple[SparseRow, float] | None]", pairs)
-            yield sparse_observations(sparse, decoder.dimension)
-            continue
-        rows, labels = np.zeros((len(pairs), decoder.dimension)), np.zeros(len(pairs))
-        present = np.zeros(len(pairs), dtype=np.bool_)
-        for k, pair in enumerate(pairs):
-            if pair is not None:
-                rows[k], labels[k], present[k] = *pair, True
-        yield Observations(rows, labels, present)
+    while chunk := list(islice(values, _rows(decoder))):
+        yield observed(chunk, decoder)
+
+
+def observed(chunk: list[bytes], decoder: Decoder) -> Observations:
+    """Return the records of a chunk; one that does not decode is absent in its place."""
+    pairs = [decoder.decode(value) for value in chunk]
+    if any(pair is not None and isinstance(pair[0], SparseRow) for pair in pairs):
+        return sparse_observations(cast("list[tuple[SparseRow, float] | None]", pairs), decoder.dimension)
+    rows, labels = np.zeros((len(pairs), decoder.dimension)), np.zeros(len(pairs))
+    present = np.zeros(len(pairs), dtype=np.bool_)
+    for k, pair in enumerate(pairs):
+        if pair is not None:
+            rows[k], labels[k], present[k] = *pair, True
+    return Observations(rows, labels, present)
+
+
+def _rows(decoder: Decoder) -> int:
+    return max(1, min(_MOST_ROWS, _NUMBERS // decoder.dimension))
 
 
 def passes(file: CollaborationFile, owner: str) -> Passes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.run import OrderlyEnd
+from streams.cli.orderly_end import OrderlyEnd
 from streams.live.process import Stopped
 from streams.live.stopping import INTERRUPTED, Stop
 from streams.mesh.user_code import UserCode, interrupted

@@ -1,19 +1,21 @@
 """Makes a model of what a node or a mesh has learnt, and writes it: each file whole, or not at all."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nodes.accounting.guarantee import Guarantee
+from nodes.collaboration.guarantee import AnswerGuarantee
 from nodes.decimals import rounded_up
 from nodes.values import Consensus, FloatArray
 from streams.local.results import save_whole, write_whole
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import FORMAT, Model, ModelGuarantee
+from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
@@ -57,7 +59,7 @@ def model_of(
         loss=mesh.loss,
         dimension=mesh.dimension,
         source=_source(file, node),
-        guarantee=_weakest(promised),
+        guarantee=weakest(promised),
         newest=tuple(newest.tolist()),
         average=tuple(average.tolist()),
     )
@@ -88,7 +90,7 @@ def promised_on_broker(file: MeshFile) -> dict[str, Guarantee]:
     return {name: file.resolved.node(name).guarantee for name in file.mesh.nodes}
 
 
-def _weakest(promised: Mapping[str, Guarantee]) -> ModelGuarantee:
+def weakest(promised: Mapping[str, Guarantee | AnswerGuarantee]) -> ModelGuarantee:
     """Return the weakest guarantee of a node: the model is a function of all nodes' releases."""
     epsilons = [made.epsilon for made in promised.values() if made.protects and made.epsilon is not None]
     protected = len(epsilons) == len(promised)
@@ -103,9 +105,12 @@ def _weakest(promised: Mapping[str, Guarantee]) -> ModelGuarantee:
 def _source(file: MeshFile, node: str | None) -> dict[str, Any] | None:
     if node is not None:
         own = file.nodes.get(node)
-        candidates = [own.source if own is not None else None]
-    else:
-        candidates = [file.held_out, *(own.source for own in file.nodes.values())]
+        return source_of([own.source if own is not None else None])
+    return source_of([file.held_out, *(own.source for own in file.nodes.values())])
+
+
+def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
+    """Return how records are read, by the first of these sources that is of a file with a schema."""
     for settings in candidates:
         if isinstance(settings, FileSettings):
             made: dict[str, Any] = settings.model_dump(

@@ -1,0 +1,199 @@
+"""The commands for a mesh file of `kind: collaboration`: a learner and owners."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from nodes.collaboration.messages import QueryRecord
+from nodes.sparse import Rows
+from nodes.values import FloatArray
+from streams.cli.orderly_end import OrderlyEnd
+from streams.live.stopping import INTERRUPTED
+from streams.local.collaboration import LocalCollaboration
+from streams.local.results import MODEL, SUMMARY, write_whole
+from streams.local.scoring import Score, score
+from streams.local.star_journals import star_journals
+from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
+from streams.mesh.file import CollaborationFile
+from streams.mesh.settings.collaboration import NoiseSettings
+from streams.records.passes import passes
+from streams.records.sources import held_out
+from streams.state.folder import StateFolder
+from streams.state.owner_journal import OwnerJournal
+from streams.terminal.collaboration import headline, promises, result, spending
+from streams.terminal.progress_bars import progress_bar
+from streams.terminal.report import SHORT, say, say_facts
+from streams.terminal.wording import listed
+from streams.tools.model.star import star_model
+from streams.tools.model.writing import model_paths, write_model
+
+
+def run(
+    file: CollaborationFile,
+    *,
+    rounds: int | None,
+    seed: int | None,
+    output: Path | None,
+    state: Path | None,
+    quiet: bool,
+) -> None:
+    """Run all in this process; `rounds`: queries of this run at most. `seed` is for simulated noise alone."""
+    file = _seeded(file, seed)
+    test_records = None if file.held_out is None else held_out(file)
+    if output is not None:
+        writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
+    console = Console(highlight=False, quiet=quiet)
+    with ExitStack() as closing:
+        journals = None if state is None else star_journals(file, state, closing)
+        local = LocalCollaboration(file, journals)
+        for sentence in promises(file):
+            say(console, sentence)
+        interrupted = _to_the_end(local, rounds, quiet=quiet)
+    record = local.record
+    scores = {} if test_records is None or not local.answered else _scores(file, record, *test_records)
+    _report(console, local, scores, interrupted=interrupted)
+    if output is not None and local.answered:
+        text = json.dumps(_summary(local, scores, interrupted=interrupted), indent=2, allow_nan=False)
+        write_whole(output / SUMMARY, f"{text}\n".encode())
+        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, record))):
+            say(console, f"Wrote {path}.")
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:
+    if seed is None:
+        return file
+    if file.mesh.noise.simulated is None:
+        raise UsageError("--seed: goes with noise: {simulated: ...}, as exact noise has none")
+    noise = NoiseSettings(simulated=seed)
+    mesh = file.mesh.model_copy(update={"noise": noise})
+    return CollaborationFile(file.path, mesh, file.owners, file.elsewhere, file.held_out, file.common)
+
+
+def _to_the_end(local: LocalCollaboration, rounds: int | None, *, quiet: bool) -> bool:
+    """Ask up to `rounds` queries; return whether Ctrl-C ended it. Each query so far is complete."""
+    last = local.file.mesh.queries if rounds is None else min(local.file.mesh.queries, rounds)
+    try:
+        with OrderlyEnd() as end, progress_bar(last, hidden=quiet) as advance:
+            while not end.asked and local.answered < last and local.advance():
+                advance(local.answered)
+    except KeyboardInterrupt:
+        return True
+    return end.asked
+
+
+def _scores(
+    file: CollaborationFile, record: QueryRecord, features: Rows, labels: FloatArray
+) -> dict[str, Score]:
+    vectors = {"last theta": record.parameters}
+    if file.mesh.algorithm.name == "averaged":
+        vectors["average"] = record.average
+    return {what: score(file.resolved.loss, vector, features, labels) for what, vector in vectors.items()}
+
+
+def _report(
+    console: Console, local: LocalCollaboration, scores: dict[str, Score], *, interrupted: bool
+) -> None:
+    if interrupted:
+        say(console, "Interrupted: what follows is what there is.", "bold yellow")
+    mesh, done = local.file.mesh, local.answered
+    say(console, f"{mesh.name}, run {mesh.run}: {done:,} of {mesh.queries:,} queries answered.")
+    for name, owner in local.owners.items():
+        spent, most = owner.machine.epsilon_spent, local.file.resolved.mechanism(name).own_epsilon
+        say(console, f"Owner {name} has spent epsilon {spent:.6g} of {float(most):.6g}.")
+    if done and mesh.dimension <= SHORT:
+        learnt = ", ".join(f"{number:.4g}" for number in local.record.average.tolist())
+        say(console, f"Learnt: ({learnt}).", "bold")
+    for sentence in result(scores):
+        say(console, sentence, "bold")
+
+
+def _summary(local: LocalCollaboration, scores: dict[str, Score], *, interrupted: bool) -> dict[str, object]:
+    mesh, record = local.file.mesh, local.record
+    owners = {
+        name: {
+            "records": mesh.owners[name].records,
+            "charged": owner.machine.charged,
+            "epsilon_spent": owner.machine.epsilon_spent,
+            "guarantee": local.file.resolved.guarantee(name).sentence(name),
+        }
+        for name, owner in local.owners.items()
+    }
+    measured = {
+        what: {
+            "records": one.records,
+            "loss": one.loss,
+            "rmse": one.rmse,
+            "accuracy": one.accuracy,
+            "auc": one.auc,
+        }
+        for what, one in scores.items()
+    }
+    return {
+        "mesh": mesh.name,
+        "run": mesh.run,
+        "interrupted": interrupted,
+        "queries": local.answered,
+        "owners": owners,
+        "parameters": record.parameters.tolist(),
+        "average": record.average.tolist(),
+        "scores": measured,
+    }
+
+
+def check(file: CollaborationFile) -> None:
+    """Look at every set that is here, whole. Raises MeshFileError with every mistake."""
+    wrong: list[str] = []
+    for name, own in file.owners.items():
+        if own.source is None or own.source.path is None:
+            continue
+        try:
+            passes(file, name).fixed()
+        except MeshFileError as error:
+            wrong += error.lines
+    if file.held_out is not None:
+        try:
+            held_out(file)
+        except MeshFileError as error:
+            wrong += error.lines
+    if wrong:
+        raise MeshFileError(told_once(wrong))
+    typer.echo(f"{file.path}: right")
+    typer.echo(headline(file.mesh))
+    elsewhere = [name for name in file.mesh.owners if name not in file.owners]
+    if elsewhere:
+        typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+
+
+def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:
+    """Show what the owners have spent, by their journals in the folder."""
+    if state is None:
+        raise UsageError("--state: must be given: an owner's spending is in its journal")
+    names = chosen(file.mesh.owners, owner)
+    console, found = Console(highlight=False), []
+    for name in names:
+        path = StateFolder(state).journal(name)
+        with ExitStack() as closing:
+            journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
+            if journal is not None and journal.life.run != file.mesh.run:
+                raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
+            made, charged = file.resolved.mechanism(name), 0 if journal is None else len(journal.records)
+            found.append(
+                {
+                    "owner": name,
+                    "charged": charged,
+                    "queries": made.queries,
+                    "epsilon_spent": made.spent(charged),
+                    "epsilon": made.spent(made.queries),
+                    "delta": made.own_delta,
+                    "guarantee": file.resolved.guarantee(name).sentence(name),
+                }
+            )
+            if not as_json:
+                say_facts(console, spending(file, name, journal))
+    if as_json:
+        typer.echo(json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": found}, indent=2))

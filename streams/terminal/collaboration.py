@@ -1,0 +1,102 @@
+"""Puts a collaboration into words: what it would do, what it promises, what it has reached and spent."""
+
+from collections.abc import Iterator, Mapping
+
+from nodes.decimals import as_text, down_to_digits, up_to_digits
+from nodes.privacy.query import QueryMechanism
+from streams.local.scoring import Score
+from streams.mesh.file import CollaborationFile
+from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.state.owner_journal import OwnerJournal
+from streams.terminal.report import scored
+from streams.terminal.wording import counted, listed
+
+Fact = tuple[str, str]
+
+
+def headline(mesh: CollaborationSettings) -> str:
+    """Return a description in one line."""
+    records = sum(terms.records for terms in mesh.owners.values())
+    return (
+        f"{mesh.name}, run {mesh.run}: learner {mesh.learner} and {counted(len(mesh.owners), 'owner')} of "
+        f"{records:,} records, dimension {mesh.dimension}, {mesh.loss} loss, {mesh.queries:,} queries"
+    )
+
+
+def facts(file: CollaborationFile) -> Iterator[Fact]:
+    """Yield (name, fact) in the order in which a party asks."""
+    mesh, whole = file.mesh, file.resolved
+    yield "mesh", headline(mesh)
+    yield "algorithm", _algorithm(mesh)
+    elsewhere = [name for name in mesh.owners if name not in file.owners]
+    if elsewhere:
+        yield "elsewhere", f"the own part of {listed(elsewhere)} is not here: its owner has it"
+    total = sum(whole.records.values())
+    for name, records in whole.records.items():
+        made = whole.mechanism(name)
+        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {_noise(made)}"
+    yield "noise", _together(file)
+    if mesh.noise.simulated is not None:
+        yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
+    yield from (("guarantee", sentence) for sentence in promises(file))
+    waits = "for ever" if mesh.response_timeout is None else f"{mesh.response_timeout:g} s"
+    yield "waiting", f"{waits} for an owner's answer on a broker, for ever in one process"
+
+
+def promises(file: CollaborationFile) -> list[str]:
+    """Return the guarantee of every owner, in words."""
+    return [file.resolved.guarantee(name).sentence(name) for name in file.resolved.records]
+
+
+def _algorithm(mesh: CollaborationSettings) -> str:
+    eta = f", regulariser {mesh.regulariser:g}" if mesh.regulariser else ""
+    if mesh.algorithm.name == "averaged":
+        return f"steps of {mesh.algorithm.step:g}/sqrt(k), and the average of theta is the model{eta}"
+    return f"steps of {mesh.algorithm.rho:g}/(T^2 k), and the last theta is the model{eta}"
+
+
+def _noise(made: QueryMechanism) -> str:
+    delta = f", delta {made.delta!r}" if made.delta else ""
+    shared = f" over {made.sharing} (sharing)" if made.sharing > 1 else ""
+    return (
+        f"{made.name}, epsilon {as_text(made.epsilon)}{delta}{shared} for all answers; noise on a coordinate "
+        f"of an answer: standard deviation {made.noise_deviation:.3g}"
+    )
+
+
+def _together(file: CollaborationFile) -> str:
+    """Return the noise of the weighted sum over its longest signal, that of the clip."""
+    whole = file.resolved
+    total = sum(whole.records.values())
+    variance = sum(
+        (records / total * whole.mechanism(name).noise_deviation) ** 2
+        for name, records in whole.records.items()
+    )
+    length = (file.mesh.dimension * variance) ** 0.5 / file.mesh.gradient_bound
+    return (
+        f"that of all answers together is {length:.3g} times as long as the mean gradient can be (as the "
+        f"clip allows)"
+    )
+
+
+def spending(file: CollaborationFile, owner: str, journal: OwnerJournal | None) -> Iterator[Fact]:
+    """Yield what an owner has spent, and what is left; `journal` None: it has answered nothing here."""
+    made = file.resolved.mechanism(owner)
+    records = () if journal is None else journal.records
+    charged = len(records)
+    spent, most = made.spent(charged), made.spent(made.queries)
+    delta = f" at delta = {made.own_delta!r}" if made.own_delta else ""
+    yield "owner", f"{owner}: {charged:,} of {made.queries:,} queries answered"
+    if made.simulated:
+        yield "spent", "everything: nothing is protected"
+        return
+    yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {up_to_digits(most):,.6g}"
+    left = made.queries - charged
+    yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
+    yield "guarantee", file.resolved.guarantee(owner).sentence(owner)
+
+
+def result(scores: Mapping[str, Score]) -> Iterator[str]:
+    """Yield how well the vectors predict the held-out records."""
+    for what, score in scores.items():
+        yield f"Held-out, {counted(score.records, 'record')}, {what}: {scored(score)}."

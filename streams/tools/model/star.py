@@ -1,0 +1,48 @@
+"""Makes the model of a collaboration, from the learner's newest record."""
+
+from pathlib import Path
+
+from nodes.collaboration.messages import QueryRecord
+from streams.mesh.file import CollaborationFile
+from streams.mesh.model_file import FORMAT, Model
+from streams.state.folder import JournalError, StateFolder
+from streams.state.learner_journal import LearnerJournal
+from streams.tools.model.writing import source_of, weakest
+
+_AVERAGED = {
+    "averaged": "Algorithm 2's average of theta over the queries",
+    "strongly-convex": "Algorithm 1's last theta, which averages nothing",
+}
+
+
+def star_model(file: CollaborationFile, record: QueryRecord) -> Model:
+    """Return the model: `newest` is theta after `round` queries, `average` the algorithm's result."""
+    mesh, queries = file.mesh, record.number - 1
+    return Model(
+        format=FORMAT,
+        mesh=mesh.name,
+        run=mesh.run,
+        round=queries,
+        nodes=len(mesh.owners),
+        rounds=queries,
+        averaged=_AVERAGED[mesh.algorithm.name],
+        algorithm=mesh.algorithm.name,
+        loss=mesh.loss,
+        dimension=mesh.dimension,
+        source=source_of([file.held_out, *(own.source for own in file.owners.values())]),
+        guarantee=weakest({name: file.resolved.guarantee(name) for name in file.resolved.records}),
+        newest=tuple(record.parameters.tolist()),
+        average=tuple(record.average.tolist()),
+    )
+
+
+def learner_model(file: CollaborationFile, state: Path) -> Model:
+    """Return the model in the learner's journal. Raises JournalError: none, another's, or nothing learnt."""
+    path = StateFolder(state).journal(file.mesh.learner)
+    with LearnerJournal.read(path) as journal:
+        life, records = journal.life, journal.records(1)
+    if (life.run, life.node, life.digest) != (file.mesh.run, file.mesh.learner, file.digest()):
+        raise JournalError(f"{path} is of another learner, run or settings than {file.mesh.run}'s")
+    if not records or records[-1].number == 1:
+        raise JournalError(f"{path}: no query is over yet, so there is no model")
+    return star_model(file, records[-1])
