@@ -33,9 +33,7 @@ def loans(name: str, count: int) -> str:
     risk += 0.03 * (term == 60) + 0.02 * late + np.array([0.0, -0.01, 0.02, 0.01])[purpose]
     rate = (0.08 + risk + random.normal(0, 0.015, count)).clip(0.02, 0.35)
     rows = zip(amount, income, ratio, term, late, purpose, rate, strict=True)
-    lines = [
-        f"{a:.0f},{i:.0f},{d:.3f},{t},{late_},{PURPOSES[p]},{r:.4f}" for a, i, d, t, late_, p, r in rows
-    ]
+    lines = [f"{a:.0f},{i:.0f},{d:.3f},{t},{late_},{PURPOSES[p]},{r:.4f}" for a, i, d, t, late_, p, r in rows]
     return "\n".join([HEAD, *lines]) + "\n"
 
 

@@ -15,7 +15,7 @@ from streams.live.stopping import INTERRUPTED
 from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score, score
-from streams.local.star_journals import star_journals
+from streams.local.star_journals import StateJournals
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
@@ -47,9 +47,9 @@ def run(
         writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     console = Console(highlight=False, quiet=quiet)
     with ExitStack() as closing:
-        journals = None if state is None else star_journals(file, state, closing)
-        local = LocalCollaboration(file, journals)
-        for sentence in promises(file):
+        journals = None if state is None else StateJournals(file, state, closing)
+        local = LocalCollaboration(file, None if journals is None else journals.star)
+        for sentence in promises(file, {} if journals is None else journals.begin()):
             say(console, sentence)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
     record = local.record

@@ -34,15 +34,7 @@ def price(file: CollaborationFile, owner: str) -> Price:
 
 def promise(file: CollaborationFile, owner: str) -> str:
     """Return the guarantee to the owner of a record, as a sentence."""
-    mesh, terms = file.mesh, file.mesh.owners[owner]
-    if file.resolved.mechanism(owner).simulated:
-        return "The noise is seeded: nothing is protected."
-    delta = f"delta = {terms.delta!r}" if terms.delta else "pure"
-    sets = "" if mesh.sharing == 1 else f", also where it is in {mesh.sharing} owners' sets"
-    return (
-        f"Each record of {owner} is protected with epsilon = {as_text(terms.epsilon)} ({delta}) by all "
-        f"{mesh.queries:,} answers together{sets}: one record is replaced; the number of records is public."
-    )
+    return file.resolved.guarantee(owner).sentence(owner)
 
 
 class OwnerSpend:

@@ -1,55 +1,41 @@
-"""The journals of a collaboration that runs in one process, in a state folder."""
+"""The journals of a collaboration that runs in one process, in a state folder: those of its processes."""
 
 import secrets
 from contextlib import ExitStack
 from pathlib import Path
 
-from nodes.accounting.price import Price
+from streams.live.owner_spend import OwnerSpend
 from streams.local.collaboration import StarJournals
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.state.folder import StateFolder
 from streams.state.learner_journal import LearnerJournal
-from streams.state.owner_journal import OwnerJournal
-from streams.state.party_journal import Party
+from streams.state.party_journal import Party, put_aside
 
 
-def star_journals(file: CollaborationFile, state: Path, closing: ExitStack) -> StarJournals:
-    """Open the journals in the folder, or make them. Raises UsageError, JournalError if they do not fit."""
-    writable_folder(state)
-    folder = StateFolder(state)
-    learner = closing.enter_context(
-        LearnerJournal.opened(
-            folder.journal(file.mesh.learner), _party(file, file.mesh.learner), secrets.token_hex(16)
-        )
-    )
-    owners = {
-        name: closing.enter_context(
-            OwnerJournal.opened(
-                folder.journal(name), _party(file, name, price(file, name)), secrets.token_hex(16)
-            )
-        )
-        for name in sorted(file.mesh.owners)
-    }
-    return StarJournals(learner, owners)
+class StateJournals:
+    """The journals of one run, open until `closing` is left; those of other runs are put aside.
 
+    Raises UsageError, JournalError if they do not fit.
+    """
 
-def price(file: CollaborationFile, owner: str) -> Price:
-    """Return the price of all answers of an owner."""
-    mesh, terms = file.mesh, file.mesh.owners[owner]
-    settings = {
-        "mechanism": terms.mechanism,
-        "epsilon": terms.epsilon,
-        "delta": terms.delta,
-        "gradient_bound": mesh.gradient_bound,
-        "queries": mesh.queries,
-        "records": terms.records,
-        "sharing": mesh.sharing,
-    }
-    named = tuple((key, str(value)) for key, value in settings.items() if value is not None)
-    return Price(terms.epsilon, terms.delta or 0.0, 0.0, named)
+    def __init__(self, file: CollaborationFile, state: Path, closing: ExitStack) -> None:
+        writable_folder(state)
+        mesh, path = file.mesh, StateFolder(state).journal(file.mesh.learner)
+        party = Party(mesh.name, mesh.run, mesh.learner, file.digest(), mesh.agreed_text)
+        put_aside(path, LearnerJournal, party)
+        learner = closing.enter_context(LearnerJournal.opened(path, party, secrets.token_hex(16)))
+        self._spends = {name: OwnerSpend(file, name, state) for name in sorted(mesh.owners)}
+        self._owners = {
+            name: closing.enter_context(spend.journal(secrets.token_hex(16)))
+            for name, spend in self._spends.items()
+        }
+        self._closing, self.star = closing, StarJournals(learner, self._owners)
 
-
-def _party(file: CollaborationFile, name: str, price: Price | None = None) -> Party:
-    mesh = file.mesh
-    return Party(mesh.name, mesh.run, name, file.digest(), mesh.agreed_text, price)
+    def begin(self) -> dict[str, str]:
+        """Record that the run continues; return what earlier runs mean for each owner's guarantee."""
+        said = {}
+        for name, spend in self._spends.items():
+            said[name] = spend.begin(self._owners[name])
+            self._closing.callback(spend.end, self._owners[name])
+        return said

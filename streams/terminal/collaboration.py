@@ -43,9 +43,11 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     yield "waiting", f"{waits} for an owner's answer on a broker, for ever in one process"
 
 
-def promises(file: CollaborationFile) -> list[str]:
-    """Return the guarantee of every owner, in words."""
-    return [file.resolved.guarantee(name).sentence(name) for name in file.resolved.records]
+def promises(file: CollaborationFile, reused: Mapping[str, str] | None = None) -> list[str]:
+    """Return the guarantee of every owner, in words; `reused`: what earlier runs mean for it."""
+    whole = file.resolved
+    said = {name: whole.guarantee(name).sentence(name) for name in whole.records}
+    return [f"{sentence} {(reused or {}).get(name, '')}".strip() for name, sentence in said.items()]
 
 
 def _algorithm(mesh: CollaborationSettings) -> str:

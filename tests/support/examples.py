@@ -1,4 +1,4 @@
-"""Every example mesh of deploy/meshes, wherever its data come from."""
+"""Every example of deploy/meshes, wherever its data come from: meshes of nodes, and collaborations."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,10 @@ import pytest
 from tests.support import reuters
 
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"
-NAMES = sorted(path.stem for path in MESHES.glob("*.yaml"))
+_FILES = {path.stem: path.read_text() for path in sorted(MESHES.glob("*.yaml"))}
+NAMES = [name for name, text in _FILES.items() if "\n  kind: collaboration\n" not in text]
+"""Those of nodes."""
+COLLABORATIONS = [name for name in _FILES if name not in NAMES]
 ROUNDS = 12
 """So many, where a test runs all of them."""
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from experiments import experts
-from streams.mesh.file import MeshFileError, load
+from streams.mesh.file import MeshFileError, load, load_any
 from streams.mesh.mesh import Mesh
+from streams.records.passes import passes
 from streams.records.sources import held_out, open_source
-from tests.support.examples import MESHES, NAMES, example
+from tests.support.examples import COLLABORATIONS, MESHES, NAMES, example
 
 EVERY = {
     "emergency-visits",
@@ -28,6 +29,7 @@ EVERY = {
 
 def test_every_form_of_the_literature_has_its_example():
     assert set(NAMES) >= EVERY
+    assert "lending" in COLLABORATIONS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,6 +47,16 @@ def test_an_example_loads_and_every_node_learns_with_real_noise(name, tmp_path, 
         source = open_source(file, node, mesh.seed)
         records = list(islice(source.records, 20))
         assert all(source.decoder.decode(record.value) is not None for record in records)
+
+
+@pytest.mark.parametrize("name", COLLABORATIONS)
+def test_an_example_of_a_collaboration_loads_and_every_owner_answers_with_real_noise(name):
+    file = load_any(MESHES / f"{name}.yaml")
+    assert file.mesh.name == name
+    assert set(file.owners) == set(file.mesh.owners)
+    for owner in file.mesh.owners:
+        assert file.resolved.guarantee(owner).protects
+        assert passes(file, owner).fixed().records == file.mesh.owners[owner].records
 
 
 def test_the_papers_example_is_as_printed():

@@ -1,0 +1,102 @@
+"""The commands for a collaboration: what they print, and the one line for each mistake."""
+
+import json
+
+import pytest
+
+from tests.support.collaborations import write
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A small collaboration that scores its model on the records of one owner."""
+    held_out = "held_out: {kind: csv, path: a.csv, schema: schema.yaml}\n"
+    return write(tmp_path, more=held_out)
+
+
+def test_plan_shows_noise_guarantees_and_that_seeded_noise_protects_nothing(call, small, tmp_path):
+    shown = call("plan", small)
+    assert shown.code == 0
+    assert "learner l and 3 owners of 15 records, dimension 3, squared loss, 5 queries" in shown.out
+    assert "THE NOISE IS SIMULATED" in shown.out
+    assert "Nothing in owner a's set is protected" in shown.out
+    exact = call("plan", write(tmp_path, noise="exact"))
+    assert "Each record of owner b's set is protected with epsilon = 9 (delta = 1e-06)" in exact.out
+    assert "for all 5 answers together" in exact.out
+    refused = call("plan", small, "--estimate")
+    assert refused.code == 2
+    assert "mirrormesh forecast" in refused.err
+
+
+def test_run_model_predict_and_budget(call, small, tmp_path):
+    state, output = tmp_path / "state", tmp_path / "out"
+    part = call("run", small, "--rounds", "2", "--state", state)
+    assert part.code == 0
+    assert "2 of 5 queries answered" in part.out
+    whole = call("run", small, "--state", state, "--output", output)
+    assert "small, run first: 5 of 5 queries answered." in whole.out
+    assert "Owner b has spent epsilon 9 of 9." in whole.out
+    assert "Held-out, 6 records, average: mean loss" in whole.out
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["queries"], summary["owners"]["a"]["charged"]) == (5, 5)
+    assert summary["owners"]["a"]["epsilon_spent"] == 8
+
+    made = call("model", small, "--state", state, "--output", tmp_path / "m")
+    assert made.code == 0
+    model = json.loads((tmp_path / "m.json").read_text())
+    assert model["average"] == summary["average"]
+    assert model == json.loads((output / "model.json").read_text())
+    assert model["guarantee"]["epsilon"] is None  # the noise is simulated
+    predicted = call("predict", tmp_path / "m.json", tmp_path / "b.csv")
+    assert len(predicted.out.splitlines()) == 5
+
+    told = json.loads(call("budget", small, "--state", state, "--json").out)
+    assert [(one["owner"], one["charged"], one["epsilon_spent"]) for one in told["owners"]] == [
+        ("a", 5, 8.0),
+        ("b", 5, 9.0),
+        ("c", 5, 7.0),
+    ]
+
+
+def test_budget_says_what_is_spent_and_left_of_real_noise(call, tmp_path):
+    path, state = write(tmp_path, noise="exact"), tmp_path / "state"
+    fresh = call("budget", path, "a", "--state", state)
+    assert "a: 0 of 5 queries answered" in fresh.out
+    call("run", path, "--rounds", "2", "--state", state, "--quiet")
+    shown = call("budget", path, "a", "--state", state).out
+    assert "a: 2 of 5 queries answered" in shown
+    assert "epsilon 3.2 of 8" in shown
+    assert "epsilon 4.8, for 3 more" in shown
+
+
+def test_check_looks_at_every_set_whole(call, small, tmp_path):
+    assert "small.yaml: right" in call("check", small).out
+    (tmp_path / "b.csv").write_text((tmp_path / "b.csv").read_text().replace("0.25", "x"))
+    (tmp_path / "c.csv").write_text("x,y,z\n")
+    found = call("check", small)
+    assert found.code == 2
+    assert [line.partition("small.yaml: ")[2] for line in found.err.splitlines()] == [
+        (
+            "owners.b.source: 1 of 4 records cannot be read (y: not a number (1)): must be none, "
+            "as nothing of a set is left out"
+        ),
+        "mesh.owners.c.records: 5: the set holds no record: must be that number, at least 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--seed", "4", "exact"], "--seed: goes with noise: {simulated: ...}"),
+        (["budget"], "--state: must be given: an owner's spending is in its journal"),
+        (["model", "--output", "m"], "--state: must be given, without --node"),
+        (["tune"], 'mesh.kind: "collaboration": this is for a mesh of nodes'),
+    ],
+)
+def test_a_wrong_option_is_one_line(call, tmp_path, words, says):
+    path = write(tmp_path, noise="exact" if words[-1] == "exact" else "{simulated: 3}")
+    command, *options = [word for word in words if word != "exact"]
+    found = call(command, path, *options)
+    assert found.code == 2
+    assert says in found.err
+    assert len(found.err.splitlines()) == 1

@@ -1,0 +1,142 @@
+"""A whole collaboration in one process: what it learns, what it spends, and that it goes on where it was."""
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from nodes.collaboration.events import Notice
+from nodes.collaboration.steps import combined, weights
+from nodes.losses.gradients import slot_gradients
+from nodes.privacy.private import Private
+from streams.local.collaboration import LocalCollaboration, StarJournals, run_collaboration
+from streams.local.star_journals import StateJournals
+from streams.mesh.errors import MeshFileError, UsageError
+from streams.mesh.examples import example_mesh
+from streams.mesh.file import load_any
+from streams.records.passes import chunks, passes
+from streams.records.sources import held_out
+from tests.support.collaborations import written
+
+
+def everything(record):
+    answers = [(one.owner, one.weight, one.response.tobytes()) for one in record.answers]
+    return record.number, record.parameters.tobytes(), record.average.tobytes(), answers
+
+
+def test_a_run_is_the_papers_algorithm_on_the_owners_private_answers(tmp_path):
+    file = written(tmp_path)
+    journals = StarJournals.in_memory(file)
+    found = LocalCollaboration(file, journals).run()
+    whole, again = file.resolved, written(tmp_path).resolved
+    stage, sizes = whole.step.start(), np.array([6, 4, 5])
+    for _ in range(file.mesh.queries):
+        answers = []
+        for name in ("a", "b", "c"):
+            own = passes(file, name)
+            (chunk,) = chunks(own._values(), own._decoder)
+            gradients = slot_gradients(whole.loss, stage.parameters, chunk)
+            made = again.mechanism(name)
+            answers.append(made.answer(stage.query, made.add(made.begin(), Private(gradients))))
+        shares = weights(sizes, np.ones(3, np.bool_))
+        stage = whole.step.advance(stage, combined(np.stack(answers), shares))
+    assert found.number == file.mesh.queries + 1
+    assert found.parameters.tobytes() == stage.parameters.tobytes()
+    assert found.average.tobytes() == stage.average.tobytes()
+    assert [len(owner.records) for owner in journals.owners.values()] == [5, 5, 5]
+
+
+def test_seeded_runs_are_equal_and_exact_ones_differ(tmp_path):
+    seeded = [everything(run_collaboration(written(tmp_path))) for _ in range(2)]
+    assert seeded[0] == seeded[1]
+    exact = [everything(run_collaboration(written(tmp_path, noise="exact"))) for _ in range(2)]
+    assert exact[0] != exact[1]
+
+
+def run(file, folder, queries=None):
+    """Ask up to so many queries with journals in the folder; return the last record and what was said."""
+    with ExitStack() as closing:
+        journals = StateJournals(file, folder, closing)
+        local = LocalCollaboration(file, journals.star)
+        said = journals.begin()
+        while (queries is None or local.answered < queries) and local.advance():
+            pass
+        spent = {name: owner.machine.charged for name, owner in local.owners.items()}
+        return local.record, said, spent, local.notices
+
+
+def test_with_a_state_folder_it_goes_on_where_it_was(tmp_path):
+    file, folder = written(tmp_path), tmp_path / "state"
+    assert run(file, folder, 2)[0].number == 3
+    record, _, spent, _ = run(written(tmp_path), folder)
+    assert everything(record) == everything(run_collaboration(written(tmp_path)))
+    assert spent == {"a": 5, "b": 5, "c": 5}
+    again, _, spent, notices = run(written(tmp_path), folder)
+    assert everything(again) == everything(record)
+    assert spent == {"a": 5, "b": 5, "c": 5}
+    assert not notices
+
+
+def test_owners_that_answered_before_the_learner_lost_its_journal_give_the_same_bytes(tmp_path):
+    folder = tmp_path / "state"
+    record, *_ = run(written(tmp_path), folder)
+    for file in folder.glob("l.journal*"):
+        file.unlink()
+    again, _, spent, notices = run(written(tmp_path), folder)
+    assert everything(again) == everything(record)
+    assert spent == {"a": 5, "b": 5, "c": 5}
+    assert notices == {Notice.DUPLICATE: 15}
+
+
+def test_a_new_run_on_the_same_set_says_what_was_spent_before(tmp_path):
+    folder = tmp_path / "state"
+    _, said, _, _ = run(written(tmp_path), folder)
+    assert not any(said.values())
+    record, said, spent, _ = run(written(tmp_path, run="second"), folder)
+    assert record.number == 6
+    assert spent == {"a": 5, "b": 5, "c": 5}
+    assert all("epsilon" in sentence for sentence in said.values())
+
+
+def test_a_changed_set_is_refused_and_nothing_more_is_spent(tmp_path):
+    folder = tmp_path / "state"
+    run(written(tmp_path), folder, 2)
+    changed = written(tmp_path)
+    path = tmp_path / "b.csv"
+    path.write_text(path.read_text().replace("0.5", "0.55", 1))
+    with pytest.raises(UsageError, match=r"owner b: the set has changed \(it ends at"):
+        run(changed, folder)
+    path.write_text(path.read_text().replace("0.55", "0.5", 1))
+    assert run(written(tmp_path), folder)[2] == {"a": 5, "b": 5, "c": 5}
+
+
+def test_every_owners_mistake_is_told_at_once_and_nothing_is_spent(tmp_path):
+    file, folder = written(tmp_path), tmp_path / "state"
+    (tmp_path / "a.csv").write_text("x,y,z\n")
+    (tmp_path / "c.csv").write_text((tmp_path / "c.csv").read_text() + "1,1,nan\n")
+    with pytest.raises(MeshFileError) as error:
+        run(file, folder)
+    first, second = error.value.lines
+    assert "mesh.owners.a.records: 6: the set holds no record" in first
+    assert "owners.c.source: 1 of 6 records cannot be read (z: not finite (1))" in second
+    assert run(written(tmp_path), folder, 0)[2] == {"a": 0, "b": 0, "c": 0}
+
+
+def test_no_record_is_in_a_journal(tmp_path):
+    folder = tmp_path / "state"
+    file = written(tmp_path, canary=0.123456789)
+    run(file, folder)
+    held = b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+    assert b"0.123456789" not in held
+    assert np.float64(0.123456789).tobytes() not in held
+
+
+def test_the_example_learns_the_rate_of_a_loan():
+    file = load_any(example_mesh("lending.yaml"))
+    local = LocalCollaboration(file)
+    while local.answered < 20 and local.advance():
+        pass
+    features, labels = held_out(file)
+    error = np.sqrt(((features @ local.record.average - labels) ** 2).mean())
+    assert error < 0.9 * labels.std() + 0.004
+    assert all(owner.machine.epsilon_spent < 2 for owner in local.owners.values())
