@@ -8,7 +8,7 @@ import pytest
 from tests.support import reuters
 
 MESHES = Path(__file__).parents[2] / "deploy" / "meshes"
-_FILES = {path.stem: path.read_text() for path in sorted(MESHES.glob("*.yaml"))}
+_FILES = dict(sorted((path.stem, path.read_text()) for path in MESHES.glob("*.yaml")))
 NAMES = [name for name, text in _FILES.items() if "\n  kind: collaboration\n" not in text]
 """Those of nodes."""
 COLLABORATIONS = [name for name in _FILES if name not in NAMES]

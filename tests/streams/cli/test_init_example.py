@@ -2,17 +2,17 @@
 
 import pytest
 
-from tests.support.examples import MESHES, NAMES, example
+from tests.support.examples import COLLABORATIONS, MESHES, NAMES, example
 
 
 def test_the_list_names_every_example_with_a_sentence(call):
     outcome = call("init", "--example", "list")
     lines = outcome.out.splitlines()
-    assert [line.split()[0] for line in lines] == NAMES
+    assert [line.split()[0] for line in lines] == sorted([*NAMES, *COLLABORATIONS])
     assert all(line.endswith(".") and len(line.split()) > 4 for line in lines)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *COLLABORATIONS])
 def test_an_example_is_written_with_its_data_and_checks(call, tmp_path, tmp_path_factory, monkeypatch, name):
     example(name, tmp_path_factory.mktemp("data"), monkeypatch)  # what does not come with it
     assert call("init", "--example", name).code == 0
