@@ -13,11 +13,12 @@ from streams.bus.provision import Differs
 from streams.cli.arguments import MeshArgument
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import load
+from streams.mesh.file import CollaborationFile, load_any
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
 from streams.tools.up.folders import default_folder, other_folders
 from streams.tools.up.programs import Observing, Options
+from streams.tools.up.star import run_star
 from streams.tools.up.up import run_up
 
 StateOption = Annotated[
@@ -98,6 +99,9 @@ def up(
     ended is refused. --replay runs it from now on: it writes a mesh file that starts when all runs to
     DIR/replay.yaml, with the seconds by which the time of every record is moved, which are public.
 
+    Of a collaboration it runs the learner, and the owners whose own part is here, until the last query is
+    answered; --rate, --no-feed, --replay and --observe are not for it.
+
     If many of a node's records are malformed, the last line says how many and why; above one half the exit
     code is 3.
 
@@ -110,9 +114,11 @@ def up(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
-    file = load(mesh)
+    file = load_any(mesh)
+    if isinstance(file, CollaborationFile):
+        _refuse_for_star(rate=rate is not None, no_feed=no_feed, replay=replay, observe=observe)
     folder = writable_folder(state or default_folder(file))
-    others = () if state is not None else other_folders(file, folder)
+    others = () if state is not None or isinstance(file, CollaborationFile) else other_folders(file, folder)
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
@@ -122,7 +128,11 @@ def up(
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
             signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
         try:
-            mostly = run_up(file, options, Console(highlight=False), stop, plain=plain)
+            console = Console(highlight=False)
+            if isinstance(file, CollaborationFile):
+                run_star(file, folder, console, stop, metrics_from)
+            else:
+                mostly = run_up(file, options, console, stop, plain=plain)
         except Differs as error:
             _leave(*error.lines)
         except (BusError, BrokerError) as error:
@@ -130,6 +140,12 @@ def up(
     code = stop.exit_code if stop.asked.is_set() else 0
     if code or mostly:
         raise typer.Exit(code or MALFORMED)
+
+
+def _refuse_for_star(**given: bool) -> None:
+    for option, asked in given.items():
+        if asked:
+            raise UsageError(f"--{option.replace('_', '-')}: goes with a mesh of nodes, not a collaboration")
 
 
 def _leave(*lines: str) -> None:

@@ -6,10 +6,11 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
+from streams.cli import star_watching
 from streams.cli import watching as shell
 from streams.cli.arguments import MeshArgument
 from streams.live.stopping import Stop
-from streams.mesh.file import load
+from streams.mesh.file import CollaborationFile, load_any
 
 
 def watch(
@@ -22,17 +23,19 @@ def watch(
 
     Shows a row for each node: whom it hears, what it has spent, whether it is missing. Reads only plans and
     heartbeats on the mesh broker; writes nothing. On a terminal it draws one screen: h or ? for help, q or
-    Ctrl-C to quit. Elsewhere it prints a line every 10 s.
+    Ctrl-C to quit. Elsewhere it prints a line every 10 s. So it does for a collaboration, until it is over.
 
     \b
     Examples:
       mirrormesh watch mesh.yaml
       mirrormesh watch mesh.yaml --once
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file, console = load(mesh), Console(highlight=False)
+    file, console = load_any(mesh), Console(highlight=False)
     with Stop() as stop:
         try:
-            if once:
+            if isinstance(file, CollaborationFile):
+                _star(file, console, stop, once=once)
+            elif once:
                 shell.once(file, console)
             else:
                 shell.watch(file, console, stop.asked, plain=plain)
@@ -41,3 +44,10 @@ def watch(
             raise typer.Exit(1) from None
     if stop.asked.is_set():
         raise typer.Exit(stop.exit_code)
+
+
+def _star(file: CollaborationFile, console: Console, stop: Stop, *, once: bool) -> None:
+    if once:
+        star_watching.once(file, console)
+    else:
+        star_watching.watch(file, console, stop.asked)

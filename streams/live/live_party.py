@@ -12,7 +12,7 @@ from streams.live.liveness import Pulse
 from streams.live.loop import Loop
 from streams.live.presence import Presence
 from streams.live.process import unreadable
-from streams.live.stopping import Failed
+from streams.live.stopping import Failed, ProcessExit
 
 LAST_BEAT = 1.0
 """Longest wait for the last heartbeat's acknowledgement, in seconds."""
@@ -64,8 +64,11 @@ class LiveParty:
             self.loop.every(BEAT, self._beat)
             begin(reader)
             self.loop.run()
-            self._beat()  # the last one tells where it has stopped
-            self._bus.flush(LAST_BEAT)
+            self._last_beat()
+        except ProcessExit as ended:
+            if not ended.exit_code:
+                self._last_beat()
+            raise
         finally:
             self.loop.stop()  # the reader may wait for it to begin
             self.reader = None
@@ -84,6 +87,12 @@ class LiveParty:
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self.loop.fail(unreadable(topic, error))
+
+    def _last_beat(self) -> None:
+        """Tell where it has stopped."""
+        self._bus.flush(LAST_BEAT)
+        self._beat()
+        self._bus.flush(LAST_BEAT)
 
     def _beat(self) -> None:
         if self._beats.none:  # otherwise the broker is away, and would get them all at once

@@ -59,7 +59,7 @@ class TopicSet:
         consumer.assign([TopicPartition(self._topic, partition, first)])
         position = first
         while position < end:
-            found = consumer.consume(_BATCH, PATIENCE)
+            found = consumer.consume(min(_BATCH, end - position), PATIENCE)  # it waits for that many
             if not found:
                 raise Unreachable(f"{self._topic} cannot be read to its end")
             for message in found:

@@ -175,3 +175,21 @@ def written(path, tree):
     """Write a mesh file, and return its path."""
     path.write_text(yaml.safe_dump(tree))
     return path
+
+
+def test_up_runs_all_of_it_and_watch_sees_how_far_it_is(tmp_path, broker):
+    with LiveStar(collaboration_file(tmp_path, broker.address)) as star:
+        before = star.start("before", "watch", star.path, "--once")
+        assert before.ends() == 0
+        assert "nothing asked yet" in before.log
+        up = star.start("up", "up", star.path, "--state", tmp_path / "state")
+        assert up.ends() == 0
+        assert "query 12 of 12; the learner is done; bank-a answered 12" in up.log
+        assert "all queries are answered" in up.log
+        same_as_in_memory(star)
+        watch = star.start("watch", "watch", star.path)
+        assert watch.ends() == 0
+        assert "query 12 of 12; the learner is done" in watch.log
+        once = star.start("once", "watch", star.path, "--once")
+        assert once.ends() == 0
+        assert "answered 12" in once.log

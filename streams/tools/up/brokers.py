@@ -10,7 +10,7 @@ from threading import Thread
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
 from streams.live.stopping import Stop
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
@@ -63,7 +63,9 @@ class Kept:
             self._failed = str(error).splitlines()[0]
 
 
-def ensure_brokers(file: MeshFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack) -> list[Kept]:
+def ensure_brokers(
+    file: MeshFile | CollaborationFile, state: Path, stop: Stop, fact: Fact, closing: ExitStack
+) -> list[Kept]:
     """Ensure that every broker of the mesh file answers; `closing` stops those started for this mesh.
 
     Returns those to be kept running. Raises MeshFileError if none is named, Denied, Unreachable, BrokerError,
@@ -94,8 +96,12 @@ def startable(broker: BrokerSettings) -> int | None:
     return int(port) if 0 < int(port) <= _HIGHEST_PORT else None
 
 
-def named(file: MeshFile) -> list[BrokerSettings]:
+def named(file: MeshFile | CollaborationFile) -> list[BrokerSettings]:
     """Return every broker once, that of the mesh first."""
+    if isinstance(file, CollaborationFile):
+        reached = [file.mesh_broker_of(name) for name in file.owners]
+        data = [file.brokers(name).data for name in file.on_topics]
+        return list(dict.fromkeys([file.mesh_broker, *reached, *data]))
     own = [file.brokers(name) for name in file.nodes]
     return list(dict.fromkeys([file.mesh_broker, *(one for each in own for one in (each.mesh, each.data))]))
 

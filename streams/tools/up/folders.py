@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import locked
 from streams.state.journal_reader import JournalReader
@@ -17,7 +17,7 @@ from streams.state.spends import all_spends, keep_spend
 PARENT = Path("mirrormesh-state")
 
 
-def default_folder(file: MeshFile, parent: Path = PARENT) -> Path:
+def default_folder(file: MeshFile | CollaborationFile, parent: Path = PARENT) -> Path:
     """Return the folder of the mesh file's run."""
     older = parent / f"{file.mesh.name}.{file.mesh.run}"
     return older if older.is_dir() else parent / file.mesh.name

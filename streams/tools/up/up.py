@@ -60,7 +60,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
         observing.check()
     observing.check_ports(file, served, options.observing)
     with ExitStack() as closing:
-        closing.enter_context(_alone(options.state))
+        closing.enter_context(alone(options.state))
         fact("state", str(options.state))
         for folder in bring_spends(file, options.state, options.others):
             fact("earlier", f"{folder}: what its runs have spent counts")
@@ -114,7 +114,7 @@ def _in_time(file: MeshFile, options: Options, fact: Fact) -> tuple[MeshFile, Op
 
 
 @contextmanager
-def _alone(state: Path) -> Iterator[None]:
+def alone(state: Path) -> Iterator[None]:
     """Hold the state folder's lock. Raises UsageError if another `up` holds it."""
     lock = take(StateFolder(state).up_lock)
     if lock is None:

@@ -34,6 +34,14 @@ def test_a_command_for_meshes_of_nodes_says_so(call, lending, command):
 
 
 @pytest.mark.parametrize(
+    "option", [("--rate", "5"), ("--no-feed",), ("--replay",), ("--observe",)], ids=lambda option: option[0]
+)
+def test_up_says_which_options_are_for_nodes(call, lending, option):
+    words = "goes with a mesh of nodes, not a collaboration"
+    assert call("up", "mesh.yaml", *option) == (2, "", f"{option[0]}: {words}\n")
+
+
+@pytest.mark.parametrize(
     "command", [("owner", "mesh.yaml", "a", "--state", "s"), ("learner", "mesh.yaml", "--state", "s")]
 )
 def test_a_mesh_of_nodes_is_not_for_a_collaborations_processes(call, mesh, command):
@@ -55,6 +63,11 @@ def test_an_owner_that_nobody_knows_or_without_a_source_is_one_line(call, lendin
     assert outcome.err.count("\n") == 1
 
 
-def test_a_broker_that_is_not_there_is_one_line(call, lending, monkeypatch):
+@pytest.mark.parametrize(
+    "command",
+    [("provision", "mesh.yaml"), ("watch", "mesh.yaml", "--once"), ("audit", "releases", "mesh.yaml")],
+    ids=lambda command: command[0],
+)
+def test_a_broker_that_is_not_there_is_one_line(call, lending, monkeypatch, command):
     monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.2)
-    assert call("provision", "mesh.yaml") == (1, "", "127.0.0.1:1: the broker does not answer\n")
+    assert call(*command) == (1, "", "127.0.0.1:1: the broker does not answer\n")

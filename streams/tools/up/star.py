@@ -1,0 +1,113 @@
+"""`mirrormesh up` of a collaboration: brokers, topics, the learner and the owners that are here; the end."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from streams.bus.bus import BusError
+from streams.bus.provision import provision
+from streams.live.process import Stopped
+from streams.live.stopping import Stop
+from streams.mesh.file import CollaborationFile
+from streams.public.star_sight import look
+from streams.state.folder import StateFolder
+from streams.terminal.report import say
+from streams.terminal.star_view import line
+from streams.terminal.wording import counted, listed
+from streams.tools.up.brokers import Kept, ensure_brokers
+from streams.tools.up.children import Child, end_all
+from streams.tools.up.programs import Program
+from streams.tools.up.up import alone
+
+PERIOD = 0.25
+"""Seconds between two looks at the processes."""
+LINES = 5.0
+"""Seconds between two looks at how far it is."""
+
+
+def programs(file: CollaborationFile, state: Path, metrics_from: int | None) -> list[Program]:
+    """Return the learner, and each owner whose own part is here; metrics from that port on."""
+    where = ("--state", str(state))
+    served = () if metrics_from is None else ("--metrics", str(metrics_from))
+    found = [Program("learner", ("learner", str(file.path), *where, *served))]
+    for place, name in enumerate(file.owners):
+        ports: tuple[str, ...] = ()
+        if metrics_from is not None:
+            first = metrics_from + 1 + 2 * place
+            ports = ("--metrics", str(first), "--private-metrics", str(first + 1))
+        found.append(Program(f"owner {name}", ("owner", str(file.path), name, *where, *ports)))
+    return found
+
+
+def run_star(
+    file: CollaborationFile, state: Path, console: Console, stop: Stop, metrics_from: int | None = None
+) -> None:
+    """Run the learner and the owners here until the learner is done, or until asked to stop.
+
+    Raises MeshFileError, Differs, BusError, BrokerError: nothing is left running.
+    """
+
+    def fact(name: str, text: str) -> None:
+        say(console, f"{name:<10} {text}")
+
+    if not file.owners:
+        raise file.refuse(("owners",), "missing: the own part of one owner at least must be here")
+    folder = StateFolder(state)
+    with ExitStack() as closing:
+        closing.enter_context(alone(state))
+        fact("state", str(state))
+        try:
+            kept = ensure_brokers(file, state, stop, fact, closing)
+        except Stopped:
+            return
+        done = provision(file)
+        made, found = sum(len(side.created) for side in done), sum(len(side.existing) for side in done)
+        fact("topics", f"made {made}, found right {found}")
+        folder.logs.mkdir(exist_ok=True)
+        children = [
+            Child(program, folder.log(program.label), lambda text: say(console, text, "bold red"))
+            for program in programs(file, state, metrics_from)
+        ]
+        closing.callback(end_all, tuple(children))
+        fact("processes", f"1 learner, {counted(len(file.owners), 'owner')}; logs in {folder.logs}")
+        elsewhere = [name for name in file.mesh.owners if name not in file.owners]
+        if elsewhere:
+            fact("elsewhere", f"{listed(elsewhere)}: run by their owners")
+        fact("Ctrl-C", "ends everything in order; the same command goes on from there")
+        over = _watch(file, children, kept, console, stop)
+        fact("ending", "all queries are answered" if over else "as asked")
+    fact("budget", f"mirrormesh budget {file.path} --state {state}")
+    fact("model", f"mirrormesh model {file.path} --state {state} --output DIR")
+
+
+def _watch(
+    file: CollaborationFile, children: list[Child], kept: list[Kept], console: Console, stop: Stop
+) -> bool:
+    """Keep all running; return whether the run is over."""
+    said, due = "", 0.0
+    while not stop.asked.is_set():
+        for child in children:
+            child.look()
+            child.log.read()
+        for broker in kept:
+            broker.look()
+        over = all(child.done for child in children)
+        if over or time.monotonic() >= due:
+            due = time.monotonic() + LINES
+            now = _line(file)
+            if now != said:
+                said = now
+                say(console, now)
+        if over:
+            return True
+        stop.asked.wait(PERIOD)
+    return False
+
+
+def _line(file: CollaborationFile) -> str:
+    try:
+        return line(file.mesh, look(file))
+    except BusError as error:
+        return str(error)
