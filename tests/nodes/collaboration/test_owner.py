@@ -234,3 +234,58 @@ def test_whatever_is_asked_no_query_is_drawn_twice_and_no_more_than_epsilon_is_s
     assert sorted(set(owner.drawn)) == sorted(owner.drawn) == sorted(sent)
     assert owner.machine.charged == len(sent) <= QUERIES
     assert owner.machine.epsilon_spent == 2.0 * len(sent) <= 8
+
+
+class Fallible:
+    """An owner on a disk and a topic. It may die before any effect; each life has noise of its own."""
+
+    def __init__(self) -> None:
+        self.journal, self.topic, self.lives = [], [], 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin a new life, as the shell does: unsent answers first."""
+        self.lives += 1
+        self.mechanism = mechanism("a", SimulatedSampler(self.lives, "a"))
+        self.machine = OwnerMachine(Identity("r", "a", "o" * 32), "l", self.mechanism)
+        known = {one.query: one for one in self.journal}
+        said = {number for number, _ in self.topic}
+        self.topic += [(one.query, one.response.tobytes()) for one in self.journal if one.query not in said]
+        published = max(said, default=0)
+        begun = self.machine.handle(OwnerStarted(own_set("a"), tuple(known.values()), published))
+        assert begun == ()
+
+    def handle(self, event, effects: int) -> None:
+        """Carry out so many effects of an event; where there are more, die, and start again."""
+        made = self.machine.handle(event)
+        for effect in made[:effects]:
+            if isinstance(effect, JournalResponse):
+                self.journal.append(effect.record)
+            elif isinstance(effect, SendResponse):
+                self.topic.append((effect.response.query, effect.response.response.tobytes()))
+        if len(made) > effects:
+            self.start()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, QUERIES + 1),  # asked
+            st.sampled_from([0.5, 0.6]),  # theta
+            st.integers(0, QUERIES),  # the pass that ends: it may be another's
+            st.tuples(st.integers(0, 3), st.integers(0, 3)),  # effects before it dies
+        ),
+        max_size=30,
+    )
+)
+def test_wherever_it_dies_nobody_sees_two_answers_to_a_query_nor_one_that_is_not_journalled(events):
+    owner = Fallible()
+    for number, at, read, (asked, answered) in events:
+        owner.handle(QueryArrived(query(number, at)), asked)
+        total = summed(owner.mechanism, "a", np.full(D, at))
+        owner.handle(SetRead(read or number, own_set("a"), total), answered)
+    journalled = {one.query: one.response.tobytes() for one in owner.journal}
+    assert len(journalled) == len(owner.journal) <= QUERIES
+    assert dict(owner.topic).items() <= journalled.items()
+    assert len(set(owner.topic)) == len(dict(owner.topic))
+    assert owner.machine.charged == len(journalled)
