@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query
+from streams.bus.access import Access
+from streams.bus.collaboration_access import learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
 from streams.codec import decode_dead_letter, encode_query
 from streams.state.folder import JournalError
@@ -14,7 +16,9 @@ from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
 from tests.support.collaborating import LiveStar, in_memory, same_as_in_memory
 from tests.support.collaboration_files import OWNERS, SIZES, collaboration_file
+from tests.support.kafka import until
 from tests.support.processes import wait_until
+from tests.support.users import Users, reads
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -193,3 +197,31 @@ def test_up_runs_all_of_it_and_watch_sees_how_far_it_is(tmp_path, broker):
         once = star.start("once", "watch", star.path, "--once")
         assert once.ends() == 0
         assert "answered 12" in once.log
+
+
+def test_each_party_does_its_work_with_its_own_rights_and_no_more(tmp_path, secure_broker, monkeypatch):
+    path = collaboration_file(tmp_path, secure_broker.address)
+    tree = yaml.safe_load(path.read_text())
+    tree["brokers"]["mesh"] |= {"username": "${MESH_USER}", "password": "${MESH_PASSWORD}"}
+    users = Users(written(path, tree), secure_broker, monkeypatch)
+    with LiveStar(path) as star:
+        topics, needed = star.wire.topics, {name: owner_on_mesh(star.wire.topics, name) for name in OWNERS}
+        needed["analyst"] = learner(topics, "analyst", OWNERS)
+        assert users.provision().different
+        until(lambda: not any(users.wrong(user, access) for user, access in needed.items()))
+        for name in OWNERS:
+            users.be(name)
+            star.owner(name)
+        users.be("analyst")
+        star.learner()
+        star.finish()
+        users.be("admin")
+        same_as_in_memory(star)
+    assert not users.provision().different
+    for topic in (topics.response("bank-b"), topics.progress("bank-b"), topics.progress("analyst")):
+        assert not reads(users.settings("bank-a"), topic)
+    for user in ("analyst", f"{star.file.mesh.name}-auditor"):
+        assert reads(users.settings(user), topics.response("bank-b"))
+    others = [Access((), (topics.query,)), Access((), (topics.response("bank-b"),))]
+    assert all(users.wrong("bank-a", access) for access in others)
+    assert users.wrong("analyst", Access((), (topics.response("bank-b"),)))

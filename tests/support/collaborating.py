@@ -1,59 +1,23 @@
 """A collaboration on a broker, one process a party, as operators run it; and what its topics hold."""
 
-from nodes.collaboration.events import (
-    JournalQuery,
-    LearnerStarted,
-    OwnerStarted,
-    QueryArrived,
-    ReadSet,
-    ResponseArrived,
-    SendQuery,
-    SendResponse,
-)
-from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity
-from nodes.collaboration.owner import OwnerMachine
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.codec import decode_query, decode_response
+from streams.local.collaboration import LocalCollaboration, StarJournals
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
-from streams.records.passes import passes
 from tests.support.collaboration_files import OWNERS
 from tests.support.forked import Forked
 from tests.support.processes import wait_until
 
 
 def in_memory(path):
-    """Run the machines of the same file in this process; return the learner's records by query."""
-    file, found = load_collaboration(path), {}
-    mesh, whole = file.mesh, file.resolved
-    learner = LearnerMachine(Identity(mesh.run, mesh.learner, "e" * 32), whole.step, whole.records)
-    owners = {
-        name: (
-            OwnerMachine(Identity(mesh.run, name, "0" * 32), mesh.learner, whole.mechanism(name)),
-            passes(file, name),
-        )
-        for name in mesh.owners
-    }
-    for machine, own in owners.values():
-        machine.handle(OwnerStarted(own.fixed()))
-    waiting = list(learner.handle(LearnerStarted()))
-    while waiting:
-        match waiting.pop(0):
-            case JournalQuery(record):
-                found[record.number] = record
-            case SendQuery(query) if not query.final:
-                for machine, own in owners.values():
-                    effects = list(machine.handle(QueryArrived(query)))
-                    while effects:
-                        match effects.pop(0):
-                            case ReadSet() as asked:
-                                effects += machine.handle(own.read(asked, lambda: True))
-                            case SendResponse(response):
-                                waiting += learner.handle(ResponseArrived(response))
-    return found
+    """Run the same file in this process; return the learner's records by query."""
+    file = load_collaboration(path)
+    journals = StarJournals.in_memory(file)
+    LocalCollaboration(file, journals).run()
+    return {one.number: one for one in journals.learner.records()}
 
 
 class LiveStar:

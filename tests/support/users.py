@@ -15,7 +15,7 @@ from streams.bus.connection import consumer_settings
 from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.user_admin import UserAdmin
 from streams.bus.users import UserPlan
-from streams.mesh.file import load
+from streams.mesh.file import load_any
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client
 from tests.support.kafka import PATIENCE, until
@@ -63,7 +63,7 @@ class Users:
     @property
     def file(self):
         """The mesh file, read as who one is."""
-        return load(self.path)
+        return load_any(self.path)
 
     def password(self, user):
         """That of a user, where it was written."""
