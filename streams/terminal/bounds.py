@@ -62,7 +62,7 @@ def _bound(theory: Theory, *, whole: bool) -> Iterator[tuple[str, str]]:
     yield "", "an expectation over noise; if no gradient is longer than the clip, and no node late or away"
     if not theory.convex:
         close = "nearer to a sensor than half of the distance measured"
-        yield "", f"no theory: the range loss has no beta {close}, and this takes the 1 of elsewhere"
+        yield "", f"no promise: the range loss has no beta {close}, and this takes the 1 of elsewhere"
     else:
         draws = "if records are independent draws (Li et al. 2018, Theorem 10)"
         yield "", f"a node's average decision: expected loss at most {share:.3g} above the least, {draws}"

@@ -26,7 +26,7 @@ def test_the_range_loss_is_promised_nothing(call):
     found, text = said(call, MESHES / "tracking.yaml")
     assert found["bound"].startswith("first-order regret of the network after 2,000 rounds at most 2.76e+04,")
     assert "(no decisions have more than 3.6e+04)" in text  # 6 nodes, 2,000 rounds, theta 0.5, eta 6
-    assert "no theory: the range loss has no beta nearer to a sensor" in text
+    assert "no promise: the range loss has no beta nearer to a sensor" in text
     assert found["printed"].startswith("Zhou, Li 2025, Theorem 2: 2.1e+10")
     assert "the range loss is not smooth at a sensor" in text
     assert "steps are not 1/(6 sqrt(t))" in text

@@ -115,7 +115,7 @@ def runs(case):
 
 
 def theory(mesh, rounds=ROUNDS):
-    """What is theory_of for the mesh."""
+    """What theorems say of the mesh."""
     seen = windows(mesh.schedule, rounds)
     assert seen.whole
     return Theory(mesh, rounds, Mixes(seen.width, seen.rate, *least(mesh.schedule, seen)), 1.0)
