@@ -12,6 +12,7 @@ from nodes.accounting.spends import Reuse
 from nodes.decimals import as_text, rounded_up
 from nodes.sparse import Rows
 from nodes.values import Average, FloatArray
+from streams.local.network import largest_network_regret
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
 from streams.mesh.file import MeshFile
@@ -67,6 +68,7 @@ class Summary:
 
     `decision` is the mean of the nodes' last decisions, shape (d,), and `score` is its score; `average` and
     `average_score` are those of their running averages. `left_out`: held-out records that cannot be decoded.
+    `network_regret`: R_T/T over all nodes' losses, the largest of a node; None where it is not known.
     """
 
     mesh: str
@@ -81,6 +83,7 @@ class Summary:
     average: tuple[float, ...] = ()
     average_score: Score | None = None
     left_out: int = 0
+    network_regret: float | None = None
 
     @property
     def zeros(self) -> float:
@@ -146,6 +149,7 @@ def summarise(
         tuple(average.tolist()),
         None if held_out is None else score(loss, average, *held_out),
         left_out,
+        largest_network_regret(file, recorder),
     )
 
 

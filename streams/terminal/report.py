@@ -59,7 +59,14 @@ def say_summary(console: Console, summary: Summary) -> None:
         )
         for node in summary.nodes
     ]
-    headings = ("node", "rounds", "regret/T", "epsilon\nof a record", "epsilon\nof the stream", "malformed")
+    headings = (
+        "node",
+        "rounds",
+        "own\nregret/T",
+        "epsilon\nof a record",
+        "epsilon\nof the stream",
+        "malformed",
+    )
     span = f"rounds {summary.first_round:,} to {summary.last_round:,}"
     console.print(table(headings, rows, f"{summary.mesh}, run {summary.run}: {span}"))
     say(
@@ -67,6 +74,12 @@ def say_summary(console: Console, summary: Summary) -> None:
         "Regret and malformed counts are each node's own secret: they stand here because one party runs all.",
         "dim",
     )
+    if summary.network_regret is not None:
+        say(
+            console,
+            f"Network regret/T, the largest of a node: {summary.network_regret:.4g} (over all nodes' losses; "
+            "a node's own is over its own alone).",
+        )
     if len(summary.decision) <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in summary.decision)
         say(console, f"Learnt, mean of the nodes' last decisions: ({learnt}).", "bold")

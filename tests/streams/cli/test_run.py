@@ -54,6 +54,7 @@ def test_a_run_ends_with_a_summary_and_what_was_learnt(call, mesh, tmp_path):
     assert f"Learnt, mean of the nodes' last decisions: ({x:.4g}, {y:.4g})." in outcome.out
     assert "small, run run-1: rounds 1 to 40" in outcome.out
     assert outcome.out.count("own secret") == 1
+    assert outcome.out.count("Network regret/T, the largest of a node: ") == 1
     assert "Nothing in node a's stream is protected" in outcome.out
     assert "\x1b" not in outcome.out
 

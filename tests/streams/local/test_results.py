@@ -3,6 +3,8 @@ import json
 
 import pytest
 
+from nodes.regret import network_regret
+from streams.local import network
 from streams.local.results import save_whole, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.summary import summarise
@@ -103,3 +105,20 @@ def test_un_noised_figures_are_for_their_owner_alone_also_over_older_files(run, 
         (tmp_path / name).chmod(0o644)
     for path in write_results(tmp_path, local.recorder, summarise(file, local.recorder, None)):
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_network_regret_of_a_run_is_over_all_nodes_losses(run):
+    file, local = run
+    recorder = local.recorder
+    decisions, seen = recorder.decisions(), recorder.observations(file.mesh.slots.size)
+    regret = network_regret(file.resolved.loss, file.resolved.algorithm.constraint, decisions, seen)
+    found = summarise(file, recorder, None)
+    assert found.network_regret == regret[-1].max() / len(decisions)
+    assert found.as_json()["network_regret"] == found.network_regret
+    assert found.network_regret != pytest.approx(sum(node.regret for node in found.nodes))
+
+
+def test_what_would_take_long_is_not_known(run, monkeypatch):
+    file, local = run
+    monkeypatch.setattr(network, "MOST", 1)
+    assert summarise(file, local.recorder, None).network_regret is None
