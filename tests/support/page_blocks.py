@@ -77,6 +77,16 @@ LEFT_OUT = {
     "mirrormesh model mesh.yaml --output fraud --state DIR --node east": (
         "Reads the journal of a mesh; tests/streams/cli/test_model.py."
     ),
+    "mirrormesh up lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",
+    "mirrormesh provision lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",
+    "mirrormesh owner lending.yaml bank-a --state /var/lib/mirrormesh": (
+        "Runs until the run is over, in a folder of the system; tests/kafka/test_collaboration.py."
+    ),
+    "mirrormesh learner lending.yaml --state /var/lib/mirrormesh": (
+        "The same; tests/kafka/test_collaboration.py."
+    ),
+    "mirrormesh watch lending.yaml": "Runs until it is over; tests/kafka/test_collaboration.py.",
+    "mirrormesh audit releases lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",
     "mirrormesh watch mesh.yaml": "Runs until it is stopped; tests/kafka/test_watch.py.",
     "mirrormesh watch mesh.yaml --once": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh up deploy/meshes/tracking-switching.yaml --rate 8 --observe": (
