@@ -6,6 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from nodes.values import FloatArray
 from streams.mesh.settings.files import LONGEST_LINE
 
 _ROWS, _BUFFER = 4096, 1 << 20
@@ -41,6 +44,27 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
             for row in zip(*held.values(), strict=True):
                 line = json.dumps(dict(zip(held, row, strict=True))).encode()
                 yield line if len(line) <= LONGEST_LINE else b""
+
+
+def holds_numbers(path: str, columns: Sequence[str]) -> bool:
+    """Return whether these columns hold integers or floats alone. Raises as `parquet_lines`."""
+    with _opened(path) as (pa, file):
+        kinds = [file.schema_arrow.field(name).type for name in columns]
+        return all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+
+
+def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[FloatArray]:
+    """Yield up to `rows` rows of these columns at a time, (n, columns); NaN for a value that is absent.
+
+    The numbers are those that `parquet_lines` spells. Raises as that.
+    """
+    with _opened(path) as (pa, file):
+        for chunk in file.iter_batches(rows, columns=list(dict.fromkeys(columns)), use_threads=False):
+            found = np.empty((chunk.num_rows, len(columns)))
+            for k, name in enumerate(columns):
+                column = chunk.column(name).cast(pa.float64(), safe=False)
+                found[:, k] = column.to_numpy(zero_copy_only=False)
+            yield found
 
 
 @contextmanager

@@ -77,13 +77,13 @@ def _parquet(
     name = settings.path
     if name is None or name == "-":
         raise file.refuse((*path, "path"), "must be the path of a Parquet file", name or ABSENT)
-    with _readable(file, name, path):
+    with readable(file, name, path):
         columns = parquet_columns(name)
     _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
     read = settings.record.columns if needed is None else columns
 
     def rows() -> Iterator[bytes]:
-        with _readable(file, name, path):
+        with readable(file, name, path):
             yield from parquet_lines(
                 name, [column for column in dict.fromkeys(read) if columns.count(column) == 1]
             )
@@ -154,12 +154,12 @@ def _lines(file: Refuser, settings: FileSettings, path: tuple[str, ...]) -> Iter
 
 def guarded(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[bytes]:
     """Yield the lines of a file. Raises MeshFileError if it cannot be read."""
-    with _readable(file, name, path):
+    with readable(file, name, path):
         yield from lines(name)
 
 
 @contextmanager
-def _readable(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[None]:
+def readable(file: Refuser, name: str, path: tuple[str, ...]) -> Iterator[None]:
     """Raise MeshFileError for the file if what is done here finds that it cannot be read."""
     try:
         yield
