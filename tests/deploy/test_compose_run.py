@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.compose import Project
 from tests.support.containers import Network
-from tests.support.kafka import until
+from tests.support.kafka import PATIENCE, until
 from tests.support.pages import ROOT
 
 pytestmark = [pytest.mark.image, pytest.mark.slow, pytest.mark.kafka]
@@ -63,12 +63,17 @@ def rounds(project):
     return {node: value for (node, _), value in asked(project, "mirrormesh_round").items() if node in NODES}
 
 
-def test_a_check_fails_where_the_process_is_gone_and_a_node_goes_on_from_its_volume(project):
-    before = rounds(project)["west"]
+def test_a_check_fails_where_the_process_is_gone_and_a_node_goes_on_with_another_password(project):
+    before, secret = rounds(project)["west"], project.secrets["west"]
     process = project.running.pop("west")
     process.terminate()
     assert process.wait(60) == 0
     assert not project.is_healthy("west")
+    secret.unlink()
+    subprocess.run([secret.parent.parent / "passwords.sh"], check=True)
+    project.start("provision")
+    assert project.running.pop("provision").wait(PATIENCE) == 0
+    assert "change the password of west to the one in its file" in project.log("provision")
     project.start("west")
     until(lambda: project.is_healthy("west"))
     until(lambda: rounds(project).get("west", 0) > before)
