@@ -78,4 +78,22 @@ EXPERIMENTS = {
         "Li et al. 2018, figures 5a, 5b",
         ("reuters", "adult-binary"),
     ),
+    "collaboration-loans": Experiment(
+        "experiments.collaboration_loans",
+        "a learner and three owners: interest rates",
+        "Wu et al. 2020, figures 2 to 6",
+        ("loans",),
+    ),
+    "collaboration-cards": Experiment(
+        "experiments.collaboration_cards",
+        "a learner and three owners: card fraud",
+        "Wu et al. 2020, figures 7 to 11",
+        ("cards",),
+    ),
+    "collaboration-forecast": Experiment(
+        "experiments.collaboration_forecast",
+        "whether the forecast holds, and the slopes",
+        "Wu et al. 2020, Theorems 2 and 3",
+        ("loans", "cards"),
+    ),
 }

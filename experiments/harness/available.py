@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from experiments.harness.data import load
+from experiments.harness.star_data import STARS, star
 from experiments.harness.texts import texts
 
 
@@ -11,5 +12,7 @@ def check_data(names: Iterable[str]) -> None:
     for name in names:
         if name == "reuters":
             texts(name)
+        elif name in STARS:
+            star(name)
         else:
             load(name)

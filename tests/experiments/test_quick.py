@@ -7,7 +7,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.catalogue import EXPERIMENTS
-from experiments.harness import data, dola, sparse, study
+from experiments.harness import data, dola, sparse, star, star_data, study
 from experiments.harness.texts import texts
 from tests.support.commands import Commands
 
@@ -33,7 +33,13 @@ def read(monkeypatch):
             names.add("reuters")
         return read(name, quick=quick)
 
+    def spied_star(name, *, quick):
+        names.add(name)
+        return star_data.star(name, quick=quick)
+
     texts.cache_clear()
+    star.cost.cache_clear()
+    monkeypatch.setattr(star, "star", spied_star)
     monkeypatch.setattr(dola, "load", spied)
     monkeypatch.setattr(sparse, "texts", spied_texts)
     return names

@@ -63,13 +63,27 @@ def tracked(rounds: int) -> list[str]:
     return [f"{name}_{rounds}" for name in ("definition_1", "own_p10", "own_p90")]
 
 
+def errors(said: str, data: str, algorithm: str) -> Claim:
+    """The errors of a forecast."""
+    columns = ("near_median", "near_largest", "whole_median", "whole_largest")
+    where = {"data": data, "algorithm": algorithm}
+    return Claim(said, "collaboration-errors", [(where, column) for column in columns])
+
+
 def by_records(said: str, cells: Iterable[tuple[str, str]], *columns: str) -> Claim:
     """Columns of the rows of so many records and that mechanism."""
     where = [{"records": records, "mechanism": mechanism} for records, mechanism in cells]
     return Claim(said, "income-records", [(one, column) for one in where for column in columns])
 
 
+SPENT = ("epsilon = 0.1", "epsilon = 1", "epsilon = 10")
 CLAIMS = [
+    curves("psi 348, 0.69, 0.0067", "collaboration-loans-queries", *SPENT, column="median"),
+    curves("psi 3.73, 0.0378, 0.00037", "collaboration-cards-queries", *SPENT, column="median"),
+    errors("0.05 (0.26) | 0.06 (0.42)", "loans", "1"),
+    errors("0.04 (0.11) | 0.04 (0.27)", "loans", "2"),
+    errors("0.01 (0.02) | 0.01 (0.02)", "cards", "1"),
+    errors("0.01 (0.03) | 0.01 (0.03)", "cards", "2"),
     defined("0.78 without noise, 1.02, 4.8 and 7.9", "tracking-regret", "no privacy", *TARGETS),
     curves("1.7, 7.8 and 10.4", "tracking-regret", *TARGETS, column="own_mean"),
     defined("the curves are nearly the same (1.03, 5.0, 7.9)", "tracking-regret-made", *TARGETS),
