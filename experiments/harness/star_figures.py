@@ -60,7 +60,7 @@ def trajectories(study: Study, name: str, what: str) -> None:
 
 def against_epsilon(study: Study, name: str, what: str) -> None:
     """Draw psi against epsilon, a line for each n (figures 4 and 9), and one that is not clipped."""
-    grid = np.geomspace(0.1, 10.0, 5)
+    grid = np.geomspace(0.1, 10.0, 2 if study.quick else 5)
     curves = {}
     for size in (SIZES[name][0], SIZES[name][2], SIZES[name][3]):
         curves[f"n = {size:,}"] = _line(study, name, grid, [(size, one) for one in grid])
@@ -106,7 +106,7 @@ def against_size(study: Study, name: str, what: str) -> None:
 
 def surface(study: Study, name: str, what: str) -> None:
     """Draw the mean psi over (n, epsilon) (figures 3 and 8)."""
-    sizes, grid = SIZES[name], np.geomspace(0.1, 10.0, 5)
+    sizes, grid = SIZES[name], np.geomspace(0.1, 10.0, 2 if study.quick else 5)
     cases = {f"{n}, {e:g}": alike(name, n, float(e)) for n in sizes for e in grid}
     found = [float(runs[-1].mean()) for runs in psi(study, cases).values()]
     rows = [[n, float(e)] for n in sizes for e in grid]
@@ -127,7 +127,10 @@ def surface(study: Study, name: str, what: str) -> None:
 
 def scenarios(study: Study, name: str, what: str) -> None:
     """Draw the mean psi over (n_1, epsilon_1), for four kinds of owners 2 and 3 (figures 6 and 11)."""
-    sizes, grid = (SIZES[name][0], SIZES[name][2], SIZES[name][3]), np.array(EPSILONS)
+    sizes, grid = (
+        (SIZES[name][0], SIZES[name][2], SIZES[name][3]),
+        np.array(EPSILONS[: 1 if study.quick else 3]),
+    )
     rows: list[list[object]] = []
     with plt.style.context(STYLE):
         figure, planes = plt.subplots(1, 4, figsize=(14, 3.8), sharey=True)
