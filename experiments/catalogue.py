@@ -74,9 +74,15 @@ EXPERIMENTS = {
     ),
     "dola-sparse": Experiment(
         "experiments.dola_sparse",
-        "accuracy against sparsity, Sparse DOLA",
-        "Li et al. 2018, figures 5a, 5b",
+        "accuracy against sparsity by set, Sparse DOLA",
+        "Li et al. 2018, figure 5b",
         ("reuters", "adult-binary"),
+    ),
+    "dola-sparsity": Experiment(
+        "experiments.dola_sparsity",
+        "ranking against sparsity by graph, Sparse DOLA",
+        "Li et al. 2018, figure 5a",
+        ("reuters",),
     ),
     "collaboration-loans": Experiment(
         "experiments.collaboration_loans",

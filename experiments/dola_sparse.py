@@ -1,14 +1,13 @@
-"""Accuracy against sparsity, Sparse DOLA (Li et al. 2018, Algorithm 3): figures 5a, by graph, 5b, by set.
+"""Accuracy against sparsity by data set, Sparse DOLA (Li et al. 2018, Algorithm 3, figure 5b).
 
-The paper's sets, Real-sim and RCV1, are not at hand. 5a: Reuters-21578, topic money-fx, its 1,000 commonest
-words (ten runs of all 8,315 at 64 nodes would take hours), on random graphs of mean degree 2, 4, 8, whose
-pairs are on half of the time, without privacy. 5b, mean degree 4: beside it Adult, its categories as binary
-vectors. 64 nodes, one pass, thresholds alpha_t rho for eight rho; each node's last decision on the held-out
-rows. All but 5.4 % of the texts are of one class, so the AUC is drawn, and the accuracy stands in the table.
-Without privacy and as printed: slots of 8, steps 80/sqrt(t); as printed: Laplace noise on the dual state,
-sensitivity 2 alpha_t sqrt(d) L/h. Ours at the same pure epsilon: mechanism, slot size and step of the best
-AUC at rho = 0 on a pilot, which is made-up texts, or the part of Adult that is declared public. `few`: four
-nodes, epsilon = 8, and the same settings without noise.
+The paper's sets, Real-sim and RCV1, are not at hand: Reuters-21578, topic money-fx, its 1,000 commonest words
+(ten runs of all 8,315 at 64 nodes would take hours), and Adult, its categories as binary vectors. 64 nodes of
+mean degree 4, whose pairs are on half of the time; one pass, thresholds alpha_t rho for eight rho; each
+node's last decision on the held-out rows. All but 5.4 % of the texts are of one class, so the AUC is drawn,
+and the accuracy stands in the table. Without privacy and as printed: slots of 8, steps 80/sqrt(t); as
+printed: Laplace noise on the dual state, sensitivity 2 alpha_t sqrt(d) L/h. Ours at the same pure epsilon:
+mechanism, slot size and step of the best AUC at rho = 0 on a pilot, which is made-up texts, or the part of
+Adult that is declared public.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from experiments.harness.dola import NOTHING
 from experiments.harness.dola_figures import (
     RUNS,
     Case,
-    approximate,
     banded,
     chosen,
     grid,
@@ -33,10 +31,9 @@ from experiments.harness.figures import Curve, draw, table
 from experiments.harness.sparse import learned
 from experiments.harness.study import Study
 
-DEGREES, EPSILON = (2, 4, 8), 1.0
+EPSILON = 1.0
 RHOS = (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-FEW_RHOS = (0.0, 0.005, 0.01, 0.02, 0.045, 0.08, 0.15, 0.3)
-PLAIN = {"step": {"rule": "inverse-sqrt", "a": 80.0}, "batch": 8}
+PLAIN: Case = {"noise": NOTHING, "step": {"rule": "inverse-sqrt", "a": 80.0}, "batch": 8}
 BATCHES, STEPS = (8, 30, 120), (3.0, 30.0)
 TEXTS, ADULT = "reuters-common", "adult-binary"
 SETS = {TEXTS: "Reuters money-fx", ADULT: "Adult"}
@@ -100,51 +97,30 @@ class Sparsity:
 
 
 def main(study: Study) -> None:
-    """Draw dola-sparse-{few,none,data-none,data-printed,data-ours}; write dola-sparse.csv."""
+    """Draw dola-sparse-data-{none,printed,ours}; write dola-sparse.csv."""
     done, nodes = Sparsity(study, []), 16 if study.quick else 64
-    _few(done)
-    graphs = {
-        f"mean degree {degree}": done.curve(
-            "none", _case(done, "none", TEXTS, nodes), TEXTS, nodes=nodes, degree=degree
-        )
-        for degree in DEGREES
-    }
-    _draw(study, "none", graphs, f"Reuters money-fx, {nodes} nodes: no privacy")
     for form, said in FORMS.items():
         sets = {
-            name: graphs["mean degree 4"]
-            if (form, data) == ("none", TEXTS)
-            else done.curve(form, _case(done, form, data, nodes), data, nodes=nodes, scale=SCALES[form, data])
+            name: done.curve(
+                form, _case(done, form, data, nodes), data, nodes=nodes, scale=SCALES[form, data]
+            )
             for data, name in SETS.items()
         }
-        _draw(study, f"data-{form}", sets, f"{nodes} nodes, mean degree 4: {said}")
+        sketch(study, f"dola-sparse-data-{form}", sets, f"{nodes} nodes, mean degree 4: {said}")
     table(study.output, "dola-sparse", HEADER, done.rows)
-
-
-def _few(done: Sparsity) -> None:
-    """Draw four nodes at an epsilon that leaves much of the model, and the same settings without noise."""
-    ours = done.tuned(approximate(8.0), TEXTS, 4)
-    plain = ours | {"noise": NOTHING}
-    curves = {
-        said: done.curve(form, case, TEXTS, nodes=4, rhos=FEW_RHOS)
-        for form, said, case in (
-            ("none", "no privacy", plain),
-            ("epsilon-8", "ours, epsilon = 8, delta = 1e-6", ours),
-        )
-    }
-    _draw(done.study, "few", curves, "Reuters money-fx, 4 nodes")
 
 
 def _case(done: Sparsity, form: str, data: str, nodes: int) -> Case:
     if form == "ours":
         return done.tuned(pure(EPSILON), data, nodes)
-    return {"noise": printed("laplace", None if form == "none" else EPSILON)["noise"]} | PLAIN
+    return PLAIN | {"noise": printed("laplace", None if form == "none" else EPSILON)["noise"]}
 
 
-def _draw(study: Study, name: str, curves: dict[str, Curve], title: str) -> None:
+def sketch(study: Study, name: str, curves: dict[str, Curve], title: str) -> None:
+    """Draw the AUC against the share of zeros."""
     draw(
         study.output,
-        f"dola-sparse-{name}",
+        name,
         curves,
         title=title,
         x="share of zeros",
