@@ -117,8 +117,10 @@ def tuned(
 
     One run each over the grid; no record of the set itself has a part in it.
     """
-    cases = grid(mechanisms, batches[:2], STEPS[3:4]) if study.quick else grid(mechanisms, batches, STEPS)
-    asked = {"checkpoints": [checkpoints(study)[-1]], "quick": study.quick, "data": f"like {data}", "runs": 1}
+    last = checkpoints(study)[-1]
+    quick = [size for size in batches if last % size == 0][:2]
+    cases = grid(mechanisms, quick, STEPS[3:4]) if study.quick else grid(mechanisms, batches, STEPS)
+    asked = {"checkpoints": [last], "quick": study.quick, "data": f"like {data}", "runs": 1}
     return chosen(study, together, cases, asked | shared, by="loss")
 
 

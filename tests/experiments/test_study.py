@@ -15,8 +15,9 @@ OURS = {"topology", "nodes", "streams", "experiments"}
 NO_NUMBERS = {
     *("streams", "streams.tools"),
     "experiments",
-    *("streams.codec", "streams.codec.dead_letter", "streams.codec.fields", "streams.codec.heartbeat"),
-    *("streams.codec.plan", "streams.codec.release", "streams.codec.topics"),
+    *("streams.codec", "streams.codec.dead_letter", "streams.codec.exchange", "streams.codec.fields"),
+    *("streams.codec.heartbeat", "streams.codec.plan", "streams.codec.query", "streams.codec.release"),
+    *("streams.codec.response", "streams.codec.topics"),
 }
 """Names, errors, bytes, and what no experiment has: own losses."""
 

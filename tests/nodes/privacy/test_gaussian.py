@@ -136,7 +136,7 @@ def test_noise_that_shows_the_value_reaches_other_releases(fault) -> None:
 class NoClip(GaussianGradient):
     """The fault: gradients are rounded and summed as they are."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         rows = np.where(np.isfinite(gradients) & (np.abs(gradients) < 1e9), gradients, 0.0)
         return np.rint(rows / self.grid.step).sum(-2).astype(np.int64), 0, 0
 
@@ -144,7 +144,7 @@ class NoClip(GaussianGradient):
 class FloatClip(GaussianGradient):
     """The fault: the float clip alone, and it errs by one part in 10,000."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         held, clipped, broken = clip(gradients, self.theta * 1.0001, "l2")
         return np.rint(held / self.grid.step).sum(-2).astype(np.int64), clipped, broken
 

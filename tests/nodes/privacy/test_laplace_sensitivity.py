@@ -130,7 +130,7 @@ def test_2k_over_the_scale_is_epsilon_exactly_or_below_by_one_ulp(theta: float, 
 class NoClip(LaplaceGradient):
     """The fault: gradients are rounded and summed as they are."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         rows = np.where(np.isfinite(gradients) & (np.abs(gradients) < 1e9), gradients, 0.0)
         return np.rint(rows / self.grid.step).sum(-2).astype(np.int64), 0, 0
 
@@ -138,7 +138,7 @@ class NoClip(LaplaceGradient):
 class FloatClip(LaplaceGradient):
     """The fault: the float clip alone: rounding to the grid may add half a step a coordinate, unproved."""
 
-    def _bounded_sum(self, gradients):
+    def bounded_sum(self, gradients):
         held, clipped, broken = clip(gradients, self.theta * 1.0001, "l1")
         return np.rint(held / self.grid.step).sum(-2).astype(np.int64), clipped, broken
 

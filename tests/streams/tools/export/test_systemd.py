@@ -121,7 +121,7 @@ def test_variables_come_from_a_file_that_root_alone_reads(exported):
 def test_a_password_in_the_place_of_its_file_s_path_is_nowhere(exported):
     folder, files = exported("--party", "b", of=with_files().replace("secrets/data-password", "hunter2"))
     assert [path for path in files if "hunter2" in (folder / path).read_text()] == []
-    assert "b.data-password  # as brokers.data.password_file\n" in (folder / "README.md").read_text()
+    assert "b.data-password  # a copy of brokers.data.password_file\n" in (folder / "README.md").read_text()
 
 
 def test_the_commands_put_every_file_in_its_place(exported, tmp_path):
