@@ -73,7 +73,7 @@ def test_a_check_fails_where_the_process_is_gone_and_a_node_goes_on_with_another
     subprocess.run([secret.parent.parent / "passwords.sh"], check=True)
     project.start("provision")
     assert project.running.pop("provision").wait(PATIENCE) == 0
-    assert "change the password of west to the one in its file" in project.log("provision")
+    assert "changed the password of west to the one in its file" in project.log("provision")
     project.start("west")
     until(lambda: project.is_healthy("west"))
     until(lambda: rounds(project).get("west", 0) > before)

@@ -79,8 +79,8 @@ def test_each_does_what_its_page_says(reader, tmp_path, capsys):
         said[page.stem] = capsys.readouterr().out
     assert sorted(reader.ran) == sorted(ON_USERS)
     assert "3 records" in said["three-institutions"]
-    assert "make the user east-feeder (feeder of east)" in said["three-institutions"]
-    assert "make the user fraud-scheduler (scheduler)" in said["secure-broker"]
+    assert "made the user east-feeder (feeder of east)" in said["three-institutions"]
+    assert "made the user fraud-scheduler (scheduler)" in said["secure-broker"]
     assert said["secure-broker"].endswith("right: nothing is missing or too much\n")
     names = {name: {path.name for path in (tmp_path / name).iterdir()} for name in FOLDERS}
     assert names == FOLDERS
