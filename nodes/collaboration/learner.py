@@ -6,7 +6,8 @@ Rules
   and ignored.
 * Query k is asked once its record is durable. It is over once all owners have answered, or at its deadline
   with what has come; the weights are n_l/n over those that answered. Where nobody has answered it waits on.
-* Of an owner's responses to a query the first counts. A second one with other bytes is evidence.
+* Of an owner's responses to a query the first counts. A second one with other bytes is evidence, if it is to
+  this query or the one before.
 * A response to an earlier query is late: counted, and not used.
 * An owner waited for in vain m times in a row is waited for again 2^m queries later, and asked all the time.
 * Owners are added in the order of their names, so a run depends on who answered what, not on when.

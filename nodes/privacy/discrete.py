@@ -1,9 +1,9 @@
 """Discrete Laplace and Gaussian noise, exact and fast: floats decide most draws, integers the rest.
 
 The laws are those of Canonne, Kamath, Steinke 2020: P(k) proportional to e^(-|k|/S), and to
-e^(-k^2/(2 S^2)), exactly, for the float S. Words of 64 fair bits are an argument; each is used once, and then
-overwritten. Magnitudes saturate at `MOST`, which a Laplace draw reaches once in e^96 at the largest scale, a
-Gaussian one less than once in e^4600.
+e^(-k^2/(2 S^2)), exactly, for the float S. Words of 64 fair bits are an argument; each is used once, and its
+array then overwritten. Magnitudes saturate at `MOST`, which a Laplace draw reaches once in e^96 at the
+largest scale, a Gaussian one less than once in e^4600.
 
 Proof
 -----
@@ -40,7 +40,7 @@ x = (|Y| - S^2/t)^2/(2 S^2): e^(-|Y|/t - x) is e^(-Y^2/(2 S^2)) times a constant
 
 *Kept with probability e^-x:* the number on [0, 1) of a word is below e^-x. In floats z = |Y|/S - S/t and
 x = z^2/2: where x <= 64, |z| < 12 and |Y|/S < 13, so z is wrong by at most 60 eps, x by 900 eps, e^-x by
-2^-43. e^-x = 2^-n e^-r: r, below 0.35, is wrong by at most 132 eps, 13 terms of the series by 2^-57, their
+2^-43. e^-x = 2^-n e^-r: r, below 0.35, is wrong by at most 132 eps, the series, up to r^13, by 2^-57, their
 sum by 30 eps, all together by 2^-45; the number by 2^-53. So beyond 2^-40 of e^-x floats are right; nearer,
 integers decide. Above 64, x counts as 64: floats are only asked where the number is above 2^-40.
 """

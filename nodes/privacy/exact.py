@@ -1,7 +1,8 @@
 """The exact sampler: discrete noise and coins from the operating system's entropy.
 
-It is the only code under `nodes/` that is not a function of its arguments. Entropy is read at the draw, used
-once, and its buffer overwritten: nothing is drawn ahead, so no memory holds the noise of a later release.
+It is the only code under `nodes/` that is not a function of its arguments. Entropy is read at the draw and
+used once: nothing is drawn ahead, so no memory holds the noise of a later release. The array that holds it is
+overwritten; what Python and numpy have copied of it is freed, and not overwritten.
 
 Guarantees
 ----------
