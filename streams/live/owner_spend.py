@@ -5,13 +5,14 @@ all T of them, as the run may go on.
 """
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 
 from nodes.accounting.price import Price
 from nodes.accounting.spends import Reuse, Spend
 from nodes.decimals import as_text
 from streams.mesh.collaboration_file import CollaborationFile
-from streams.state.folder import StateFolder
+from streams.state.folder import JournalError, StateFolder
 from streams.state.owner_journal import OwnerJournal
 from streams.state.party_journal import Party, put_aside
 from streams.state.spend_file import read_spends
@@ -45,11 +46,24 @@ class OwnerSpend:
         self._price = price(file, owner)
 
     def journal(self, instance: str) -> OwnerJournal:
-        """Open the owner's journal, or make it; that of another run is put aside. Raises JournalError."""
+        """Open the owner's journal, or make it; that of another run is put aside.
+
+        Raises JournalError, also if `.spends` knows of more answers: then an older journal was put back.
+        """
         mesh, path = self._file.mesh, self._folder.journal(self._owner)
         party = Party(mesh.name, mesh.run, self._owner, self._file.digest(), mesh.agreed_text, self._price)
         put_aside(path, OwnerJournal, party)
-        return OwnerJournal.opened(path, party, instance)
+        journal = OwnerJournal.opened(path, party, instance)
+        with ExitStack() as refused:
+            refused.callback(journal.close)
+            told, known = self.told, len(journal.records)
+            if told > known:
+                raise JournalError(
+                    f"{path}: {told} queries were answered, and it knows of {known}: it must be the newest "
+                    f"one, or the run a new one"
+                )
+            refused.pop_all()
+        return journal
 
     def begin(self, journal: OwnerJournal) -> str:
         """Record that the run continues; return the sentence after the guarantee. Raises JournalError."""
@@ -60,6 +74,13 @@ class OwnerSpend:
     def end(self, journal: OwnerJournal) -> None:
         """Record what was charged. Raises JournalError."""
         keep_spend(self._path, self._spend(journal, is_open=False))
+
+    @property
+    def told(self) -> int:
+        """The answers of this run that `.spends` knows of, whichever journal they are in."""
+        mesh = self._file.mesh
+        lives = [one for one in read_spends(self._path) if (one.mesh, one.run) == (mesh.name, mesh.run)]
+        return max((one.charged for one in lives), default=0)
 
     @property
     def _path(self) -> Path:

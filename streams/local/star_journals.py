@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streams.live.owner_spend import OwnerSpend
 from streams.local.collaboration import StarJournals
-from streams.mesh.errors import writable_folder
+from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.state.folder import StateFolder
 from streams.state.learner_journal import LearnerJournal
@@ -16,7 +16,7 @@ from streams.state.party_journal import Party, put_aside
 class StateJournals:
     """The journals of one run, open until `closing` is left; those of other runs are put aside.
 
-    Raises UsageError, JournalError if they do not fit.
+    Raises UsageError, JournalError if they do not fit, or an owner's is a copy: no log tells of its answers.
     """
 
     def __init__(self, file: CollaborationFile, state: Path, closing: ExitStack) -> None:
@@ -30,6 +30,12 @@ class StateJournals:
             name: closing.enter_context(spend.journal(secrets.token_hex(16)))
             for name, spend in self._spends.items()
         }
+        for name, journal in self._owners.items():
+            if journal.copied:
+                raise UsageError(
+                    f"{StateFolder(state).journal(name)}: is a copy, and nothing tells how far the original "
+                    f"went: go on with that, or begin a new run"
+                )
         self._closing, self.star = closing, StarJournals(learner, self._owners)
 
     def begin(self) -> dict[str, str]:

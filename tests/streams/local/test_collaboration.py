@@ -1,6 +1,7 @@
 """A whole collaboration in one process: what it learns, what it spends, and that it goes on where it was."""
 
 from contextlib import ExitStack
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from streams.mesh.examples import example_mesh
 from streams.mesh.file import load_any
 from streams.records.passes import chunks, passes
 from streams.records.sources import held_out
+from streams.state.folder import JournalError
+from streams.state.owner_journal import OwnerJournal
 from tests.support.collaborations import written
 
 
@@ -86,6 +89,43 @@ def test_owners_that_answered_before_the_learner_lost_its_journal_give_the_same_
     assert everything(again) == everything(record)
     assert spent == {"a": 5, "b": 5, "c": 5}
     assert notices == {Notice.DUPLICATE: 15}
+
+
+@pytest.mark.parametrize("answered", [0, 2])
+def test_a_copied_folder_is_refused_and_the_original_goes_on(tmp_path, answered):
+    folder, copy = tmp_path / "state", tmp_path / "copy"
+    run(written(tmp_path), folder, answered)
+    copytree(folder, copy)
+    run(written(tmp_path), folder)
+    with pytest.raises(UsageError, match=r"a\.journal: is a copy, .*: go on with that, or begin a new run"):
+        run(written(tmp_path), copy)
+    assert kept(copy) == {"a": answered, "b": answered, "c": answered}
+    assert run(written(tmp_path), folder)[2] == {"a": 5, "b": 5, "c": 5}
+    assert run(written(tmp_path, run="second"), copy)[2] == {"a": 5, "b": 5, "c": 5}
+
+
+def test_an_older_journal_in_the_place_of_the_owners_is_refused(tmp_path):
+    folder = tmp_path / "state"
+    run(written(tmp_path), folder, 2)
+    older = (folder / "b.journal").read_bytes()
+    run(written(tmp_path), folder, 4)
+    newest = (folder / "b.journal").read_bytes()
+    (folder / "b.journal").write_bytes(older)
+    words = r"b\.journal: 4 queries were answered, and it knows of 2: it must be the newest one"
+    with pytest.raises(JournalError, match=words):
+        run(written(tmp_path), folder)
+    assert kept(folder) == {"a": 4, "b": 2, "c": 4}
+    (folder / "b.journal").write_bytes(newest)
+    assert run(written(tmp_path), folder)[2] == {"a": 5, "b": 5, "c": 5}
+
+
+def kept(folder):
+    """The number of answers in each owner's journal."""
+    found = {}
+    for name in ("a", "b", "c"):
+        with OwnerJournal.read(folder / f"{name}.journal") as journal:
+            found[name] = len(journal.records)
+    return found
 
 
 def test_a_new_run_on_the_same_set_says_what_was_spent_before(tmp_path):
