@@ -12,6 +12,7 @@ Rules
 * An owner waited for in vain m times in a row is waited for again 2^m queries later, and asked all the time.
 * Owners are added in the order of their names, so a run depends on who answered what, not on when.
 * A restart asks the newest query again, the same bytes. After query T the last theta is sent as final.
+* Where theta diverges nothing more is asked, as no owner could answer: it halts, and that record is not kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -146,15 +147,14 @@ class LearnerMachine:
                 continue
             self._missed[name] = self._missed.get(name, 0) + 1
             self._waited_from[name] = record.number + (1 << self._missed[name])
-        sizes = np.array(list(self._records.values()), dtype=np.int64)
-        shares = weights(sizes, np.array([name in self._answers for name in self._records]))
-        nothing = np.zeros_like(record.parameters)
-        responses = [
-            self._answers[name].response if name in self._answers else nothing for name in self._records
-        ]
-        stage = self._step.advance(
-            Stage(record.number, record.parameters, record.average), combined(np.stack(responses), shares)
-        )
+        shares, responses = self._shares(), self._responses()
+        with np.errstate(all="ignore"):  # a theta that diverges is told below, in one line
+            stage = self._step.advance(
+                Stage(record.number, record.parameters, record.average), combined(np.stack(responses), shares)
+            )
+        if not (np.isfinite(stage.parameters).all() and np.isfinite(stage.average).all()):
+            self._diverge()
+            return
         answers = tuple(
             Answer(name, self._answers[name].instance, float(share), response)
             for name, share, response in zip(self._records, shares, responses, strict=True)
@@ -166,6 +166,19 @@ class LearnerMachine:
         )
         self._effects.append(Stepped(self.record))
         self._ask()
+
+    def _shares(self) -> FloatArray:
+        sizes = np.array(list(self._records.values()), dtype=np.int64)
+        return weights(sizes, np.array([name in self._answers for name in self._records]))
+
+    def _responses(self) -> list[FloatArray]:
+        nothing = np.zeros_like(self.record.parameters)
+        return [self._answers[name].response if name in self._answers else nothing for name in self._records]
+
+    def _diverge(self) -> None:
+        self._halted = True
+        must = "the algorithm's step or rho must be smaller, in a new run"
+        self._effects.append(Halt(f"theta diverges at query {self.record.number}: {must}", failed=True))
 
     def _keep(self, record: QueryRecord) -> None:
         self._record = record

@@ -110,7 +110,8 @@ class LocalCollaboration:
     """One run of a collaboration in this process: each `advance` is one query.
 
     Nobody is left out here: the learner waits for every owner. Every set is looked at before anything is
-    asked: raises MeshFileError with each owner's mistakes, and UsageError if a journal does not fit.
+    asked: raises MeshFileError with each owner's mistakes, and UsageError if a journal does not fit. A query
+    raises UsageError if an owner refuses it, or if theta diverges.
     """
 
     def __init__(self, file: CollaborationFile, journals: StarJournals | None = None) -> None:
@@ -168,6 +169,8 @@ class LocalCollaboration:
                     self._asked.append(query)
                 case Noticed():
                     self._noticed(effect)
+                case Halt(reason, failed) if failed:
+                    raise UsageError(reason)
 
     def _noticed(self, notice: Noticed) -> None:
         self.notices[notice.notice] += 1

@@ -69,6 +69,16 @@ def test_killed_owners_and_a_killed_learner_go_on_and_nothing_is_drawn_twice(tmp
         assert "the learner is done" in again.log
 
 
+def test_a_theta_that_diverges_ends_the_learner_with_a_line(tmp_path, broker):
+    strong = {"constraint": None, "algorithm": {"name": "strongly-convex", "rho": 1e200}, "regulariser": 1.0}
+    with LiveStar(collaboration_file(tmp_path, broker.address, **strong)) as star:
+        star.begin()
+        learner = star.processes["analyst"]
+        assert learner.ends() == 1
+        assert "theta diverges at query 2: the algorithm's step or rho must be smaller" in learner.log
+        assert sorted(star.queries()) == [1, 2]
+
+
 def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker):
     with LiveStar(collaboration_file(tmp_path, broker.address, response_timeout=1)) as star:
         star.owner("bank-a")

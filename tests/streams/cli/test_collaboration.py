@@ -1,6 +1,7 @@
 """The commands for a collaboration: what they print, and the one line for each mistake."""
 
 import json
+import re
 
 import pytest
 
@@ -100,3 +101,27 @@ def test_a_wrong_option_is_one_line(call, tmp_path, words, says):
     assert found.code == 2
     assert says in found.err
     assert len(found.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (
+            ("  constraint: {l2-ball: 5}\n", ""),
+            ("{name: averaged, step: 0.5}", "{name: strongly-convex, rho: 1.0e+200}"),
+        ),
+        (("step: 0.5", "step: 1.0e+308"), ("gradient_bound: 1", "gradient_bound: 100")),
+    ],
+    ids=("strongly-convex", "averaged"),
+)
+def test_a_theta_that_diverges_ends_the_run_with_a_line(call, small, tmp_path, changes):
+    text = small.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    small.write_text(text)
+    done = call("run", small, "--output", tmp_path / "out", "--quiet")
+    assert (done.code, done.out) == (2, "")
+    must = "the algorithm's step or rho must be smaller, in a new run"
+    assert re.fullmatch(rf"theta diverges at query [1-4]: {must}\n", done.err)
+    assert not (tmp_path / "out" / "summary.json").exists()
