@@ -1,6 +1,6 @@
 """Passes over an owner's fixed set of records: one a query, in chunks, so memory does not grow with the set.
 
-A set of up to 32 MiB is decoded once, and kept in memory.
+A set of up to 32 MiB is decoded once, and kept in memory; one that is read as arrays is read anew.
 A record that cannot be decoded has no place in a set: `fixed` refuses it before anything is spent.
 """
 
