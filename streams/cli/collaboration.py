@@ -173,7 +173,7 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
     """Show what the owners have spent, by their journals in the folder."""
     if state is None:
         raise UsageError("--state: must be given: an owner's spending is in its journal")
-    names = chosen(file.mesh.owners, owner)
+    names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
     console, found = Console(highlight=False), []
     for name in names:
         path = StateFolder(state).journal(name)

@@ -149,7 +149,7 @@ def _much(share: float) -> str:
 
 
 def _off(error: float) -> str:
-    return f"{100 * math.expm1(error):.0f} %" if error < 2 else f"{math.exp(error):.0f} times"
+    return f"{100 * math.expm1(error):.0f} %" if error < 2 else f"{math.exp(min(error, 700.0)):.3g} times"
 
 
 def _finite(tree: Any) -> Any:

@@ -179,13 +179,13 @@ class UsageError(Exception):
     """The user's input cannot be used; the text is one line for the user."""
 
 
-def chosen(nodes: Iterable[str], node: str | None) -> list[str]:
-    """Return the requested node, or all nodes. Raises UsageError for an unknown node."""
+def chosen(nodes: Iterable[str], node: str | None, kind: str = "a node of the mesh") -> list[str]:
+    """Return the requested node, or all nodes. Raises UsageError for one that is not of the `kind`."""
     names = list(nodes)
     if node is None:
         return names
     if node not in names:
-        raise UsageError(f"{node}: not a node of the mesh: {one_of(names, node)}")
+        raise UsageError(f"{node}: not {kind}: {one_of(names, node)}")
     return [node]
 
 

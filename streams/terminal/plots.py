@@ -1,6 +1,7 @@
 """Draws plots. Only this module imports matplotlib, an extra, and only when needed."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def plot_paths(
     for axes in (first, last, apart):
         axes.grid(alpha=0.3)
     figure.suptitle("Where six sensors think the target is: private decisions")
-    save_whole(path, figure.savefig)
+    save_whole(path, partial(figure.savefig, format="png"))  # whatever the name
 
 
 def plot_regret(path: Path, runs: Sequence[Tracked]) -> None:
@@ -79,7 +80,7 @@ def plot_regret(path: Path, runs: Sequence[Tracked]) -> None:
     axes.set_title("Average regret against the best fixed decision (first order)")
     axes.grid(which="both", alpha=0.2)
     axes.legend()
-    save_whole(path, figure.savefig)
+    save_whole(path, partial(figure.savefig, format="png"))  # whatever the name
 
 
 def plot_forecast(path: Path, factors: FloatArray, costs: FloatArray, alone: Mapping[str, float]) -> None:
@@ -105,4 +106,4 @@ def plot_forecast(path: Path, factors: FloatArray, costs: FloatArray, alone: Map
     axes.set_xticks((), minor=True)
     axes.set_title("Forecast: cost on new records")
     axes.grid(which="both", alpha=0.2)
-    save_whole(path, figure.savefig)
+    save_whole(path, partial(figure.savefig, format="png"))  # whatever the name

@@ -32,7 +32,7 @@ NOT_AGREED = {"name", "run", "response_timeout"}
 
 
 def _of_every_record(value: object) -> object:
-    if value in {"l2-sphere", "gaussian-bisr"}:
+    if isinstance(value, str) and value in {"l2-sphere", "gaussian-bisr"}:
         raise refusal(
             "needs each record in one release alone, and every query uses every record: "
             "must be laplace or gaussian"

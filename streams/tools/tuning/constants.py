@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict
+
 from nodes.collaboration.forecast import Fit
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError
@@ -47,10 +49,10 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
     Raises UsageError if there are none, or if they are of other settings than the file's.
     """
     try:
-        found = _parsed(json.loads(path.read_text("utf-8"))["constants"])
+        found = _parsed(path.read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         raise UsageError(
             f"{path}: holds no constants: must be what `mirrormesh forecast --output` has written"
         ) from None
@@ -64,11 +66,20 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
     return found
 
 
-def _parsed(tree: dict[str, Any]) -> Constants:
-    """Raise ValueError, KeyError or TypeError unless the tree is whole, with finite numbers of at least 0."""
-    fits = {name: Fit(**tree[name]) for name in ("fit", "other")}
-    found = Constants(**tree | fits | {"noises": tuple(tree["noises"])})
+class _Output(BaseModel):
+    """What `forecast --output` has written, as far as it is read here."""
+
+    model_config = ConfigDict(strict=True)
+
+    constants: Constants
+
+
+def _parsed(text: bytes) -> Constants:
+    """Raise ValueError unless the JSON holds all, with finite numbers of at least 0."""
+    found = _Output.model_validate_json(text).constants
     numbers = [*found.fit, *found.other, found.least, found.convexity, *found.noises]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise ValueError("constants must be finite and at least 0")
+    if found.least == 0 or found.records < 1:
+        raise ValueError("a pilot has a record and a cost")
     return found

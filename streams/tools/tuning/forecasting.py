@@ -66,7 +66,11 @@ def constants_of(
     seed: int = 1,
 ) -> Constants:
     """Return the constants of exactly one of the three; UsageError, which says how to get them, otherwise."""
-    if sum((pilot is not None, synthetic, constants is not None)) != 1:
+    options = {"--pilot": pilot, "--synthetic": synthetic or None, "--constants": constants}
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)}: only one of them may be given")
+    if not given:
         raise UsageError(HOW)
     if constants is not None:
         return read_constants(constants, file)

@@ -45,6 +45,8 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
 
     Raises UsageError for a node's own file: nothing may be tuned on private records.
     """
+    if pilot.is_dir():
+        raise UsageError(f"{pilot}: is a folder: must be a file of public records")
     if not pilot.is_file():
         raise UsageError(f"{pilot}: no such file: must be a file of public records")
     for name, own in file.owns.items():

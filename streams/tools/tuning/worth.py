@@ -4,6 +4,7 @@ The pilot's records are public or made up: the owners' own are not read, and not
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +20,7 @@ from nodes.losses.losses import Squared
 from nodes.values import FloatArray
 from streams.mesh.collaboration import Collaboration
 from streams.mesh.collaboration_file import CollaborationFile
-from streams.mesh.errors import UsageError, one_of
+from streams.mesh.errors import UsageError, one_of, problems
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.tools.tuning.constants import Constants, shape_of
 from streams.tools.tuning.pilot import Resampled
@@ -83,9 +84,8 @@ def supposed(settings: CollaborationSettings, changes: Iterable[str]) -> Collabo
         supposing = CollaborationSettings.model_validate(dict(settings) | {"owners": owners})
         terms(Collaboration(supposing))
     except ValidationError as error:
-        details = error.errors()[0]
-        where = ".".join(str(key) for key in details["loc"][1:])
-        raise UsageError(f"--what-if: {where}: {details['msg']}") from None
+        first = problems("--what-if", (), {"owners": owners}, error)[0]
+        raise UsageError(replace(first, path=first.path[1:]).line) from None
     except ValueError as error:
         raise UsageError(f"--what-if: {error}") from None
     return supposing

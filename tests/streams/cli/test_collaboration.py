@@ -125,3 +125,8 @@ def test_a_theta_that_diverges_ends_the_run_with_a_line(call, small, tmp_path, c
     must = "the algorithm's step or rho must be smaller, in a new run"
     assert re.fullmatch(rf"theta diverges at query [1-4]: {must}\n", done.err)
     assert not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_budget_of_an_unknown_owner_names_the_owners(call, small, tmp_path):
+    said = "zz: not an owner of the collaboration: must be one of a, b, c\n"
+    assert call("budget", small, "zz", "--state", tmp_path / "state") == (2, "", said)

@@ -1,6 +1,7 @@
 """`mirrormesh forecast`: what a collaboration is worth, from public or made-up records alone."""
 
 import json
+import math
 import re
 
 import pytest
@@ -59,12 +60,23 @@ def fitted(tmp_path_factory):
 
 
 def test_without_constants_it_says_how_to_get_them(tmp_path, call):
-    for more in ((), ("--synthetic", "--pilot", "x.csv")):
-        done = call("forecast", mesh(tmp_path), *more)
-        assert (done.code, done.out) == (2, "")
-        assert "--pilot FILE" in done.err
-        assert "--synthetic" in done.err
-        assert "--constants FILE" in done.err
+    done = call("forecast", mesh(tmp_path))
+    assert (done.code, done.out) == (2, "")
+    assert "--pilot FILE" in done.err
+    assert "--synthetic" in done.err
+    assert "--constants FILE" in done.err
+
+
+@pytest.mark.parametrize("option", ["--constants", "--pilot"])
+def test_constants_come_from_one_place(tmp_path, call, option):
+    said = f"{option} and --synthetic" if option == "--pilot" else f"--synthetic and {option}"
+    done = call("forecast", mesh(tmp_path), "--synthetic", option, "x")
+    assert done == (2, "", f"{said}: only one of them may be given\n")
+
+
+def test_a_folder_is_no_pilot(tmp_path, call):
+    said = f"{tmp_path}: is a folder: must be a file of public records\n"
+    assert call("forecast", mesh(tmp_path), "--pilot", tmp_path) == (2, "", said)
 
 
 def test_it_says_what_each_owner_brings(tmp_path, call):
@@ -112,8 +124,46 @@ def test_constants_are_kept_as_json_and_give_the_same_forecast(tmp_path, call, f
         done = call("forecast", mesh(tmp_path, (old, new)), "--constants", kept)
         assert done.code == 2
         assert f"constants for {named}" in done.err
-    kept.write_text("{}")
-    assert "holds no constants" in call("forecast", path, "--constants", kept).err
+
+
+NESTED = '{"constants": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noises": []},
+        {"noises": {}},
+        {"records": None},
+        {"records": "x"},
+        {"records": math.inf},
+        {"like": math.inf},
+        {"shape": None},
+        {"shape": []},
+        {"shape": "x"},
+        {"least": 0},
+        {"fit": {}},
+        "{}",
+        "[]",
+        NESTED,
+    ],
+    ids=lambda change: str(change)[:30],
+)
+def test_what_holds_no_constants_is_one_line(tmp_path, call, fitted, change):
+    kept = tmp_path / "constants.json"
+    tree = {"constants": fitted[1].as_json() | (change if isinstance(change, dict) else {})}
+    text = change if isinstance(change, str) else json.dumps(tree).replace("Infinity", "1e400")
+    kept.write_text(text)
+    must = "holds no constants: must be what `mirrormesh forecast --output` has written"
+    assert call("forecast", mesh(tmp_path), "--constants", kept) == (2, "", f"{kept}: {must}\n")
+
+
+def test_a_plot_is_png_whatever_its_name(tmp_path, call, fitted):
+    kept = tmp_path / "constants.json"
+    kept.write_text(json.dumps({"constants": fitted[1].as_json()}))
+    done = call("forecast", mesh(tmp_path), "--constants", kept, "--plot", tmp_path / "cost.foo")
+    assert done.code == 0, done.err
+    assert (tmp_path / "cost.foo").read_bytes().startswith(b"\x89PNG")
 
 
 def test_theorem_2_is_called_a_bound_and_a_fit_a_fit(tmp_path, call):
@@ -139,9 +189,10 @@ def test_steps_that_diverge_are_one_line(tmp_path, call):
         ("bank-x.epsilon=1", "bank-a"),
         ("bank-a.colour=1", "must be OWNER.epsilon=NUMBER"),
         ("bank-a.epsilon=much", "'much' is no number"),
-        ("bank-a.epsilon=0", "bank-a"),
-        ("bank-a.records=1", "bank-a"),
-        ("bank-a.delta=0.1", "bank-a"),
+        ("bank-a.epsilon=0", "--what-if: bank-a.epsilon: "),
+        ("bank-a.records=0", "--what-if: bank-a.records: 0: must be at least 2"),
+        ("bank-b.delta=2", "--what-if: bank-b.delta: 2.0: must be below 1"),
+        ("bank-a.delta=0.1", "--what-if: bank-a.delta: 0.1: is for mechanism gaussian, not for laplace"),
     ],
 )
 def test_a_wrong_supposition_is_one_line(fitted, change, said):

@@ -127,3 +127,10 @@ def test_the_text_of_a_source_has_its_schema_and_no_path(tmp_path):
     assert "a.csv" not in text
     other = read(tmp_path, GOOD.replace("x: number", "x: {bounds: [0, 1]}"))
     assert other.mesh.source_text(other.own("bank-a").source) != text
+
+
+@pytest.mark.parametrize("value", ["[laplace]", "{laplace: 1}"])
+def test_a_mechanism_that_is_no_text_is_a_line(tmp_path, value):
+    (line,) = lines(tmp_path, ("mechanism: gaussian", f"mechanism: {value}"))
+    assert line.startswith("mesh.owners.bank-b.mechanism: ")
+    assert line.endswith("must be laplace or gaussian")
