@@ -127,7 +127,9 @@ class LocalCollaboration:
         mesh, journal = file.mesh, self._journals.learner
         identity = Identity(mesh.run, mesh.learner, journal.instance)
         self._learner = LearnerMachine(identity, file.resolved.step, file.resolved.records)
-        self._tell_learner(LearnerStarted(journal.records(1)))
+        before = journal.records(1)
+        self._check_owners(before[-1].number - 1 if before else 0)
+        self._tell_learner(LearnerStarted(before))
 
     @property
     def record(self) -> QueryRecord:
@@ -145,12 +147,19 @@ class LocalCollaboration:
         return self._learner.halted
 
     def advance(self) -> bool:
-        """Ask one query of all owners. Return False when the run is over."""
+        """Ask one query of all owners. Return False when the run is over. Raises UsageError for a refusal."""
         if self.done or not self._asked:
             return False
         query = self._asked.pop(0)
-        for owner in self.owners.values():
-            for response in owner.take(QueryArrived(query)):
+        # who has answered it before goes first: if it refuses now, no other owner is charged
+        for name in sorted(self.owners, key=lambda name: self.owners[name].machine.seen < query.number):
+            responses = self.owners[name].take(QueryArrived(query))
+            if not responses:
+                raise UsageError(
+                    f"owner {name}: does not answer query {query.number}, as its journal knows another: the "
+                    f"journals must be the newest ones, or the run a new one"
+                )
+            for response in responses:
                 self._tell_learner(ResponseArrived(response))
         return True
 
@@ -159,6 +168,15 @@ class LocalCollaboration:
         while self.advance():
             pass
         return self.record
+
+    def _check_owners(self, over: int) -> None:
+        """Raise UsageError for an owner that has not answered up to query `over`, the last that is over."""
+        for name, owner in self.owners.items():
+            if owner.machine.seen < over:
+                raise UsageError(
+                    f"owner {name}: its journal ends at query {owner.machine.seen}, the learner's at {over}: "
+                    f"it must be the newest one, or the run a new one"
+                )
 
     def _tell_learner(self, event: LearnerEvent) -> None:
         for effect in self._learner.handle(event):

@@ -119,6 +119,33 @@ def test_an_older_journal_in_the_place_of_the_owners_is_refused(tmp_path):
     assert run(written(tmp_path), folder)[2] == {"a": 5, "b": 5, "c": 5}
 
 
+@pytest.mark.parametrize("spends", [True, False])
+def test_an_owners_missing_journal_is_refused_and_nobody_is_charged(tmp_path, spends):
+    folder = tmp_path / "state"
+    run(written(tmp_path), folder, 2)
+    (folder / "b.journal").unlink()
+    if not spends:  # as after a kill before the first line
+        (folder / "b.spends").unlink()
+    error = JournalError if spends else UsageError
+    words = "b.journal: 2 queries" if spends else "owner b: its journal ends"
+    with pytest.raises(error, match=words):
+        run(written(tmp_path), folder)
+    assert kept(folder) == {"a": 2, "b": 0, "c": 2}
+
+
+def test_an_owner_that_knows_another_query_ends_the_run_and_nobody_is_charged(tmp_path):
+    file = written(tmp_path)
+    journals = StarJournals.in_memory(file)
+    LocalCollaboration(file, journals).advance()
+    journals.learner.kept.clear()
+    journals.owners["a"].kept.clear()
+    journals.owners["b"].kept[0] = journals.owners["b"].kept[0]._replace(asked=bytes(16))
+    local = LocalCollaboration(written(tmp_path), journals)
+    with pytest.raises(UsageError, match="owner b: does not answer query 1"):
+        local.run()
+    assert journals.owners["a"].records == ()
+
+
 def kept(folder):
     """The number of answers in each owner's journal."""
     found = {}
