@@ -55,7 +55,7 @@ def owner_start(
 ) -> OwnerStart:
     """Return where the owner continues. `own`: its responses; `queries`: the learner's.
 
-    Raises BusError, and Failed if the topic holds another answer than the journal.
+    Raises BusError, and Failed if the topic holds an answer that the journal does not.
     """
     known = {
         one.query: encode_response(
@@ -66,9 +66,9 @@ def owner_start(
     topic, said = topics.response(own.source), set[int]()
     for _, value, response in _messages(bus, topic, lambda value: decode_response(value, own)):
         said.add(response.query)
-        if known.get(response.query, value) != value:
+        if known.get(response.query) != value:
             raise Failed(
-                f"{topic} holds another answer to query {response.query} than the journal: {_RESTORE}"
+                f"{topic} holds an answer to query {response.query} that the journal does not: {_RESTORE}"
             )
     unsent = tuple(value for number, value in known.items() if number not in said)
     asked = {one.query: one.asked for one in records}

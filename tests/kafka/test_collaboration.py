@@ -143,7 +143,7 @@ def test_the_newest_process_wins_and_a_lost_journal_stops_the_owner(tmp_path, br
         assert second.code == 0
         lost = star.owner("bank-a", label="lost", state="nowhere")
         assert lost.ends() == 1
-        assert "query 12 was answered, and the journal knows of 0" in lost.log
+        assert "holds an answer to query 1 that the journal does not" in lost.log
         anew = star.learner(label="anew", state="nowhere")
         assert anew.ends() == 1
         assert "which this journal did not ask" in anew.log

@@ -1,0 +1,46 @@
+"""An owner that starts compares its journal with what its topic says it has answered."""
+
+import pytest
+
+from streams.bus.memory import MemoryBroker, MemoryBus
+from streams.codec import encode_response
+from streams.live.party_start import owner_start
+from streams.live.stopping import Failed
+from streams.local.collaboration import LocalCollaboration, StarJournals
+from streams.mesh.wire import Wire
+from tests.support.collaborations import written
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start owner a, which has answered twice, with the answers that are in its journal and on its topic."""
+    file = written(tmp_path)
+    journals, wire = StarJournals.in_memory(file), Wire(file.resolved)
+    local = LocalCollaboration(file, journals)
+    while local.answered < 2:
+        local.advance()
+    own, answers, instance = wire.responses["a"], journals.owners["a"].records, journals.owners["a"].instance
+    machine = local.owners["a"].machine
+
+    def begin(journalled, sent):
+        topic = wire.topics.response("a")
+        bus = MemoryBus(MemoryBroker([topic, wire.topics.query]))
+        for number in sent:
+            bus.send(topic, encode_response(machine._message(answers[number - 1]), own.digest))
+        known = [answers[number - 1] for number in journalled]
+        return owner_start(known, instance, wire.topics, own, wire.queries, bus, simulated=True)
+
+    return begin
+
+
+def test_what_the_topic_lacks_is_sent(start):
+    found = start((1, 2), (1,))
+    assert (found.published, len(found.unsent)) == (1, 1)
+    assert start((1, 2), (1, 2)).unsent == ()
+
+
+@pytest.mark.parametrize(("journalled", "missing"), [((), 1), ((1,), 2), ((2,), 1)])
+def test_an_answer_that_the_journal_lacks_ends_the_start(start, journalled, missing):
+    words = f"holds an answer to query {missing} that the journal does not: go on with the journal that"
+    with pytest.raises(Failed, match=words):
+        start(journalled, (1, 2))
