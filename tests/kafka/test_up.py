@@ -207,7 +207,7 @@ def fed(upped):
 
 def test_a_node_that_is_killed_is_started_again_and_the_broker_that_was_there_stays(guest, broker):
     cluster = reach(connection(broker.address))
-    guest.up("--rate", "20")
+    guest.up("--rate", "8")
     wait_until(lambda: guest.stepped() >= 10)
     name = guest.names[1]
     before = instance(guest, name)
