@@ -7,10 +7,13 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from nodes.accounting.spends import Reuse
 from nodes.collaboration.messages import QueryRecord
+from nodes.decimals import rounded_up
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.cli.orderly_end import OrderlyEnd
+from streams.live.owner_spend import OwnerSpend
 from streams.live.stopping import INTERRUPTED
 from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
@@ -170,10 +173,12 @@ def check(file: CollaborationFile) -> None:
 
 
 def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:
-    """Show what the owners have spent, by their journals in the folder."""
+    """Show what the owners have spent, by their journals and `.spends` in the folder."""
     if state is None:
         raise UsageError("--state: must be given: an owner's spending is in its journal")
     names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
+    if not state.is_dir():
+        raise UsageError(f"{state}: is no folder: must be the state folder of a run or an owner")
     console, found = Console(highlight=False), []
     for name in names:
         path = StateFolder(state).journal(name)
@@ -181,7 +186,9 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
             journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
             if journal is not None and journal.life.run != file.mesh.run:
                 raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
-            made, charged = file.resolved.mechanism(name), 0 if journal is None else len(journal.records)
+            spend, made = OwnerSpend(file, name, state), file.resolved.mechanism(name)
+            charged = max(spend.told, 0 if journal is None else len(journal.records))
+            reuse = spend.reuse(journal)
             found.append(
                 {
                     "owner": name,
@@ -190,10 +197,20 @@ def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as
                     "epsilon_spent": made.spent(charged),
                     "epsilon": made.spent(made.queries),
                     "delta": made.own_delta,
+                    "all_runs": _all_runs(reuse),
                     "guarantee": file.resolved.guarantee(name).sentence(name),
                 }
             )
             if not as_json:
-                say_facts(console, spending(file, name, journal))
+                say_facts(console, spending(file, name, charged, reuse))
     if as_json:
         typer.echo(json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": found}, indent=2))
+
+
+def _all_runs(reuse: Reuse) -> dict[str, float | None]:
+    """Return the total of all known runs, None where one of them is not known to protect anything."""
+    epsilon, delta, *_ = reuse.total
+    return {
+        "epsilon": None if epsilon is None else rounded_up(epsilon),
+        "delta": None if epsilon is None else delta,
+    }

@@ -67,13 +67,23 @@ class OwnerSpend:
 
     def begin(self, journal: OwnerJournal) -> str:
         """Record that the run continues; return the sentence after the guarantee. Raises JournalError."""
-        own = keep_spend(self._path, self._spend(journal, is_open=True))
-        earlier = [one for one in read_spends(self._path) if one.identity != own.identity]
-        return Reuse(tuple(earlier), own).sentence()
+        own = keep_spend(self._path, self._spend(journal, self._folder.id(), is_open=True))
+        return self._reuse(own).sentence()
 
     def end(self, journal: OwnerJournal) -> None:
         """Record what was charged. Raises JournalError."""
-        keep_spend(self._path, self._spend(journal, is_open=False))
+        keep_spend(self._path, self._spend(journal, self._folder.id(), is_open=False))
+
+    def reuse(self, journal: OwnerJournal | None) -> Reuse:
+        """Return what all runs have spent, by the folder (`journal` None: it has none). Writes nothing."""
+        return self._reuse(self._spend(journal, self._folder.known_id(), is_open=False))
+
+    def _reuse(self, own: Spend) -> Reuse:
+        """Return the reuse seen by this life; of two lines of it that with more answers counts."""
+        spends = read_spends(self._path)
+        told = max((one.charged for one in spends if one.identity == own.identity), default=0)
+        earlier = [one for one in spends if one.identity != own.identity]
+        return Reuse(tuple(earlier), own._replace(charged=max(own.charged, told)))
 
     @property
     def told(self) -> int:
@@ -86,19 +96,19 @@ class OwnerSpend:
     def _path(self) -> Path:
         return self._folder.spends(self._owner)
 
-    def _spend(self, journal: OwnerJournal, *, is_open: bool) -> Spend:
+    def _spend(self, journal: OwnerJournal | None, folder: str, *, is_open: bool) -> Spend:
         """Return the run's spend. A run that has answered once counts as all of its answers."""
         found = self._price
         return Spend(
             self._file.mesh.run,
-            len(journal.records),
+            0 if journal is None else len(journal.records),
             found.epsilon,
             found.delta,
             math.inf,  # no answer hides a whole set
             0.0,
             open=is_open,
             mesh=self._file.mesh.name,
-            folder=self._folder.id(),
-            life=journal.instance,
+            folder=folder,
+            life="" if journal is None else journal.instance,
             settings=found.settings,
         )

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from nodes.accounting.spends import Reuse
 from nodes.decimals import as_text, down_to_digits, up_to_digits
 from nodes.privacy.query import QueryMechanism
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import CollaborationSettings
-from streams.state.owner_journal import OwnerJournal
 from streams.terminal.report import scored
 from streams.terminal.wording import counted, listed
 
@@ -81,11 +81,9 @@ def _together(file: CollaborationFile) -> str:
     )
 
 
-def spending(file: CollaborationFile, owner: str, journal: OwnerJournal | None) -> Iterator[Fact]:
-    """Yield what an owner has spent, and what is left; `journal` None: it has answered nothing here."""
+def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) -> Iterator[Fact]:
+    """Yield what an owner has spent in `charged` answers, what is left, and what all runs cost."""
     made = file.resolved.mechanism(owner)
-    records = () if journal is None else journal.records
-    charged = len(records)
     spent, most = made.spent(charged), made.spent(made.queries)
     delta = f" at delta = {made.own_delta!r}" if made.own_delta else ""
     yield "owner", f"{owner}: {charged:,} of {made.queries:,} queries answered"
@@ -95,6 +93,8 @@ def spending(file: CollaborationFile, owner: str, journal: OwnerJournal | None) 
     yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {up_to_digits(most):,.6g}"
     left = made.queries - charged
     yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
+    if sentence := reuse.sentence():
+        yield "all runs", sentence
     yield "guarantee", file.resolved.guarantee(owner).sentence(owner)
 
 

@@ -61,6 +61,9 @@ def test_run_model_predict_and_budget(call, small, tmp_path):
 
 def test_budget_says_what_is_spent_and_left_of_real_noise(call, tmp_path):
     path, state = write(tmp_path, noise="exact"), tmp_path / "state"
+    wrong = call("budget", path, "a", "--state", state)
+    assert wrong == (2, "", f"{state}: is no folder: must be the state folder of a run or an owner\n")
+    state.mkdir()
     fresh = call("budget", path, "a", "--state", state)
     assert "a: 0 of 5 queries answered" in fresh.out
     call("run", path, "--rounds", "2", "--state", state, "--quiet")
@@ -68,6 +71,23 @@ def test_budget_says_what_is_spent_and_left_of_real_noise(call, tmp_path):
     assert "a: 2 of 5 queries answered" in shown
     assert "epsilon 3.2 of 8" in shown
     assert "epsilon 4.8, for 3 more" in shown
+
+
+def test_budget_adds_up_all_runs_on_the_same_set(call, tmp_path):
+    path, state = write(tmp_path, noise="exact"), tmp_path / "state"
+    call("run", path, "--state", state, "--quiet")
+    assert "all runs" not in call("budget", path, "--state", state).out
+    path = write(tmp_path, noise="exact", run="second")
+    call("run", path, "--rounds", "2", "--state", state, "--quiet")
+    shown = " ".join(call("budget", path, "b", "--state", state).out.split())
+    assert "b: 2 of 5 queries answered" in shown
+    assert "over all runs each record is protected with epsilon = 18 (delta = 2e-06)" in shown
+    found = json.loads(call("budget", path, "--state", state, "--json").out)["owners"]
+    assert [one["all_runs"]["epsilon"] for one in found] == [16, 18, 14]
+    assert (found[1]["charged"], found[1]["all_runs"]["delta"]) == (2, 2e-6)
+    (state / "b.journal").unlink()
+    lost = json.loads(call("budget", path, "b", "--state", state, "--json").out)["owners"][0]
+    assert (lost["charged"], lost["all_runs"]["epsilon"]) == (2, 18)
 
 
 def test_check_looks_at_every_set_whole(call, small, tmp_path):
