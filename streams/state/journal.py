@@ -24,7 +24,8 @@ from streams.state.journal_file import (
     open_to_write,
     transaction,
 )
-from streams.state.journal_reader import JournalReader, adopted, explained
+from streams.state.journal_reader import JournalReader, adopted
+from streams.state.open_journal import explained
 from streams.state.rows import KEPT, SELECT, Row, to_row, to_text
 from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line, write_spends

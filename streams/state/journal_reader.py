@@ -1,26 +1,20 @@
 """Reads a node's journal, even while a process writes it."""
 
 import math
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from nodes.accounting.price import Price
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
 from streams.state.agreed import differing, read_agreed
-from streams.state.folder import JournalError, write_ahead_log
-from streams.state.journal_file import OLDEST, Life, open_to_read, read_life
-from streams.state.rows import SELECT, from_row, from_text
+from streams.state.journal_file import OLDEST, Life, open_to_read
+from streams.state.open_journal import OpenJournal, explained
+from streams.state.rows import SELECT, from_row
 from streams.state.spend_file import from_line
 
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 
 
-class JournalReader:
+class JournalReader(OpenJournal):
     """The records of the journal at `path`, even while a process writes it.
 
     Raises JournalError if it is missing, broken or of another version.
@@ -28,16 +22,6 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         self._start(path, lambda closing: open_to_read(path, closing))
-
-    @property
-    def life(self) -> Life:
-        """The journal's life: its node, run and settings."""
-        return self._life
-
-    @property
-    def instance(self) -> str:
-        """The journal's own id: it names the node in plans and releases."""
-        return self._life.instance
 
     @property
     def charged(self) -> int:
@@ -49,12 +33,6 @@ class JournalReader:
     def carried(self) -> int:
         """The charged rounds of earlier lives."""
         return self._life.carried
-
-    @property
-    def price(self) -> Price | None:
-        """The price of this life's releases; None: unknown. Raises JournalError."""
-        with explained(self._path):
-            return from_text(self._life.price)
 
     @property
     def spend(self) -> Spend:
@@ -97,37 +75,14 @@ class JournalReader:
             rows = self._connection.execute(_LAST, (limit or self._life.horizon + 1,)).fetchall()
             return tuple(from_row(row) for row in reversed(rows))
 
-    @property
-    def size(self) -> int:
-        """The size on disk in bytes, write-ahead log included. From any thread."""
-        files = (self._path, write_ahead_log(self._path))
-        return sum(file.stat().st_size for file in files if file.exists())
-
-    def close(self) -> None:
-        """Close the file and free its lock. Repeating it is harmless."""
-        self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
     def differing(self, agreed: str) -> str:
         """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
         with explained(self._path):
             return differing(read_agreed(self._connection), agreed)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _start(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
-        self._path = path
-        with explained(path), ExitStack() as closing:
-            self._connection = opener(closing)
-            self._life = read_life(self._connection)
-            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
-            self._last, self._kept = totals.fetchone()
-            self._closing = closing.pop_all()
+    def _begin(self) -> None:
+        totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+        self._last, self._kept = totals.fetchone()
 
 
 def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
@@ -138,12 +93,3 @@ def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
         spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
         for spend in spends
     )
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn errors of the file into JournalError with its name."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, ValueError) as error:
-        raise JournalError(f"the journal {path} cannot be used: {error}") from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from streams.state.journal_file import Form, transaction
-from streams.state.journal_reader import explained
+from streams.state.open_journal import explained
 from streams.state.party_journal import PartyJournal
 from streams.state.rows import from_blob, to_blob
 

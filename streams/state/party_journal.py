@@ -5,11 +5,10 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from nodes.accounting.price import Price
-from streams.state.folder import StateFolder, place_of, write_ahead_log
+from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import (
     Form,
     JournalEmpty,
@@ -18,11 +17,10 @@ from streams.state.journal_file import (
     locked,
     open_to_read,
     open_to_write,
-    read_life,
     transaction,
 )
-from streams.state.journal_reader import explained
-from streams.state.rows import from_text, to_text
+from streams.state.open_journal import OpenJournal, explained
+from streams.state.rows import to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Party:
     price: Price | None = None
 
 
-class PartyJournal:
+class PartyJournal(OpenJournal):
     """A journal that is open until it is closed; made by `opened` or, beside its writer, by `read`.
 
     An append that returned is on the disk (WAL, `synchronous=FULL`). Methods raise JournalError.
@@ -49,12 +47,7 @@ class PartyJournal:
     form: ClassVar[Form]
 
     def __init__(self, path: Path, opener: Callable[[ExitStack], sqlite3.Connection]) -> None:
-        self._path = path
-        with explained(path), ExitStack() as closing:
-            self._connection = opener(closing)
-            self._life = read_life(self._connection)
-            self._begin()
-            self._closing = closing.pop_all()
+        self._start(path, opener)
 
     @classmethod
     def opened(cls, path: Path, party: Party, instance: str) -> Self:
@@ -77,22 +70,6 @@ class PartyJournal:
         return cls(path, lambda closing: open_to_read(path, closing, cls.form))
 
     @property
-    def life(self) -> Life:
-        """The journal's life: its party, run and settings."""
-        return self._life
-
-    @property
-    def instance(self) -> str:
-        """The journal's own id, which all that the party sends carries."""
-        return self._life.instance
-
-    @property
-    def price(self) -> Price | None:
-        """The price of all answers, as it was when the journal was made; None: not an owner's."""
-        with explained(self._path):
-            return from_text(self._life.price)
-
-    @property
     def copied(self) -> bool:
         """Whether the file is a copy, or was put back: the original may have gone further."""
         return self._life.place != place_of(self._path)
@@ -103,27 +80,6 @@ class PartyJournal:
             self._life = replace(self._life, place=place_of(self._path))
             with transaction(self._connection):
                 keep_life(self._connection, self._life)
-
-    @property
-    def size(self) -> int:
-        """The size on disk in bytes, write-ahead log included. From any thread."""
-        files = (self._path, write_ahead_log(self._path))
-        return sum(file.stat().st_size for file in files if file.exists())
-
-    def close(self) -> None:
-        """Close the file and free its lock. Repeating it is harmless."""
-        self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _begin(self) -> None:
-        """Read what an append needs to know."""
 
 
 def put_aside(path: Path, kind: type[PartyJournal], party: Party) -> Path | None:
