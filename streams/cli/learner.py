@@ -1,10 +1,6 @@
 """`mirrormesh learner`: runs the learner of a collaboration on a broker."""
 
 import logging
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from streams.cli.arguments import MeshArgument
 from streams.cli.process_command import (
@@ -13,6 +9,7 @@ from streams.cli.process_command import (
     LogLevel,
     LogOption,
     MetricsOption,
+    StateOption,
     address,
     live,
 )
@@ -26,9 +23,7 @@ from streams.mesh.file import load_collaboration
 def learner(
     mesh: MeshArgument,
     *,
-    state: Annotated[
-        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
-    ],
+    state: StateOption,
     metrics: MetricsOption = None,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,

@@ -1,7 +1,6 @@
 """`mirrormesh node`: runs one node on a broker."""
 
 import logging
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -13,6 +12,8 @@ from streams.cli.process_command import (
     LogLevel,
     LogOption,
     MetricsOption,
+    PrivateMetricsOption,
+    StateOption,
     address,
     live,
 )
@@ -31,9 +32,7 @@ def node(
     mesh: MeshArgument,
     name: NameArgument,
     *,
-    state: Annotated[
-        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
-    ],
+    state: StateOption,
     spent: Annotated[
         int | None,
         typer.Option(
@@ -51,14 +50,7 @@ def node(
         bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
     ] = False,
     metrics: MetricsOption = None,
-    private_metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--private-metrics",
-            metavar="[ADDRESS:]PORT",
-            help="Serve the private metrics there: they reveal something of the data.",
-        ),
-    ] = None,
+    private_metrics: PrivateMetricsOption = None,
     web: Annotated[
         str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
     ] = None,

@@ -1,7 +1,6 @@
 """`mirrormesh owner`: runs one owner of a collaboration on a broker."""
 
 import logging
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +12,8 @@ from streams.cli.process_command import (
     LogLevel,
     LogOption,
     MetricsOption,
+    PrivateMetricsOption,
+    StateOption,
     address,
     live,
 )
@@ -29,18 +30,9 @@ def owner(
         str, typer.Argument(metavar="NAME", help="The owner, as the mesh file names it.", show_default=False)
     ],
     *,
-    state: Annotated[
-        Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
-    ],
+    state: StateOption,
     metrics: MetricsOption = None,
-    private_metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--private-metrics",
-            metavar="[ADDRESS:]PORT",
-            help="Serve the private metrics there: they reveal something of the data.",
-        ),
-    ] = None,
+    private_metrics: PrivateMetricsOption = None,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from contextlib import nullcontext
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,10 +41,21 @@ class LogLevel(StrEnum):
 
 LogOption = Annotated[LogFormat, typer.Option("--log", help="The format of log lines.")]
 LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The lowest level in the log.")]
+StateOption = Annotated[
+    Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
+]
 MetricsOption = Annotated[
     str | None,
     typer.Option(
         "--metrics", metavar="[ADDRESS:]PORT", help="Serve the shared metrics there (127.0.0.1 unless given)."
+    ),
+]
+PrivateMetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--private-metrics",
+        metavar="[ADDRESS:]PORT",
+        help="Serve the private metrics there: they reveal something of the data.",
     ),
 ]
 

@@ -26,9 +26,7 @@ from streams.mesh.settings.node import LIVENESS
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics
 from streams.metrics.endpoint import Endpoint
-from streams.state.folder import StateFolder
-from streams.state.learner_journal import LearnerJournal
-from streams.state.party_journal import Party, put_aside
+from streams.state.learner_journal import open_learner_journal
 
 LOGGER = logging.getLogger("mirrormesh.learner")
 
@@ -49,7 +47,7 @@ class LearnerProcess:
         with ExitStack() as closing:
             metrics = self._options.metrics
             endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
-            journal = closing.enter_context(self._journal())
+            journal = closing.enter_context(open_learner_journal(file, self._options.state, new_id()))
             access = learner_access(wire.topics, mesh.learner, mesh.owners)
             bus = open_bus(self._broker, access, collaboration_specs(wire), stop, closing)
             ask, presence = asker(stop), presence_of(file, mesh.learner, journal.instance)
@@ -94,10 +92,3 @@ class LearnerProcess:
             LOGGER.info("run %s of %s goes on %s: %d owners", mesh.run, mesh.name, at, len(mesh.owners))
             attended(live.party, alive, bus, stop, lambda: live.run(offsets | {progress: first}))
             LOGGER.info("stopped, as asked")
-
-    def _journal(self) -> LearnerJournal:
-        mesh = self._file.mesh
-        party = Party(mesh.name, mesh.run, mesh.learner, self._file.digest(), mesh.agreed_text)
-        path = StateFolder(self._options.state).journal(party.name)
-        put_aside(path, LearnerJournal, party)
-        return LearnerJournal.opened(path, party, new_id())

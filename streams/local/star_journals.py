@@ -9,8 +9,7 @@ from streams.local.collaboration import StarJournals
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.state.folder import StateFolder
-from streams.state.learner_journal import LearnerJournal
-from streams.state.party_journal import Party, put_aside
+from streams.state.learner_journal import open_learner_journal
 
 
 class StateJournals:
@@ -21,11 +20,8 @@ class StateJournals:
 
     def __init__(self, file: CollaborationFile, state: Path, closing: ExitStack) -> None:
         writable_folder(state)
-        mesh, path = file.mesh, StateFolder(state).journal(file.mesh.learner)
-        party = Party(mesh.name, mesh.run, mesh.learner, file.digest(), mesh.agreed_text)
-        put_aside(path, LearnerJournal, party)
-        learner = closing.enter_context(LearnerJournal.opened(path, party, secrets.token_hex(16)))
-        self._spends = {name: OwnerSpend(file, name, state) for name in sorted(mesh.owners)}
+        learner = closing.enter_context(open_learner_journal(file, state, secrets.token_hex(16)))
+        self._spends = {name: OwnerSpend(file, name, state) for name in sorted(file.mesh.owners)}
         self._owners = {
             name: closing.enter_context(spend.journal(secrets.token_hex(16)))
             for name, spend in self._spends.items()

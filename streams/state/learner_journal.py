@@ -4,12 +4,15 @@ A record holds theta_k, the model so far, and the answers that made them, each w
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 from nodes.collaboration.messages import Answer, QueryRecord
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.state.folder import StateFolder
 from streams.state.journal_file import Form, transaction
-from streams.state.journal_reader import explained
-from streams.state.party_journal import PartyJournal
+from streams.state.open_journal import explained
+from streams.state.party_journal import Party, PartyJournal, put_aside
 from streams.state.rows import from_blob, to_blob
 
 _TABLES = (
@@ -77,3 +80,14 @@ class LearnerJournal(PartyJournal):
             return QueryRecord(number, from_blob(parameters), from_blob(average), answers, names)
         except (TypeError, ValueError) as error:
             raise ValueError(f"it is broken: query {number} cannot be read") from error
+
+
+def open_learner_journal(file: CollaborationFile, state: Path, instance: str) -> LearnerJournal:
+    """Open the learner's journal in the folder `state`, or create it; that of another run is put aside.
+
+    Raises as `PartyJournal.opened`.
+    """
+    mesh, path = file.mesh, StateFolder(state).journal(file.mesh.learner)
+    party = Party(mesh.name, mesh.run, mesh.learner, file.digest(), mesh.agreed_text)
+    put_aside(path, LearnerJournal, party)
+    return LearnerJournal.opened(path, party, instance)
