@@ -7,7 +7,7 @@ segments, never the active one, so a log holds at least `retention_bytes`, and a
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.codec import heartbeat, plan, release
+from streams.codec import exchange, heartbeat, plan
 from streams.codec.topics import DataTopics
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
@@ -83,7 +83,7 @@ def sizes(mesh: Mesh) -> Sizes:
     names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
     members, edges = len(names), mesh.graph.sources.size
     return Sizes(
-        release.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
+        exchange.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
         plan.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
     )
 

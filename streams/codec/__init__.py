@@ -5,17 +5,16 @@ the digest of the shared settings. Decoding any bytes returns a value or raises 
 """
 
 from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter
-from streams.codec.exchange import ExpectedVector
+from streams.codec.exchange import Expected
 from streams.codec.fields import Reason, Refused
 from streams.codec.heartbeat import decode_heartbeat, encode_heartbeat
 from streams.codec.plan import decode_plan, encode_plan
 from streams.codec.query import decode_query, encode_query
-from streams.codec.release import Expected, decode_release, encode_release
+from streams.codec.release import decode_release, encode_release
 from streams.codec.response import decode_response, encode_response
 
 __all__ = [
     "Expected",
-    "ExpectedVector",
     "Reason",
     "Refused",
     "decode_dead_letter",

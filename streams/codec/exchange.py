@@ -1,4 +1,4 @@
-"""The common form of a collaboration's messages: one numbered vector of one party.
+"""The common form of releases, queries and responses: one numbered vector of one sender.
 
 version u8, kind u8, flags u8, digest 16, instance 16, number u64, run and source (u8 length, ASCII), values
 float64 (d,).
@@ -9,7 +9,6 @@ from struct import Struct
 
 from nodes.values import FloatArray
 from streams.codec.fields import (
-    LARGEST,
     LAST_ROUND,
     LONGEST_ID,
     VERSION,
@@ -27,31 +26,37 @@ from streams.codec.fields import (
 )
 
 HEADER = Struct("<BBB16s16sQ")
+_NUMBERED = {Kind.RELEASE: "round", Kind.QUERY: "query", Kind.RESPONSE: "query"}
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedVector:
-    """The messages that a reader of one topic accepts: run, source, settings, d, and bound.
+@dataclass(frozen=True, slots=True, eq=False)
+class Expected:
+    """The messages that a reader of one topic accepts: run, source, settings, d and the public bound.
 
-    `source`: the learner or the owner. `bound`: the largest L2 norm of the values, tolerance included.
-    Raises ValueError for bad ids.
+    `source`: a node, the learner or an owner. `bound` is the largest L2 norm of the values, tolerance
+    included; of a release: (the reach of the set, plus 64 noise scales if the noise is on the parameters)
+    times 1 + 1e-9. Raises ValueError for bad ids.
     """
 
     run: str
     source: str
     digest: bytes
     dimension: int
-    bound: float = LARGEST
+    bound: float
+    ids: bytes = field(init=False, repr=False)
     start: int = field(init=False, repr=False)
+    length: int = field(init=False, repr=False)
+    longest: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         checked_digest(self.digest)
-        object.__setattr__(self, "start", HEADER.size + len(packed_ids(self.run, self.source)))
-
-    @property
-    def length(self) -> int:
-        """The length of a right message, in bytes."""
-        return self.start + 8 * self.dimension
+        ids = packed_ids(self.run, self.source)
+        start = HEADER.size + len(ids)
+        payload = 8 * self.dimension
+        derived = {"ids": ids, "start": start, "length": start + payload}
+        derived["longest"] = HEADER.size + 2 * (1 + LONGEST_ID) + payload
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
 
 def packed(
@@ -60,23 +65,21 @@ def packed(
     """Return the bytes of a message; `ids`: run, source, instance. Raises ValueError for a bad part."""
     run, source, instance = ids
     if not 1 <= number <= LAST_ROUND:
-        raise ValueError(f"query {number}: must be from 1 to {LAST_ROUND}")
+        raise ValueError(f"{_NUMBERED[kind]} {number}: must be from 1 to {LAST_ROUND}")
     header = HEADER.pack(VERSION, kind, flags, checked_digest(digest), packed_hex(instance), number)
     return header + packed_ids(run, source) + packed_vector(values)
 
 
-def opened(
-    data: bytes, kind: Kind, allowed: int, expected: ExpectedVector
-) -> tuple[int, str, int, FloatArray]:
+def opened(data: bytes, kind: Kind, allowed: int, expected: Expected) -> tuple[int, str, int, FloatArray]:
     """Return (flags, instance, number, values (d,)); `allowed`: the flags there are. Raises Refused."""
-    longest = HEADER.size + 2 * (1 + LONGEST_ID) + 8 * expected.dimension
-    flags, digest, instance, number = unpacked(data, HEADER, kind, longest)
-    checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))
+    flags, digest, instance, number = unpacked(data, HEADER, kind, expected.longest)
+    if not data.startswith(expected.ids, HEADER.size):
+        checked_ids(data, HEADER.size, ((expected.run, Reason.RUN), (expected.source, Reason.SOURCE)))
     check_digest(digest, expected.digest)
     if len(data) != expected.length:
         raise Refused(Reason.LENGTH, f"{len(data)} bytes, expected {expected.length}")
     if flags & ~allowed:
         raise Refused(Reason.FLAGS, f"{flags}")
     if not 1 <= number <= LAST_ROUND:
-        raise Refused(Reason.MALFORMED, f"query {number}")
+        raise Refused(Reason.MALFORMED, f"{_NUMBERED[kind]} {number}")
     return flags, instance.hex(), number, vector(data, expected.start, expected.bound)

@@ -7,7 +7,7 @@ ASCII), parameters float64 (d,).
 from functools import lru_cache
 
 from nodes.collaboration.messages import Query
-from streams.codec.exchange import ExpectedVector, opened, packed
+from streams.codec.exchange import Expected, opened, packed
 from streams.codec.fields import Kind
 
 FINAL = 1
@@ -20,7 +20,7 @@ def encode_query(query: Query, digest: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)  # the owners of one process share the decoding
-def decode_query(data: bytes, expected: ExpectedVector) -> Query:
+def decode_query(data: bytes, expected: Expected) -> Query:
     """Return the query in `data`, its array read-only. Raises Refused unless it is an expected one."""
     flags, instance, number, parameters = opened(data, Kind.QUERY, FINAL, expected)
     return Query(expected.run, expected.source, instance, number, parameters, bool(flags & FINAL))

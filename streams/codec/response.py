@@ -7,7 +7,7 @@ ASCII), response float64 (d,).
 from functools import lru_cache
 
 from nodes.collaboration.messages import Response
-from streams.codec.exchange import ExpectedVector, opened, packed
+from streams.codec.exchange import Expected, opened, packed
 from streams.codec.fields import Kind
 from streams.codec.release import SIMULATED
 
@@ -20,7 +20,7 @@ def encode_response(response: Response, digest: bytes) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def decode_response(data: bytes, expected: ExpectedVector) -> Response:
+def decode_response(data: bytes, expected: Expected) -> Response:
     """Return the response in `data`, its array read-only. Raises Refused unless it is an expected one."""
     flags, instance, number, values = opened(data, Kind.RESPONSE, SIMULATED, expected)
     return Response(expected.run, expected.source, instance, number, bool(flags & SIMULATED), values)

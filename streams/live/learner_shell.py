@@ -19,7 +19,7 @@ from nodes.collaboration.events import (
 )
 from nodes.collaboration.learner import LearnerMachine
 from nodes.collaboration.messages import QueryRecord
-from streams.codec import ExpectedVector, Reason, Refused, decode_response, encode_query, encode_response
+from streams.codec import Expected, Reason, Refused, decode_response, encode_query, encode_response
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class LearnerShell:
         self,
         machine: LearnerMachine,
         records: tuple[QueryRecord, ...],
-        expected: Mapping[str, ExpectedVector],
+        expected: Mapping[str, Expected],
         digest: bytes,
         ports: LearnerPorts,
     ) -> None:

@@ -18,7 +18,7 @@ from nodes.collaboration.events import (
 )
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
-from streams.codec import ExpectedVector, Reason, Refused, decode_query, encode_query, encode_response
+from streams.codec import Expected, Reason, Refused, decode_query, encode_query, encode_response
 from streams.live.party_start import OwnerStart
 
 
@@ -42,7 +42,7 @@ class OwnerShell:
     """The shell of one owner's process."""
 
     def __init__(
-        self, machine: OwnerMachine, start: OwnerStart, expected: ExpectedVector, ports: OwnerPorts
+        self, machine: OwnerMachine, start: OwnerStart, expected: Expected, ports: OwnerPorts
     ) -> None:
         self._machine, self._begin, self._expected, self._ports = machine, start, expected, ports
         self._effects: dict[type, Callable[[Any], None]] = {

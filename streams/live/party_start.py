@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 from nodes.collaboration.messages import QueryRecord, Response, ResponseRecord
 from nodes.collaboration.owner import digest
 from streams.bus.bus import Bus, Unreachable
-from streams.codec import ExpectedVector, Refused, decode_query, decode_response, encode_response
+from streams.codec import Expected, Refused, decode_query, decode_response, encode_response
 from streams.codec.topics import MeshTopics
 from streams.live.presence import Presence
 from streams.live.start import FLUSH, Ask
@@ -47,8 +47,8 @@ def owner_start(
     records: Sequence[ResponseRecord],
     instance: str,
     topics: MeshTopics,
-    own: ExpectedVector,
-    queries: ExpectedVector,
+    own: Expected,
+    queries: Expected,
     bus: Bus,
     *,
     simulated: bool,
@@ -81,8 +81,8 @@ def learner_start(
     records: Sequence[QueryRecord],
     instance: str,
     topics: MeshTopics,
-    own: ExpectedVector,
-    owners: Mapping[str, ExpectedVector],
+    own: Expected,
+    owners: Mapping[str, Expected],
     bus: Bus,
 ) -> dict[str, int]:
     """Return the offsets to read the owners' responses from. `own`: the learner's queries.
@@ -103,7 +103,7 @@ _RESTORE = "go on with the journal that it was made with, or begin a new run"
 
 
 def _first_response(
-    bus: Bus, topics: MeshTopics, owner: str, owners: Mapping[str, ExpectedVector], number: int
+    bus: Bus, topics: MeshTopics, owner: str, owners: Mapping[str, Expected], number: int
 ) -> int:
     """Return the offset of the first response to that query, or a later one."""
     topic = topics.response(owner)
@@ -113,7 +113,7 @@ def _first_response(
     return bus.end(topic)
 
 
-def _first_new(bus: Bus, topic: str, expected: ExpectedVector, asked: Mapping[int, bytes]) -> int:
+def _first_new(bus: Bus, topic: str, expected: Expected, asked: Mapping[int, bytes]) -> int:
     """Return the offset of the first query beyond those `asked`, or one of them at another theta.
 
     `asked`: the digests of theta by number.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nodes.collaboration.steps import Averaged
-from streams.codec import ExpectedVector
+from streams.codec import Expected
 from streams.codec.fields import LARGEST
 from streams.codec.topics import MeshTopics
 from streams.mesh.collaboration import Collaboration
@@ -23,12 +23,12 @@ class Wire:
         return MeshTopics(settings.name, settings.run)
 
     @cached_property
-    def queries(self) -> ExpectedVector:
+    def queries(self) -> Expected:
         """The learner's queries: theta stays in the constraint, if there is one."""
         return self._expected(self.whole.settings.learner, self._reach)
 
     @cached_property
-    def responses(self) -> dict[str, ExpectedVector]:
+    def responses(self) -> dict[str, Expected]:
         """Each owner's responses, within the bound that its noise is held in."""
         names = self.whole.settings.owners
         return {name: self._expected(name, self.whole.mechanism(name).response_bound) for name in names}
@@ -38,8 +38,6 @@ class Wire:
         step = self.whole.step
         return step.constraint.reach * (1 + 1e-9) if isinstance(step, Averaged) else LARGEST
 
-    def _expected(self, source: str, bound: float) -> ExpectedVector:
+    def _expected(self, source: str, bound: float) -> Expected:
         settings = self.whole.settings
-        return ExpectedVector(
-            settings.run, source, self.whole.digest, settings.dimension, min(bound, LARGEST)
-        )
+        return Expected(settings.run, source, self.whole.digest, settings.dimension, min(bound, LARGEST))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nodes.collaboration.messages import Query, Response
 from streams.codec import (
-    ExpectedVector,
+    Expected,
     Reason,
     Refused,
     decode_query,
@@ -18,6 +18,7 @@ from streams.codec import (
     encode_query,
     encode_response,
 )
+from streams.codec.fields import LARGEST
 
 DIGEST = bytes(range(16))
 INSTANCE = "00112233445566778899aabbccddeeff"
@@ -25,8 +26,8 @@ HEAD = f"{DIGEST.hex()} {INSTANCE} 0700000000000000 05 6669727374"
 VALUES = "000000000000f83f 00000000000000c0"
 QUERY = bytes.fromhex(f"01 04 01 {HEAD} 07 616e616c797374 {VALUES}")
 RESPONSE = bytes.fromhex(f"01 05 02 {HEAD} 06 62616e6b2d61 {VALUES}")
-LEARNER = ExpectedVector("first", "analyst", DIGEST, 2, 5.0)
-OWNER = ExpectedVector("first", "bank-a", DIGEST, 2)
+LEARNER = Expected("first", "analyst", DIGEST, 2, 5.0)
+OWNER = Expected("first", "bank-a", DIGEST, 2, LARGEST)
 IDS = 43
 PAYLOAD = len(QUERY) - 16
 
@@ -69,7 +70,7 @@ within = numbers.filter(lambda values: math.isfinite(math.hypot(*values)))
 
 @given(names, names, st.binary(min_size=16, max_size=16), st.integers(1, 2**63 - 1), st.booleans(), within)
 def test_what_is_encoded_comes_back_bit_for_bit(run, source, instance, number, flag, values):
-    expected, vector = ExpectedVector(run, source, DIGEST, len(values)), np.array(values)
+    expected, vector = Expected(run, source, DIGEST, len(values), LARGEST), np.array(values)
     asked = Query(run, source, instance.hex(), number, vector, flag)
     assert same(decode_query(encode_query(asked, DIGEST), expected), asked)
     said = Response(run, source, instance.hex(), number, flag, vector)
@@ -151,6 +152,6 @@ def test_a_query_that_is_none_is_not_encoded(changes, digest, text):
 
 @pytest.mark.parametrize("changes", [{"digest": b""}, {"run": "a.b"}, {"source": ""}])
 def test_expecting_what_cannot_be_is_an_error(changes):
-    values = {"run": "first", "source": "bank-a", "digest": DIGEST, "dimension": 2}
+    values = {"run": "first", "source": "bank-a", "digest": DIGEST, "dimension": 2, "bound": LARGEST}
     with pytest.raises(ValueError, match="must"):
-        ExpectedVector(**(values | changes))
+        Expected(**(values | changes))

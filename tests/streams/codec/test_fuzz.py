@@ -9,7 +9,6 @@ from nodes.collaboration.messages import Query, Response
 from nodes.machine.journal import ReleaseMessage
 from streams.codec import (
     Expected,
-    ExpectedVector,
     Refused,
     decode_heartbeat,
     decode_plan,
@@ -27,7 +26,6 @@ from topology.plans import Heartbeat, Member, Plan
 DIGEST = bytes(range(16))
 LIFE = "5a" * 16
 EXPECTED = Expected("run-1", "east", DIGEST, 3, 1e9)
-STAR = ExpectedVector("run-1", "east", DIGEST, 3, 1e9)
 MEMBERS = tuple(Member(name, LIFE) for name in ("east", "north", "west"))
 RING = Plan(
     "run-1",
@@ -55,11 +53,11 @@ def read_heartbeat(data):
 
 
 def read_query(data):
-    return encode_query(decode_query(data, STAR), DIGEST)
+    return encode_query(decode_query(data, EXPECTED), DIGEST)
 
 
 def read_response(data):
-    return encode_response(decode_response(data, STAR), DIGEST)
+    return encode_response(decode_response(data, EXPECTED), DIGEST)
 
 
 GOOD = {
