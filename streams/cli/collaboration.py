@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -73,8 +74,7 @@ def _seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:
     if file.mesh.noise.simulated is None:
         raise UsageError("--seed: goes with noise: {simulated: ...}, as exact noise has none")
     noise = NoiseSettings(simulated=seed)
-    mesh = file.mesh.model_copy(update={"noise": noise})
-    return CollaborationFile(file.path, mesh, file.owners, file.elsewhere, file.held_out, file.common)
+    return replace(file, mesh=file.mesh.model_copy(update={"noise": noise}))
 
 
 def _to_the_end(local: LocalCollaboration, rounds: int | None, *, quiet: bool) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -23,9 +22,9 @@ from streams.mesh.file import CollaborationFile
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
 from streams.records.number_chunks import number_chunks
-from streams.records.record import Decoder, SparseRow
+from streams.records.observed import observed
+from streams.records.record import Decoder
 from streams.records.sources import opened_records
-from streams.records.sparse import sparse_observations
 
 _MOST_ROWS, _NUMBERS = 1 << 14, 1 << 20
 _KEPT = 1 << 22
@@ -70,7 +69,7 @@ class Passes:
         counts, kept, numbers = FaultCounts(), list[Observations](), 0
         extent, values = self._extent(), self._values()
         while chunk := list(islice(values, _rows(self._decoder))):
-            seen = observed(chunk, self._decoder)
+            seen = observed(tuple(chunk), self._decoder)
             for value, present in zip(chunk, seen.present.tolist(), strict=True):
                 counts.add(None if present else self._decoder.fault(value))
             numbers += seen.labels.size * (self._decoder.dimension + 2)
@@ -128,20 +127,7 @@ class GradientPass:
 def chunks(values: Iterator[bytes], decoder: Decoder) -> Iterator[Observations]:
     """Yield the records in chunks of up to 2^20 numbers. One that does not decode is absent in its place."""
     while chunk := list(islice(values, _rows(decoder))):
-        yield observed(chunk, decoder)
-
-
-def observed(chunk: list[bytes], decoder: Decoder) -> Observations:
-    """Return the records of a chunk; one that does not decode is absent in its place."""
-    pairs = [decoder.decode(value) for value in chunk]
-    if any(pair is not None and isinstance(pair[0], SparseRow) for pair in pairs):
-        return sparse_observations(cast("list[tuple[SparseRow, float] | None]", pairs), decoder.dimension)
-    rows, labels = np.zeros((len(pairs), decoder.dimension)), np.zeros(len(pairs))
-    present = np.zeros(len(pairs), dtype=np.bool_)
-    for k, pair in enumerate(pairs):
-        if pair is not None:
-            rows[k], labels[k], present[k] = *pair, True
-    return Observations(rows, labels, present)
+        yield observed(tuple(chunk), decoder)
 
 
 def _rows(decoder: Decoder) -> int:
