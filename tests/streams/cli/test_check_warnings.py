@@ -226,9 +226,12 @@ def test_standard_input_is_not_read_and_a_pipe_not_opened(call, checked, mesh, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in examples() if name != "money-fx"])
+@pytest.mark.parametrize("name", sorted(set(examples()) - {"money-fx", "lending"}))
 def test_the_examples_get_no_warning_but_of_a_soil_that_is_rare(name):
-    """Of 581,012 records of the forest cover data three have soil 15. money-fx has no records here."""
+    """Of 581,012 records of the forest cover data three have soil 15.
+
+    money-fx has no records here, and the oddities are those of a mesh: lending is a collaboration.
+    """
     found = oddities(load(examples()[name]))
     soil = 'nodes.north.source.schema.features.soil: "15" never occurs in the first 10,000 records'
     assert [line.partition(" of /")[0] for line in found] == ([soil] if name == "forest-cover" else [])
