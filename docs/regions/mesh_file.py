@@ -47,7 +47,7 @@ def _titled() -> tuple[dict[str, str], dict[str, _Schema], dict[str, type[Settin
     schemas, classes = _gathered()
     titles = {kind.__name__: title for title, kind in PARTS.items()}
     others = {name: _title(name) for name in set(schemas) - set(titles)}
-    others["BrokersSettings"] = "brokers of a node"
+    others |= {"BrokersSettings": "brokers of a node", "OwnerBrokersSettings": "brokers of an owner"}
     return titles | dict(sorted(others.items(), key=itemgetter(1))), schemas, classes
 
 

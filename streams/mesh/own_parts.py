@@ -11,7 +11,7 @@ from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings, Commo
 
 class _Own(Protocol):
     @property
-    def brokers(self) -> BrokersSettings | None: ...
+    def brokers(self) -> CommonBrokers | None: ...
 
 
 P = TypeVar("P", bound=_Own)
@@ -55,14 +55,22 @@ class OwnParts(Generic[P]):
     def brokers(self, name: str) -> BrokersSettings:
         """Return the brokers of one whose own part is here. Raises MeshFileError if there are none."""
         own, common = self.own(name).brokers, self.common
-        if own is not None:
+        if isinstance(own, BrokersSettings):
             return own
+        if own is not None:
+            return self._with_data(name, own)
         if common is None:
             raise self.refuse((self.part, name, "brokers"), "missing: must be given to use a broker")
         if common.data is None:
             whose = f"here or for the {self.member} {name}"
             raise self.refuse(("brokers", "data"), f"missing: must be given, {whose}")
         return BrokersSettings.model_validate(dict(common))
+
+    def _with_data(self, name: str, own: CommonBrokers) -> BrokersSettings:
+        """Return own brokers that may have no data broker as those that have one."""
+        if own.data is None:
+            raise self.refuse((self.part, name, "brokers", "data"), "missing: must be given, for its records")
+        return BrokersSettings.model_validate(dict(own))
 
     @property
     def mesh_broker(self) -> BrokerSettings:

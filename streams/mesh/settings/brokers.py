@@ -162,6 +162,13 @@ class CommonBrokers(Settings):
         return self
 
 
+class OwnerBrokersSettings(CommonBrokers):
+    """The brokers of an owner."""
+
+    data: BrokerSettings | None = None
+    """The owner's own broker, which carries its set where that is a topic. Not given: its set is a file."""
+
+
 class BrokersSettings(CommonBrokers):
     """The brokers of a node."""
 

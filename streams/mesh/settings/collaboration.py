@@ -22,7 +22,7 @@ from streams.mesh.settings.base import (
     address_text,
     refusal,
 )
-from streams.mesh.settings.brokers import BrokersSettings
+from streams.mesh.settings.brokers import OwnerBrokersSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.node import LIVENESS, HeldOutSettings
 from streams.mesh.settings.privacy import Delta
@@ -164,7 +164,7 @@ class OwnerSettings(Settings):
     source: HeldOutSettings | None = None
     """Where its records are: a file, or without `path` the records of its data broker. Not given: the owner
     cannot be run here."""
-    brokers: BrokersSettings | None = None
+    brokers: OwnerBrokersSettings | None = None
     """The owner's own brokers. Not given: those of the file."""
     private_endpoint: Annotated[Address | None, BeforeValidator(address_text)] = None
     """Where to serve its private metrics. Not given: nowhere."""

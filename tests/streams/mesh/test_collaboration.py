@@ -134,3 +134,24 @@ def test_a_mechanism_that_is_no_text_is_a_line(tmp_path, value):
     (line,) = lines(tmp_path, ("mechanism: gaussian", f"mechanism: {value}"))
     assert line.startswith("mesh.owners.bank-b.mechanism: ")
     assert line.endswith("must be laplace or gaussian")
+
+
+def with_brokers(more: str = "") -> str:
+    brokers = f'brokers: {{mesh: {{servers: "m:9092"}}{more}}}'
+    return GOOD.replace("  bank-a:\n    source:", f"  bank-a:\n    {brokers}\n    source:")
+
+
+def test_an_owner_of_a_file_names_the_shared_broker_alone(tmp_path):
+    file = read(tmp_path, with_brokers())
+    assert (file.mesh_broker_of("bank-a").servers, file.names_brokers) == ("m:9092", True)
+
+
+def test_an_owner_of_a_topic_needs_its_own_broker_too(tmp_path):
+    on_topic = with_brokers().replace("      path: a.csv\n", "")
+    with pytest.raises(MeshFileError) as error:
+        read(tmp_path, on_topic).brokers("bank-a")
+    assert error.value.lines[0].endswith(
+        "owners.bank-a.brokers.data: missing: must be given, for its records"
+    )
+    both = with_brokers(', data: {servers: "d:9092"}').replace("      path: a.csv\n", "")
+    assert read(tmp_path, both).brokers("bank-a").data.servers == "d:9092"
