@@ -52,9 +52,12 @@ def client_settings(broker: BrokerSettings) -> dict[str, Any]:
     return _common(broker)
 
 
-def producer_settings(broker: BrokerSettings, largest: int) -> dict[str, Any]:
-    """Return the settings of a producer of records of up to `largest` bytes."""
-    return _common(broker) | {
+def producer_settings(broker: BrokerSettings, largest: int, linger: int = 0) -> dict[str, Any]:
+    """Return the settings of a producer of records of up to `largest` bytes, each sent at once.
+
+    With `linger` a record waits up to that many milliseconds for others to go with.
+    """
+    settings = _common(broker) | {
         "enable.idempotence": True,  # otherwise a restarted broker has duplicates, and "failed" records
         "acks": "all",
         "linger.ms": 0,  # 0.55 ms a round trip against 11.3 with the default of 5
@@ -63,6 +66,7 @@ def producer_settings(broker: BrokerSettings, largest: int) -> dict[str, Any]:
         "message.max.bytes": max(1_000_000, largest + 1024),
         "queue.buffering.max.kbytes": 65_536,  # the default is 1 GiB, too much while a broker is away
     }
+    return settings | ({"linger.ms": linger, "batch.num.messages": 10_000} if linger else {})
 
 
 def consumer_settings(broker: BrokerSettings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from streams.bus.bus import Bus, BusError, FailureHandler, RecordHandler, Stored, TooLarge, UnknownTopic
 from streams.bus.logs import Logs
+from streams.bus.paced import PacedSender
 from streams.bus.reader import KafkaReader
 from streams.bus.sender import Sender
 from streams.mesh.settings.brokers import BrokerSettings
@@ -25,9 +26,11 @@ class KafkaBus(Bus):
         How to reach it.
     topics : mapping of str to int
         All topics to send to or read, each with the bytes of its longest value (TopicSpec.largest).
+    paced : bool
+        Whether records wait for each other while they are many (PacedSender).
     """
 
-    def __init__(self, broker: BrokerSettings, topics: Mapping[str, int]) -> None:
+    def __init__(self, broker: BrokerSettings, topics: Mapping[str, int], *, paced: bool = False) -> None:
         self._broker, self._topics = broker, dict(topics)
         self._logs = Logs(broker)
         try:
@@ -35,7 +38,8 @@ class KafkaBus(Bus):
         except BusError:
             self._logs.close()
             raise
-        self._sender = Sender(broker, max(self._topics.values(), default=0))
+        largest = max(self._topics.values(), default=0)
+        self._sender = PacedSender.of(broker, largest) if paced else Sender(broker, largest)
 
     def send(
         self,

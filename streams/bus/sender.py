@@ -36,10 +36,13 @@ class _Record(NamedTuple):
 
 
 class Sender:
-    """One producer. Call `send` from any thread; reports arrive in calls of `serve` or `flush`."""
+    """One producer. Call `send` from any thread; reports arrive in calls of `serve` or `flush`.
 
-    def __init__(self, broker: BrokerSettings, largest: int) -> None:
-        settings = producer_settings(broker, largest) | {"error_cb": self._note}
+    With `linger` records wait up to that many milliseconds for others to go with.
+    """
+
+    def __init__(self, broker: BrokerSettings, largest: int, linger: int = 0) -> None:
+        settings = producer_settings(broker, largest, linger) | {"error_cb": self._note}
         self._servers = broker.servers
         self._producer = Producer(settings, logger=LOGGER)
         self._lock = Lock()

@@ -36,7 +36,7 @@ def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack)
 def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
     """Open the topic of the node's decisions on its data broker. Raises BusError."""
     topic = DataTopics(node).decisions
-    return Decisions(_data_bus(file, node, topic, closing), topic, file.mesh.run)
+    return Decisions(_data_bus(file, node, topic, closing, paced=True), topic, file.mesh.run)
 
 
 def open_predictions(file: MeshFile, node: str, loss: Loss, closing: ExitStack) -> Predictions:
@@ -49,9 +49,9 @@ def open_predictions(file: MeshFile, node: str, loss: Loss, closing: ExitStack) 
     return Predictions(_data_bus(file, node, topic, closing), topic, file.mesh.run, loss, classes)
 
 
-def _data_bus(file: MeshFile, node: str, topic: str, closing: ExitStack) -> KafkaBus:
+def _data_bus(file: MeshFile, node: str, topic: str, closing: ExitStack, *, paced: bool = False) -> KafkaBus:
     largest = {spec.name: spec.largest for spec in data_specs(file.mesh, node)}
-    bus = KafkaBus(file.brokers(node).data, {topic: largest[topic]})
+    bus = KafkaBus(file.brokers(node).data, {topic: largest[topic]}, paced=paced)
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH / 2)
     return bus
