@@ -22,13 +22,13 @@ _Place = tuple[Literal["topic", "group"], str, Literal["literal", "prefix"]]
 class Access:
     """The rights that a process needs on a broker.
 
-    `group`: the consumer group whose offsets it commits; `configs`: the topics whose settings it reads.
+    `groups`: the consumer groups whose offsets it commits; `configs`: the topics whose settings it reads.
     `owned`: beginnings of names that belong to the process alone, so that one rule stands for all of them.
     """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    group: str | None = None
+    groups: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
 
@@ -36,6 +36,15 @@ class Access:
     def topics(self) -> tuple[str, ...]:
         """All topics, each once."""
         return tuple(dict.fromkeys((*self.reads, *self.writes)))
+
+
+def together(work: Iterable[Access]) -> Access:
+    """Return the rights of a process that does all this."""
+    found = Access((), ())
+    for one in work:
+        added = (getattr(found, name) + getattr(one, name) for name in Access.__slots__)
+        found = Access(*map(tuple, map(dict.fromkeys, added)))
+    return found
 
 
 class Rule(NamedTuple):
@@ -73,7 +82,7 @@ def node_on_data(node: str, group: str | None = None) -> Access:
     """Return a node's rights on its party's own broker."""
     topics = DataTopics(node)
     written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
-    return Access((topics.records, topics.spends), written, group)
+    return Access((topics.records, topics.spends), written, () if group is None else (group,))
 
 
 def feeder(node: str) -> Access:
@@ -100,8 +109,8 @@ def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
             prefix = next((owned for owned in access.owned if topic.startswith(owned)), None)
             place: _Place = ("topic", topic, "literal") if prefix is None else ("topic", prefix, "prefix")
             found.setdefault(place, set()).add(operation)
-        if access.group is not None:
-            found.setdefault(("group", access.group, "literal"), set()).add("Read")
+        for group in access.groups:
+            found.setdefault(("group", group, "literal"), set()).add("Read")
     return tuple(
         Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in found.items()
     )

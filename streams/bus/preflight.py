@@ -3,7 +3,7 @@
 Kafka reports no error for a topic that is missing or unreadable; the consumer receives nothing.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -94,8 +94,7 @@ def preflight(
         denied += _lacking(topic, _allowed(found), access)
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
-    if access.group is not None:
-        denied += _group_failures(client, access.group)
+    denied += _group_failures(client, access.groups)
     if denied:
         denied[-1] = f"{denied[-1]} ({given_by(user)})"
     if wrong or denied:
@@ -111,15 +110,20 @@ def _lacking(topic: str, allowed: set[str], access: Access) -> list[str]:
     return [lacking(topic, words)] if missing else []
 
 
-def _group_failures(client: AdminClient, group: str) -> list[str]:
-    answer = client.describe_consumer_groups(
-        [group], include_authorized_operations=True, request_timeout=PATIENCE
+def _group_failures(client: AdminClient, groups: Sequence[str]) -> list[str]:
+    if not groups:
+        return []
+    answers = client.describe_consumer_groups(
+        list(groups), include_authorized_operations=True, request_timeout=PATIENCE
     )
-    try:
-        allowed = _allowed(_answer(answer[group], f"group {group}"))
-    except Denied:
-        allowed = set()
-    return [] if "READ" in allowed else [lacking(f"group {group}", "commit offsets")]
+    wrong = []
+    for group in groups:
+        try:
+            allowed = _allowed(_answer(answers[group], f"group {group}"))
+        except Denied:
+            allowed = set()
+        wrong += [] if "READ" in allowed else [lacking(f"group {group}", "commit offsets")]
+    return wrong
 
 
 def _answer(future: "Future[Any]", subject: str) -> Any:

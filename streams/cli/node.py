@@ -1,6 +1,6 @@
-"""`mirrormesh node`: runs one node on a broker."""
+"""`mirrormesh node`: runs one or more nodes of a party on a broker, in one process."""
 
-import logging
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -17,21 +17,31 @@ from streams.cli.process_command import (
     address,
     live,
 )
-from streams.live.node_process import NodeProcess
+from streams.live.node_process import NodeProcess, logger
 from streams.live.spend import NodeOptions
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
-from streams.mesh.file import load
+from streams.mesh.file import MeshFile, load
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The node, as the mesh file names it.", show_default=False)
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="The nodes, as the mesh file names them.", show_default=False),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All nodes whose own part is here.")]
+ShareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--share", metavar="K/N", help="The K-th of N equal shares of the nodes whose own part is here."
+    ),
 ]
 
 
 def node(
     mesh: MeshArgument,
-    name: NameArgument,
+    names: NamesArgument = None,
     *,
+    all_here: AllOption = False,
+    share: ShareOption = None,
     state: StateOption,
     spent: Annotated[
         int | None,
@@ -57,15 +67,22 @@ def node(
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
-    """Run one node: on its own data topic, with its neighbours.
+    """Run one node, or several in one process: each on its own data topic, with its neighbours.
 
     It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
     scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.
+
+    Several nodes of a party cost far less in one process than in one each: they share connections, loop and
+    endpoints, so they need the same brokers and users. Each has its own journal and lock. A node that has
+    ended, or failed, leaves the others alone; the process ends with the last one, with 1 if one has failed.
+    What the broker's connections or a bug end, ends all. Options apply to each node.
 
     \b
     Examples:
       mirrormesh node mesh.yaml east --state /var/lib/mirrormesh
       mirrormesh node mesh.yaml east --state state --metrics 9101 --private-metrics 127.0.0.1:9201
+      mirrormesh node mesh.yaml east west --state state
+      mirrormesh node mesh.yaml --share 2/4 --state state
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if begin is not None and data_reused:
         raise UsageError("--from end reads nothing again: must not be given with --data-reused")
@@ -79,9 +96,43 @@ def node(
         web=address("--web", web),
     )
 
+    file = load(mesh)
+    chosen = nodes_of(file, names or [], all_here=all_here, share=share)
+
     def work(stop: Stop) -> None:
-        process = NodeProcess(load(mesh), name, options)
+        process = NodeProcess(file, chosen, options)
         writable_folder(state)
         process.run(stop)
 
-    live(logging.getLogger(f"mirrormesh.node.{name}"), work, log, level)
+    live(logger(chosen), work, log, level)
+
+
+def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str | None) -> tuple[str, ...]:
+    """Return the nodes that the operator has chosen. Raises UsageError, MeshFileError for an unknown name."""
+    given = [option for option, there in [("NAME", names), ("--all", all_here), ("--share", share)] if there]
+    if len(given) != 1:
+        said = "none is given" if not given else f"{' and '.join(given)} are given"
+        raise UsageError(f"the nodes: {said}: must be NAME, --all or --share K/N")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice}: is given twice")
+    for name in names:
+        file.own(name)
+    if names:
+        return tuple(names)
+    here = tuple(file.nodes)
+    if not here:
+        raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
+    return here if share is None else part(here, share)
+
+
+def part(names: Sequence[str], share: str) -> tuple[str, ...]:
+    """Return the share `K/N` of the names, in their order. Raises UsageError."""
+    k, slash, n = share.partition("/")
+    most = len(names)
+    if not (slash and k.isdecimal() and n.isdecimal() and 0 < int(k) <= int(n) <= most):
+        raise UsageError(
+            f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {most}, the nodes here"
+        )
+    first, end = ((int(k) - one) * most // int(n) for one in (1, 0))
+    return tuple(names[first:end])

@@ -1,4 +1,4 @@
-"""Runs one node on a broker: its machine, and its reading and sending."""
+"""One node on a broker: its machine, and its reading and sending."""
 
 import time
 from collections.abc import Callable
@@ -9,13 +9,11 @@ from nodes.learner import Learner
 from nodes.machine.events import Decided, Halt, OpenSlot, Report, SlotClosed, StartDeadline
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
-from streams.bus.bus import BusError
+from streams.bus.bus import BusError, Reader
 from streams.bus.kafka import KafkaBus
-from streams.bus.reader import KafkaReader
 from streams.codec import Reason, Refused
 from streams.live.deadlines import Deadlines, FetchClock, InFlight
-from streams.live.liveness import Pulse
-from streams.live.loop import Loop
+from streams.live.lane import Lane
 from streams.live.node_shell import NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
 from streams.live.process import unreadable
@@ -27,8 +25,6 @@ from topology.scheduler import heartbeat_period
 
 CATCH_UP = 1.0
 """Longest wait of work put off, in seconds."""
-LAST_BEAT = 1.0
-"""Longest wait for the last heartbeat's acknowledgement, in seconds."""
 
 
 class Watcher(Protocol):
@@ -66,7 +62,7 @@ class Watcher(Protocol):
 
 
 class LiveNode:
-    """Runs a node's machine on one bus. `open_slot` asks for a slot; `slot_closed` returns it.
+    """Runs a node's machine in turns of its lane. `open_slot` asks for a slot; `slot_closed` returns it.
 
     The node's own heartbeats, when read back, keep `clock` running.
     """
@@ -81,16 +77,17 @@ class LiveNode:
         clock: FetchClock,
         open_slot: Callable[[OpenSlot], None],
         watcher: Watcher,
+        *,
+        lane: Lane,
     ) -> None:
         self._journal, self._mesh, self._bus, self._watcher = journal, surroundings, bus, watcher
-        self._start, self._name, self._topics = start, start.who.name, surroundings.topics
-        self._loop, self._clock = Loop(watcher.began), clock
+        self._name, self._topics, self.offsets = start.who.name, surroundings.topics, start.offsets
+        self._lane, self._clock = lane, clock
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
         self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
         self._beats = InFlight()
-        self._reader: KafkaReader | None = None
         self._ask_for_slot = open_slot
         ports = Ports(
             self._append,
@@ -103,7 +100,7 @@ class LiveNode:
         )
         self._shell = NodeShell(start, learner, journal, surroundings, ports)
         self._deadlines = Deadlines(
-            self._loop,
+            self._lane,
             clock,
             bus,
             tuple(self._sources),
@@ -111,57 +108,36 @@ class LiveNode:
             self._shell.deadline_passed,
         )
 
-    @property
-    def pulse(self) -> Pulse:
-        """The loop's signs of life."""
-        return self._loop.pulse
-
-    @property
-    def reading(self) -> bool:
-        """Whether the reader's thread is there, or not needed. From any thread."""
-        reader = self._reader
-        return reader is None or reader.alive
-
-    def every(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do `action` every `seconds` in the loop. Call it before `run`."""
-        self._loop.every(seconds, action)
-
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the requested slot. From any thread."""
-        self._loop.put(partial(self._take_slot, slot))
+        self._lane.put(partial(self._take_slot, slot))
 
-    def stop(self) -> None:
-        """End `run` after the current transition. From any thread."""
-        self._loop.stop()
+    def begin(self, reader: Reader) -> None:
+        """Start the machine, before the loop runs; `reader` reads from `offsets` on, and waits for it."""
+        self._lane.turn(partial(self._begin, reader))
 
-    def run(self) -> None:
-        """Work until `stop`. Raises ProcessExit when the run is over, Failed, JournalError, BusError."""
-        self._reader = reader = self._bus.subscribe(self._start.offsets, self._read, self._reading_failed)
-        try:
-            self._deadlines.watch(reader)
-            self._loop.every(heartbeat_period(self._mesh.silence), self._beat)
-            self._loop.every(CATCH_UP, self._watcher.catch_up)
-            self._shell.start()
-            self._watcher.planned(self._shell.machine.planned)
-            self._loop.run()
-            self._beat()  # the last one tells where the node has stopped
-            self._bus.flush(LAST_BEAT)
-        finally:
-            self._loop.stop()  # the reader may wait for it to begin
-            self._reader = None
-            reader.close()
-            self._loop.pulse.rest()
+    def leave(self) -> None:
+        """Say where the node has stopped, if it has not ended by itself. After the loop has run."""
+        self._lane.turn(self._beat)
+
+    def _begin(self, reader: Reader) -> None:
+        self._deadlines.watch(reader)
+        self._lane.every(heartbeat_period(self._mesh.silence), self._beat)
+        self._lane.every(CATCH_UP, self._watcher.catch_up)
+        self._shell.start()
+        self._watcher.planned(self._shell.machine.planned)
 
     # ------------------------------------------------------------------------- in the reader's thread
 
-    def _read(self, topic: str, offset: int, value: bytes) -> None:
+    def read(self, topic: str, offset: int, value: bytes) -> None:
+        """Take a record of one of the node's topics."""
         source = self._sources.get(topic)
         if source is not None:
-            self._loop.do(partial(self._release_read, source, offset, value))
+            self._lane.do(partial(self._release_read, source, offset, value))
         elif topic == self._progress:
             self._own_beat_read(offset, value)
         else:
-            self._loop.do(partial(self._plan_read, offset, value))
+            self._lane.do(partial(self._plan_read, offset, value))
 
     def _own_beat_read(self, offset: int, value: bytes) -> None:
         """Keep the clock running; end if a newer process of this node has said hello."""
@@ -169,10 +145,11 @@ class LiveNode:
             self._clock.beat()
         elif self._shell.replaced:
             reason = f"another process of node {self._name} has started after this one, and takes its place"
-            self._loop.fail(Failed(reason))
+            self._lane.fail(Failed(reason))
 
-    def _reading_failed(self, topic: str, error: BusError) -> None:
-        self._loop.fail(unreadable(topic, error))
+    def reading_failed(self, topic: str, error: BusError) -> None:
+        """Take that a topic cannot be read any more."""
+        self._lane.fail(unreadable(topic, error))
 
     # ------------------------------------------------------------------- one at a time, as the loop's
 

@@ -1,193 +1,186 @@
-"""One node's process, from its start with a mesh file and state folder to its end."""
+"""A process of one or more nodes of a party, from its start with a mesh file and state folder to its end."""
 
 import asyncio
 import logging
-import secrets
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
-from nodes.machine.journal import DataPosition
-from streams.bus.access import node_on_data
+from streams.bus.access import node_on_data, together
 from streams.bus.kafka import KafkaBus
+from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import preflight
 from streams.codec.topics import DataTopics
-from streams.live.data.stream import DataStream
-from streams.live.deadlines import FetchClock
-from streams.live.live_node import LiveNode
-from streams.live.liveness import Liveness
-from streams.live.node_watcher import NodeWatcher
+from streams.live.data.streams import DataStreams
+from streams.live.hosted_node import HostedNode
+from streams.live.live_nodes import LiveNodes
+from streams.live.loop import Loop
 from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
-from streams.live.outputs import Decisions, Predictions
 from streams.live.process import retry_until_reachable
 from streams.live.service_manager import ServiceManager
 from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
-from streams.live.spend import NodeOptions, RunSpend
-from streams.live.start import FLUSH, MeshStart, Starter, is_named
-from streams.live.stopping import ProcessExit, Stop
+from streams.live.spend import NodeOptions
+from streams.live.start import FLUSH, Ask
+from streams.live.stopping import Failed, ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
-from streams.metrics.node_metrics import NodeMetrics
-from streams.records.observed import has_truth
-from streams.records.sources import decoder
-from streams.state.journal import Journal, open_journal
-from streams.state.spends import forget_places
+from streams.mesh.settings.base import Address
+from streams.state.spends_topic import SpendsTopic, spends_bus
+from topology.plans import Plan
 
 T = TypeVar("T")
 
 
 class NodeProcess:
-    """One process of the node `name`. Raises MeshFileError if the file lacks something that it needs."""
+    """One process of the nodes `names`, which share brokers, loop, clients and endpoints, and no state.
 
-    def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
-        self._file, self._name, self._options = file, name, options
-        self._brokers = file.brokers(name)
-        self._made = file.resolved.node(name)
-        self._mesh = self._made.surroundings
-        self._decoder = decoder(file, name)
-        spent, from_end = options.spent or 0, options.reuse == "end"
-        try:
-            self._learner = replace(self._made.learner, charged_before=spent, from_end=from_end)
-        except ValueError as error:
-            raise UsageError(f"--spent: {error}") from None
-        self._log = logging.getLogger(f"mirrormesh.node.{name}")
+    Raises MeshFileError if the file lacks something that it needs, UsageError for nodes that no process can
+    share.
+    """
+
+    def __init__(self, file: MeshFile, names: Sequence[str], options: NodeOptions) -> None:
+        self._file, self._names, self._options = file, tuple(names), options
+        self._brokers = file.brokers(self._names[0])
+        check_shared(file, self._names)
+        self._nodes = [HostedNode(file, name, options) for name in self._names]
+        self._log = logger(self._names)
+        self._private = self._private_endpoint()
 
     def run(self, stop: Stop) -> None:
-        """Run until asked to stop.
+        """Run until asked to stop, or until every node has ended.
 
         Raises ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
-            private = self._options.private_metrics or self._file.own(self._name).private_endpoint
-            endpoints = Endpoints(self._options.metrics, private, self._log, closing)
+            endpoints = Endpoints(self._options.metrics, self._private, self._log, closing)
             warn_of_open("Faust's pages", self._options.web, self._log)
-            spend = RunSpend(self._file, self._name, self._options)
-            journal = closing.enter_context(
-                open_journal(self._options.state, self._name, self._mesh, _new_id(), self._made.price)
-            )
-            if journal.copied:
-                self._log.warning("the journal is a copy: joining as a new instance")
-            self._learner = replace(self._learner, charged_before=spend.before())
-            reach_brokers(self._file, self._name, stop)
-            life = journal.instance
-            retry_until_reachable(stop, lambda: self._check_data(journal))
-            spend.anew = journal.instance != life
-            bus = retry_until_reachable(stop, lambda: open_mesh(self._file, self._name, self._mesh, closing))
-            named = partial(is_named, self._name, self._mesh, bus)
-            topic = retry_until_reachable(stop, lambda: spend.topic(closing))
-            retry_until_reachable(stop, lambda: spend.check(journal, topic, named))
-            life, reused = journal.instance, retry_until_reachable(stop, lambda: spend.begin(journal, topic))
-            start = self._start(journal, bus, stop)
-            if journal.instance != life:
-                reused = retry_until_reachable(stop, lambda: spend.begin(journal, topic))
-            closing.callback(spend.end, journal, topic)
-            decisions = None
-            if self._options.decisions:
-                decisions = retry_until_reachable(
-                    stop, lambda: open_decisions(self._file, self._name, closing)
-                )
-            predictions = None
-            if self._file.own(self._name).predictions:
-                loss = self._learner.loss
-                predictions = retry_until_reachable(
-                    stop, lambda: open_predictions(self._file, self._name, loss, closing)
-                )
-            live, data, alive = self._assembled(journal, start, bus, decisions, predictions, endpoints)
-            self._say(journal, start, reused)
-            manager = closing.enter_context(ServiceManager())
-            manager.attend(live.every, alive.stalled, stop)
-            try:
-                asyncio.run(serve(live, data, self._position(start), stop))
-            except ProcessExit as ended:
-                # a neighbour may still need the last release, and no later process would send it
-                while not ended.exit_code and not stop.asked.is_set() and not bus.flush(FLUSH):
-                    manager.works(None)
-                if not ended.exit_code:
-                    journal.forget_secret()
-                raise
+            for node in self._nodes:
+                node.open(closing)
+            reach_brokers(self._file, self._names, stop)
+            ask: Ask = partial(retry_until_reachable, stop)
+            ask(self._check_data)
+            bus = ask(lambda: open_mesh(self._file, self._names, closing))
+            spends = ask(lambda: spends_bus(self._brokers.data, self._names))
+            closing.callback(spends.close)
+            plans = self._plans(bus)
+            for node in self._nodes:
+                node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing)
+            live, data = self._assemble(bus, ask, endpoints, closing, stop)
+            for node in self._nodes:
+                node.say()
+            asyncio.run(serve(live, partial(self._read, data), stop))
+            if not any(node.ended is None for node in self._nodes):
+                self._finish(bus, stop)
             self._log.info("stopped, as asked")
 
-    def _check_data(self, journal: Journal) -> None:
-        """Check the data broker's topics and rights.
+    def _check_data(self) -> None:
+        """Check the data broker's topics and rights. Raises PreflightFailed, BusError, JournalError.
 
-        If the log ends before the journal's position, the topic was recreated. Then a new life begins, with
-        the old one's charges, as records may be fed again at other offsets. Slots by count need one
-        partition. Raises PreflightFailed, BusError, JournalError.
+        Slots by count need one partition.
         """
-        topics, records = DataTopics(self._name), journal.records()
-        position = dict(records[-1].data_position or ()) if records else {}
-        several = {topics.records} if self._file.mesh.slots.by == "time" else set()
-        access = node_on_data(self._name, topics.group)
-        outside = preflight(self._brokers.data, access, {topics.records: position}, several=several)
-        if any(found.position > found.end for found in outside):
-            forget_places(self._options.state, self._name, ())
-            journal.renew(_new_id())
-            self._log.warning("%s was made anew: joining as a new instance", topics.records)
+        topics = {node.name: DataTopics(node.name) for node in self._nodes}
+        access = together(node_on_data(name, own.group) for name, own in topics.items())
+        positions = {topics[node.name].records: node.data_positions() for node in self._nodes}
+        several = set(positions) if self._file.mesh.slots.by == "time" else set()
+        outside = preflight(self._brokers.data, access, positions, several=several)
+        for node in self._nodes:
+            node.check_outside(outside)
 
-    def _start(self, journal: Journal, bus: KafkaBus, stop: Stop) -> MeshStart:
-        def ask(question: Callable[[], T]) -> T:
-            return retry_until_reachable(stop, question)
+    def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
+        """Return what reads the plans of this run, once."""
+        return cache(lambda: messages(MeshLog.of(self._file, bus).plans()))
 
-        simulated = self._learner.mechanism.simulated
-        starter = Starter(self._name, journal, self._mesh, bus, _new_id, simulated, self._log.warning)
-        return starter.start(ask)
-
-    def _assembled(
-        self,
-        journal: Journal,
-        start: MeshStart,
-        bus: KafkaBus,
-        decisions: Decisions | None,
-        predictions: Predictions | None,
-        endpoints: Endpoints,
-    ) -> tuple[LiveNode, DataStream, Liveness]:
-        """Return the node, its data stream, and what tells whether they work."""
-        mesh = self._mesh
-        clock, slots = FetchClock(time.monotonic, mesh.silence), self._file.mesh.slots
-        data = DataStream(
-            self._brokers.data,
-            self._name,
-            self._made.mesh.slots,
-            self._decoder,
-            slots.timeout if slots.by == "count" else None,
-            state=self._options.state,
-            web=self._options.web,
-        )
+    def _assemble(
+        self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop
+    ) -> tuple[LiveNodes, DataStreams]:
+        """Return the nodes, and their data streams; show their metrics, and tell the service manager."""
+        file, options = self._file, self._options
+        decisions, loop = {}, Loop()
+        if options.decisions:
+            decisions = ask(lambda: open_decisions(file, self._names, closing))
+        predictions = ask(lambda: open_predictions(file, self._names, closing))
         certificates = Certificates(self._brokers, self._log)
-        metrics = NodeMetrics(
-            self._file.mesh.name,
-            self._name,
-            self._learner,
-            mesh.expected,
-            start.records[-1] if start.records else None,
-            connected=lambda: clock.going,
-            lag=lambda: data.lag,
-            counts=lambda: data.counts,
-            journal_bytes=lambda: journal.size,
-            truth=has_truth(self._decoder),
-            ends=certificates.ends,
+
+        def ended(node: HostedNode) -> None:
+            if len(self._nodes) > 1:
+                tell_end(node)
+            if all(one.ended is not None for one in self._nodes):
+                loop.stop()
+
+        for node in self._nodes:
+            own = decisions.get(node.name), predictions.get(node.name)
+            node.assemble(bus, loop, *own, certificates, partial(ended, node))
+        live = LiveNodes([node.live for node in self._nodes], bus, loop)
+        streams = [node.data for node in self._nodes]
+        data = DataStreams(self._brokers.data, streams, state=options.state, web=options.web)
+        alive = liveness(live, data, min(file.own(name).liveness for name in self._names), self._log)
+        endpoints.show(
+            {node.name: node.metrics for node in self._nodes}, alive.stalled, certificates, self._ended
         )
-        watcher = NodeWatcher(self._log, metrics, decisions, predictions)
-        live = LiveNode(start, self._learner, journal, mesh, bus, clock, data.open_slot, watcher)
-        alive = liveness(live, data, self._file.own(self._name).liveness, self._log)
-        endpoints.show(metrics, alive.stalled, certificates)
-        return live, data, alive
+        self._manager = closing.enter_context(ServiceManager())
+        self._manager.attend(live.every, alive.stalled, stop)
+        return live, data
 
-    def _position(self, start: MeshStart) -> DataPosition | None:
-        if start.records:
-            return start.records[-1].data_position
-        return None if self._learner.from_end else ()
+    def _ended(self, name: str) -> str | None:
+        """Return how a node has ended by itself; None if it has not."""
+        return next((str(node.ended) for node in self._nodes if node.name == name and node.ended), None)
 
-    def _say(self, journal: Journal, start: MeshStart, reused: str) -> None:
-        """Log the guarantee, and where the node continues."""
-        promised = self._made.guarantee.sentence(self._name)
-        self._log.info("%s", f"{promised} {reused}".strip())
-        at = f"after round {start.records[-1].stepped}" if start.records else "with a new journal"
-        self._log.info("instance %s goes on %s", journal.instance, at)
+    async def _read(self, data: DataStreams, stopped: asyncio.Event) -> None:
+        """Read the nodes' records until `stopped`."""
+        positions = {node.name: node.position for node in self._nodes}
+        await data.serve(positions, stopped, {node.name: node.live.slot_closed for node in self._nodes})
+
+    def _finish(self, bus: KafkaBus, stop: Stop) -> None:
+        """End a process whose nodes have all ended, with the reason of the first that has failed."""
+        over = [
+            node for node in self._nodes if isinstance(node.ended, ProcessExit) and not node.ended.exit_code
+        ]
+        # a neighbour may still need the last release, and no later process would send it
+        while over and not stop.asked.is_set() and not bus.flush(FLUSH):
+            self._manager.works(None)
+        for node in over:
+            node.journal.forget_secret()
+        failed = [node for node in self._nodes if node not in over]
+        (first, *more) = failed or over
+        if len(self._nodes) > 1 and failed:
+            others = f", and {len(more)} more" if more else ""
+            raise Failed(f"node {first.name} has failed{others}: {first.ended}")
+        if len(self._nodes) > 1:
+            raise ProcessExit(f"all {len(self._nodes)} nodes have ended")
+        if first.ended is not None:
+            raise first.ended
+
+    def _private_endpoint(self) -> Address | None:
+        """Return where private metrics are served. Raises UsageError if the nodes' own parts differ."""
+        if self._options.private_metrics:
+            return self._options.private_metrics
+        named = {name: self._file.own(name).private_endpoint for name in self._names}
+        found = {address for address in named.values() if address is not None}
+        if len(found) > 1:
+            one, other = [name for name, address in named.items() if address is not None][:2]
+            raise UsageError(f"--private-metrics: must be given, as {one} and {other} name different ones")
+        return next(iter(found), None)
 
 
-def _new_id() -> str:
-    return secrets.token_hex(16)
+def tell_end(node: HostedNode) -> None:
+    """Log how a node has ended, while others go on."""
+    well = isinstance(node.ended, ProcessExit) and not node.ended.exit_code
+    node.log.log(logging.INFO if well else logging.ERROR, "%s", node.ended)
+
+
+def check_shared(file: MeshFile, names: Sequence[str]) -> None:
+    """Raise UsageError unless the nodes have the same brokers: a process has one user on each."""
+    first = file.brokers(names[0])
+    for name in names[1:]:
+        own = file.brokers(name)
+        for side in ("mesh", "data"):
+            if getattr(own, side) != getattr(first, side):
+                raise UsageError(
+                    f"{names[0]} and {name} have different brokers.{side}: each needs a process of its own"
+                )
+
+
+def logger(names: Sequence[str]) -> logging.Logger:
+    """Return the logger of a process of these nodes."""
+    return logging.getLogger(f"mirrormesh.node.{names[0]}" if len(names) == 1 else "mirrormesh.nodes")

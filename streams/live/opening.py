@@ -1,9 +1,9 @@
 """Opens and checks a node process's topics, on the mesh broker and on its own."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from nodes.losses.losses import Loss
-from streams.bus.access import node_on_mesh
+from streams.bus.access import node_on_mesh, together
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import data_specs, mesh_specs
@@ -13,45 +13,58 @@ from streams.live.process import opened, reached
 from streams.live.start import FLUSH
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
-from streams.mesh.mesh import Surroundings
 from streams.mesh.settings.node import FileSettings
 
 
-def reach_brokers(file: MeshFile, node: str, stop: Stop) -> None:
+def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
     """Wait until both brokers answer. Raises Stopped, Denied, MeshFileError if they are one, unstated."""
-    brokers = file.brokers(node)
-    asked = {file.mesh_broker, brokers.mesh, brokers.data}
-    check_clusters(file, {node: brokers}, {broker: reached(broker, stop) for broker in asked})
+    brokers = {name: file.brokers(name) for name in names}
+    asked = {file.mesh_broker, *(broker for own in brokers.values() for broker in (own.mesh, own.data))}
+    check_clusters(file, brokers, {broker: reached(broker, stop) for broker in asked})
 
 
-def open_mesh(file: MeshFile, node: str, mesh: Surroundings, closing: ExitStack) -> KafkaBus:
-    """Open the mesh broker's topics of the node, after the preflight. Raises PreflightFailed, BusError."""
-    access = node_on_mesh(mesh.topics, node, mesh.expected, mesh.targets)
-    bus = opened(file.brokers(node).mesh, access, mesh_specs(file.resolved))
+def open_mesh(file: MeshFile, names: Sequence[str], closing: ExitStack) -> KafkaBus:
+    """Open the mesh broker's topics of the nodes, after the preflight. Raises PreflightFailed, BusError."""
+    meshes = [(name, file.resolved.node(name).surroundings) for name in names]
+    access = together(node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes)
+    bus = opened(file.brokers(names[0]).mesh, access, mesh_specs(file.resolved))
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH)
     return bus
 
 
-def open_decisions(file: MeshFile, node: str, closing: ExitStack) -> Decisions:
-    """Open the topic of the node's decisions on its data broker. Raises BusError."""
-    topic = DataTopics(node).decisions
-    return Decisions(_data_bus(file, node, topic, closing, paced=True), topic, file.mesh.run)
+def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Decisions]:
+    """Open the topics of the nodes' decisions on their data broker. Raises BusError."""
+    topics = {name: DataTopics(name).decisions for name in names}
+    bus = _data_bus(file, topics, closing, paced=True)
+    return {name: Decisions(bus, topic, file.mesh.run) for name, topic in topics.items()}
 
 
-def open_predictions(file: MeshFile, node: str, loss: Loss, closing: ExitStack) -> Predictions:
-    """Open the topic of the node's predictions on its data broker. Raises BusError."""
-    topic = DataTopics(node).predictions
+def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Predictions]:
+    """Open the topics of predictions, of the nodes that make any, on their data broker. Raises BusError."""
+    topics = {name: DataTopics(name).predictions for name in names if file.own(name).predictions}
+    if not topics:
+        return {}
+    bus = _data_bus(file, topics, closing)
+    return {name: _predictions(file, name, topic, bus) for name, topic in topics.items()}
+
+
+def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predictions:
     source = file.own(node).source
     classes: tuple[str, ...] = ()
     if file.mesh.loss.softmax is not None and isinstance(source, FileSettings):
         classes = source.record.label.classes or ()
-    return Predictions(_data_bus(file, node, topic, closing), topic, file.mesh.run, loss, classes)
+    return Predictions(bus, topic, file.mesh.run, file.resolved.node(node).learner.loss, classes)
 
 
-def _data_bus(file: MeshFile, node: str, topic: str, closing: ExitStack, *, paced: bool = False) -> KafkaBus:
-    largest = {spec.name: spec.largest for spec in data_specs(file.mesh, node)}
-    bus = KafkaBus(file.brokers(node).data, {topic: largest[topic]}, paced=paced)
+def _data_bus(
+    file: MeshFile, topics: Mapping[str, str], closing: ExitStack, *, paced: bool = False
+) -> KafkaBus:
+    """Open a topic of each node."""
+    specs = {name: data_specs(file.mesh, name) for name in topics}
+    largest = {spec.name: spec.largest for found in specs.values() for spec in found}
+    broker = file.brokers(next(iter(topics))).data
+    bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced)
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH / 2)
     return bus

@@ -1,22 +1,22 @@
-"""Serves a node's metrics and probes, and runs its two halves: the data stream, and the machine's loop."""
+"""Serves metrics and probes of a process's nodes, and runs its halves: data streams, and machines."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, suppress
-from typing import Protocol
+from typing import Any, Protocol
 
-from nodes.machine.journal import DataPosition
 from streams.bus.expiry import Expiry
 from streams.live.data.start import DataFailed
-from streams.live.data.stream import DataStream
-from streams.live.live_node import LiveNode
+from streams.live.data.streams import DataStreams
+from streams.live.live_nodes import LiveNodes
 from streams.live.liveness import Liveness
 from streams.live.stopping import Failed, Stop
 from streams.mesh.settings.base import Address, is_loopback
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
+from streams.metrics.together import together
 
 
 class Certificates:
@@ -67,16 +67,29 @@ class Endpoints:
         )
 
     def show(
-        self, metrics: NodeMetrics, stalled: Callable[[], str | None], certificates: Certificates
+        self,
+        nodes: Mapping[str, NodeMetrics],
+        stalled: Callable[[], str | None],
+        certificates: Certificates,
+        ended: Callable[[str], str | None] = lambda _: None,
     ) -> None:
-        """Show a node's metrics, each kind at its own endpoint; `stalled` says what stands still, if any.
+        """Show metrics by node, each kind at its own endpoint; `stalled` says what stands still, if any.
 
-        That goes to the owner alone: a part may stand still because of a record.
+        That goes to the owner alone: a part may stand still because of a record. `ended` says how a node has
+        ended.
         """
+
+        def missing() -> str | None:
+            said = ((name, ended(name) or metrics.missing()) for name, metrics in nodes.items())
+            reasons = [reason if len(nodes) == 1 else f"{name}: {reason}" for name, reason in said if reason]
+            return "; ".join(reasons) or None
+
         if self._shared is not None:
-            self._shared.show(metrics.shared, metrics.missing, noted=certificates.mesh.soon)
+            shared = together([metrics.shared for metrics in nodes.values()])
+            self._shared.show(shared, missing, noted=certificates.mesh.soon)
         if self._private is not None:
-            self._private.show(metrics.private, metrics.missing, stalled, certificates.soon)
+            private = together([metrics.private for metrics in nodes.values()])
+            self._private.show(private, missing, stalled, certificates.soon)
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:
@@ -85,8 +98,8 @@ def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> Non
         log.warning("%s tell about the data, and %s:%d is open to others", what, *address)
 
 
-def liveness(live: LiveNode, data: DataStream, limit: float, log: logging.Logger) -> Liveness:
-    """Return what tells whether a node works. Neither a broker that is away nor missing data changes it."""
+def liveness(live: LiveNodes, data: DataStreams, limit: float, log: logging.Logger) -> Liveness:
+    """Return what tells whether nodes work. Neither a broker that is away nor missing data changes it."""
     pulses = {
         "the node's loop": live.pulse,
         "the data stream's loop": data.turning,
@@ -95,10 +108,12 @@ def liveness(live: LiveNode, data: DataStream, limit: float, log: logging.Logger
     return Liveness(limit, pulses, {"the thread that reads the mesh broker": lambda: live.reading}, log)
 
 
-async def serve(live: LiveNode, data: DataStream, position: DataPosition | None, stop: Stop) -> None:
-    """Run both, the stream from `position` on, until either ends, or a stop is requested.
+async def serve(
+    live: LiveNodes, read: Callable[[asyncio.Event], Coroutine[Any, Any, None]], stop: Stop
+) -> None:
+    """Run the machines, and `read` their records, until either ends, or a stop is requested.
 
-    Raises the exception of the one that ended first.
+    `read` returns once its event is set. Raises the exception of the one that ended first.
     """
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
@@ -109,7 +124,7 @@ async def serve(live: LiveNode, data: DataStream, position: DataPosition | None,
 
     stop.then(end)
     machine = asyncio.ensure_future(asyncio.to_thread(live.run))
-    stream = asyncio.ensure_future(data.serve(position, stopped, live.slot_closed))
+    stream = asyncio.ensure_future(read(stopped))
     await asyncio.wait({machine, stream}, return_when=asyncio.FIRST_COMPLETED)
     live.stop()
     stopped.set()

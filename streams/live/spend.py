@@ -1,7 +1,7 @@
 """What an operator says of a node's process, and what the process owes to earlier runs over the same data."""
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,12 +54,6 @@ class RunSpend:
     def before(self) -> int:
         """Return the charged rounds of unknown runs, as stated now, or when the run began."""
         return max([self.options.spent or 0, *(spend.before for spend in self._lives())])
-
-    def topic(self, stack: ExitStack) -> SpendsTopic:
-        """Open the data broker's spends; `stack` closes them. Raises BusError."""
-        topic = SpendsTopic(self.file.brokers(self.node).data, self.node)
-        stack.callback(topic.close)
-        return topic
 
     def check(self, journal: Journal, topic: SpendsTopic, is_named: Callable[[], bool]) -> None:
         """Raise UsageError if the records were read before at an unstated price; BusError.

@@ -42,9 +42,8 @@ class MeshStart:
     unsent: tuple[tuple[str, bytes], ...]
 
 
-def is_named(node: str, mesh: Surroundings, bus: Bus) -> bool:
-    """Return whether a plan of this run names the node, or counts one that did. Raises BusError."""
-    plans = messages(MeshLog(mesh.topics, mesh.digest, bus).plans())
+def is_named(node: str, plans: Iterable[Plan]) -> bool:
+    """Return whether one of the plans names the node, or counts one that did."""
     return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
 
 

@@ -32,12 +32,16 @@ from streams.state.spends import all_spends
 _LARGEST = LEAST_LIMIT - OVERHEAD
 
 
-class SpendsTopic:
-    """A process's access to `spends.<node>`; close it when done. Raises UnknownTopic, Denied, Unreachable."""
+def spends_bus(broker: BrokerSettings, nodes: Iterable[str]) -> KafkaBus:
+    """Open the topics of these nodes; close it when done. Raises UnknownTopic, Denied, Unreachable."""
+    return KafkaBus(broker, {DataTopics(node).spends: _LARGEST for node in nodes})
 
-    def __init__(self, broker: BrokerSettings, node: str) -> None:
-        self._name = DataTopics(node).spends
-        self._bus = KafkaBus(broker, {self._name: _LARGEST})
+
+class SpendsTopic:
+    """A process's access to `spends.<node>`, on a bus of `spends_bus`."""
+
+    def __init__(self, bus: KafkaBus, node: str) -> None:
+        self._name, self._bus = DataTopics(node).spends, bus
 
     def read(self) -> tuple[Written, ...]:
         """Return the last line of each key, to the topic's end.
@@ -57,10 +61,6 @@ class SpendsTopic:
         self._bus.send(self._name, to_line(spend).encode(), key=key.encode())
         if not self._bus.flush(seconds):
             raise Unreachable(f"{self._name}: what is spent is not acknowledged")
-
-    def close(self) -> None:
-        """Disconnect from the broker."""
-        self._bus.close()
 
 
 def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:

@@ -36,7 +36,7 @@ def test_what_is_not_allowed_is_said_never_silence(new_broker, monkeypatch):
     until(lambda: preflighted(ann, Access((mine,), (written,))))
 
     with pytest.raises(PreflightFailed) as failed:
-        preflight(ann, Access((mine, written, secret), (mine, written), "ann-group"), {})
+        preflight(ann, Access((mine, written, secret), (mine, written), ("ann-group",)), {})
     assert [line.partition(": ")[2] for line in failed.value.lines] == [
         f"{mine}: these credentials may not write",
         f"{written}: these credentials may not read",

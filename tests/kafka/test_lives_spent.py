@@ -23,7 +23,7 @@ from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.journal import open_journal
 from streams.state.known_spends import together
-from streams.state.spends_topic import written
+from streams.state.spends_topic import SpendsTopic, spends_bus, written
 from tests.support.accounts import record
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file
@@ -60,7 +60,8 @@ class Lives:
         around, price = node.surroundings, node.price
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
-            topic = spend.topic(stack)
+            spends = stack.enter_context(closing(spends_bus(file.brokers(self.node).data, [self.node])))
+            topic = SpendsTopic(spends, self.node)
             spend.check(journal, topic, lambda: named)
             said = spend.begin(journal, topic)
             before = journal.charged

@@ -28,7 +28,7 @@ def access(*topics):
 
 
 def test_all_that_is_right_passes(at, topics):
-    assert preflight(at, Access((topics[0],), (topics[1],), "a-group"), {topics[0]: {0: 0}}) == ()
+    assert preflight(at, Access((topics[0],), (topics[1],), ("a-group",)), {topics[0]: {0: 0}}) == ()
 
 
 def test_every_missing_topic_is_a_line(at, topics):

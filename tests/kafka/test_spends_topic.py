@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from contextlib import closing
+from contextlib import closing, contextmanager
 from fractions import Fraction
 
 import pytest
@@ -15,7 +15,7 @@ from streams.bus.logs import Logs
 from streams.bus.topic_specs import MIB, data_specs
 from streams.codec.topics import DataTopics
 from streams.state.known_spends import Written
-from streams.state.spends_topic import SpendsTopic
+from streams.state.spends_topic import SpendsTopic, spends_bus
 from tests.support.kafka import connection, until
 from tests.support.meshes import changed, loaded
 
@@ -49,8 +49,10 @@ def made(at, folder, **configs):
     return node
 
 
+@contextmanager
 def opened(at, node):
-    return closing(SpendsTopic(at, node))
+    with closing(spends_bus(at, [node])) as bus:
+        yield SpendsTopic(bus, node)
 
 
 def test_another_process_reads_what_was_written(at, node):
@@ -77,7 +79,7 @@ def test_a_line_that_is_none_is_not_passed_over(at, node):
 
 def test_a_topic_that_is_not_there_is_told(at):
     with pytest.raises(UnknownTopic, match=r"no topic spends\.nobody"):
-        SpendsTopic(at, "nobody")
+        spends_bus(at, ["nobody"])
 
 
 @pytest.mark.slow

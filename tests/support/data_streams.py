@@ -17,6 +17,7 @@ from nodes.machine.slots import CountSlots
 from nodes.privacy.reveal import opened
 from streams.live.data.start import DataFailed
 from streams.live.data.stream import DataStream
+from streams.live.data.streams import DataStreams
 from tests.support.kafka import PATIENCE, connection, until
 
 
@@ -74,8 +75,8 @@ class DataTopic:
 class Live:
     """A data stream that runs in a thread of its own."""
 
-    def __init__(self, stream):
-        self.stream = stream
+    def __init__(self, stream, streams):
+        self.stream, self.streams = stream, streams
         self.slots = SimpleQueue()
         self.failed = None
         self.stopped_in = None
@@ -114,7 +115,8 @@ class Live:
             stopped = asyncio.Event()
             begun(asyncio.get_running_loop(), stopped)
             try:
-                await self.stream.serve(position, stopped, self.slots.put)
+                node = self.stream.node
+                await self.streams.serve({node: position}, stopped, {node: self.slots.put})
             except DataFailed as error:
                 self.failed = error
 
@@ -124,8 +126,9 @@ class Live:
 def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
     """A stream on that topic; its slots come to `.slots`."""
     given = {"decoder": Numbers(), "timeout": None, "state": tmp_path, "web": None}
-    given |= {"broker": connection(topic.address), "node": topic.node, "slots": slots} | changes
-    return Live(DataStream(**given))
+    given |= {"broker": connection(topic.address), "slots": slots} | changes
+    stream = DataStream(topic.node, given["slots"], given["decoder"], given["timeout"])
+    return Live(stream, DataStreams(given["broker"], [stream], state=given["state"], web=given["web"]))
 
 
 @contextmanager

@@ -1,12 +1,12 @@
-"""The Faust app of a node: one agent on its data topic, with no state at the broker that is ever read.
+"""The Faust app of a process: an agent on each node's data topic, with no state at the broker ever read.
 
 tests/kafka/test_data_stream.py shows why Faust's defaults are overridden.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka.errors import ConsumerStoppedError  # type: ignore[import-untyped] # it ships no types
@@ -26,14 +26,24 @@ from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
 
 Taken = Callable[[Arrival[bytes]], Awaitable[None]]
-"""Takes a record; the next one comes when this one is done."""
+"""Takes a record; the topic's next one comes when this one is done."""
+FETCHED = 256
+"""Records of one fetch."""
+BUFFERED = 64
+"""Records of a topic that wait for its agent: each may have 1 MiB."""
+
+
+class Part(NamedTuple):
+    """One node's part of an app: where its topic is read from, and what takes its records."""
+
+    place: Position
+    take: Taken
 
 
 class PinnedApp(faust.App):
-    """A Faust app on one topic, which it reads in a pinned thread from `place` on."""
+    """A Faust app on the topics of `places`, which it reads in a pinned thread."""
 
-    topic_name: str
-    place: Position
+    places: Mapping[str, Position]
     reader: PinnedThread | None = None
     """The thread, once there is one."""
 
@@ -45,7 +55,7 @@ class _Consumer(Consumer):
     def _new_consumer_thread(self) -> PinnedThread:
         app = cast("PinnedApp", self.app)
         app.reader = thread = PinnedThread(self, loop=self.loop, beacon=self.beacon)
-        thread.topic, thread.place = app.topic_name, app.place
+        thread.places = app.places
         return thread
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
@@ -67,21 +77,16 @@ class _Transport(Transport):
 
 
 def data_app(
-    broker: BrokerSettings,
-    node: str,
-    place: Position,
-    take: Taken,
-    *,
-    state: Path,
-    web: tuple[str, int] | None,
+    broker: BrokerSettings, nodes: Mapping[str, Part], *, state: Path, web: tuple[str, int] | None
 ) -> PinnedApp:
-    """Return the app that passes each record of the node's data topic, from `place` on, to `take`.
+    """Return the app that passes each record of the nodes' data topics, from its place on, to `take`.
 
-    Its group, named like the topic, has no members. `state` must exist. `web` is (address, port).
+    Its group, named like the first topic, has no members. `state` must exist. `web` is (address, port).
     """
-    name = DataTopics(node).records
+    topics = {DataTopics(name).records: part for name, part in nodes.items()}
+    several = len(topics) > 1
     app = PinnedApp(
-        name,
+        next(iter(topics)),
         broker=[f"kafka://{server.strip()}" for server in broker.servers.split(",")],
         broker_credentials=_credentials(broker),
         datadir=str(StateFolder(state).faust),
@@ -90,12 +95,19 @@ def data_app(
         topic_partitions=1,
         consumer_auto_offset_reset="none",
         stream_wait_empty=False,
-        stream_buffer_maxsize=64,  # records of up to 1 MiB each
-        broker_max_poll_records=256,
+        # a topic's full buffer would hold up all others: with several it takes more than a fetch brings
+        stream_buffer_maxsize=2 * BUFFERED if several else BUFFERED,
+        broker_max_poll_records=BUFFERED if several else FETCHED,
         agent_supervisor=CrashingSupervisor,
         **_web(web),
     )
-    app.topic_name, app.place = name, place
+    app.places = {topic: part.place for topic, part in topics.items()}
+    for topic, part in topics.items():
+        _add_agent(app, topic, part.take)
+    return app
+
+
+def _add_agent(app: PinnedApp, name: str, take: Taken) -> None:
     topic = app.topic(
         name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", acks=False
     )
@@ -110,8 +122,7 @@ def data_app(
                     Arrival(message.partition, message.offset, message.timestamp, message.value or b"")
                 )
 
-    app.agent(topic, name="slots", concurrency=1)(slots)
-    return app
+    app.agent(topic, name=f"slots of {name}", concurrency=1)(slots)
 
 
 def _credentials(broker: BrokerSettings) -> Credentials | None:

@@ -64,6 +64,11 @@ class SlotCollector:
             return dict(self._slots.next)
 
     @property
+    def blocked(self) -> bool:
+        """Whether what was added last waits for room."""
+        return self._blocked
+
+    @property
     def unplaced(self) -> bool:
         """Whether the open slot waits for the topic's end as its position."""
         return self._unplaced

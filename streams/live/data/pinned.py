@@ -1,4 +1,4 @@
-"""Faust's consumer thread, pinned: reads every partition of one topic from given offsets, in no group.
+"""Faust's consumer thread, pinned: reads every partition of its topics from given offsets, in no group.
 
 A subscribed group can stall for ever after a broker's restart; assigned partitions do not. The overrides use
 private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py tests each of them.
@@ -19,6 +19,10 @@ from streams.bus.connection import PATIENCE
 
 _PARTING = 0.3
 """Seconds that a broker has to end the connection in order."""
+_PAUSE = 0.02
+"""Longest fetch while a topic has no room, in seconds: it may have some soon."""
+Offsets = dict[str, dict[int, int]]
+"""An offset of each partition of each topic."""
 
 
 class Position(Protocol):
@@ -28,6 +32,10 @@ class Position(Protocol):
     def next(self) -> Mapping[int, int]:
         """The offset of each partition's next record."""
 
+    @property
+    def room(self) -> bool:
+        """Whether more records are wanted now."""
+
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take, once, the beginning and end of all partitions' logs; from then on `next` names each."""
 
@@ -36,10 +44,12 @@ class Position(Protocol):
 
 
 class PinnedThread(AIOKafkaConsumerThread):
-    """The thread that reads `topic`. Other threads' loops may call `ends`, `read`, `follow` and `note`."""
+    """The thread that reads the topics of `places`. Others' loops may call `ends`, `read`, `follow`, `note`.
 
-    topic: str
-    place: Position
+    With several topics one that has no room holds up no other.
+    """
+
+    places: Mapping[str, Position]
     _partitions: tuple[TopicPartition, ...] = ()
 
     @property
@@ -47,24 +57,24 @@ class PinnedThread(AIOKafkaConsumerThread):
         """Whether its partitions are known."""
         return bool(self._partitions)
 
-    async def ends(self) -> dict[int, int]:
+    async def ends(self) -> Offsets:
         """Return the offset of each partition's next record in the log."""
-        return cast("dict[int, int]", await self.call_thread(self._ends))
+        return cast("Offsets", await self.call_thread(self._ends))
 
-    async def read(self) -> dict[int, int]:
+    async def read(self) -> Offsets:
         """Return the offsets below which all records were handed on, offsets without a record included."""
-        return cast("dict[int, int]", await self.call_thread(self._read))
+        return cast("Offsets", await self.call_thread(self._read))
 
     async def follow(self) -> None:
         """Continue at the position if it has moved ahead."""
         await self.call_thread(self._follow)
 
-    async def note(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets for the owner's tools; nothing here reads them."""
+    async def note(self, offsets: Offsets) -> None:
+        """Commit the offsets of one topic for the owner's tools; nothing here reads them."""
         await self.call_thread(self._note, offsets)
 
-    async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # the app has one topic
-        """Assign every partition of the topic, at its position."""
+    async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # they are known
+        """Assign every partition of the topics, at its position."""
         await self.call_thread(self._pin)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
@@ -100,16 +110,20 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def _pin(self) -> None:
         consumer = self._ensure_consumer()
         known = await consumer._client.fetch_all_metadata()  # noqa: SLF001 # its own knows assigned topics only
-        partitions = known.partitions_for_topic(self.topic)
-        if not partitions:
-            raise UnknownTopic(f"no topic {self.topic}")
-        pinned = tuple(TopicPartition(self.topic, number) for number in sorted(partitions))
+        found: list[TopicPartition] = []
+        for topic in self.places:
+            partitions = known.partitions_for_topic(topic)
+            if not partitions:
+                raise UnknownTopic(f"no topic {topic}")
+            found += [TopicPartition(topic, number) for number in sorted(partitions)]
+        pinned = tuple(found)
         firsts = await asyncio.wait_for(consumer.beginning_offsets(pinned), PATIENCE)
         ends = await asyncio.wait_for(consumer.end_offsets(pinned), PATIENCE)
-        self.place.begin({of.partition: (firsts[of], ends[of]) for of in pinned})
+        for topic, place in self.places.items():
+            place.begin({of.partition: (firsts[of], ends[of]) for of in pinned if of.topic == topic})
         consumer.assign(pinned)
         self._partitions = pinned
-        self._returned: dict[int, int] = {}
+        self._returned: dict[TopicPartition, int] = {}
         self.app.on_rebalance_start()
         # not awaited: it waits until `subscribe` has returned
         self._assigned = asyncio.ensure_future(self.on_partitions_assigned({TP(*of) for of in pinned}))
@@ -126,31 +140,54 @@ class PinnedThread(AIOKafkaConsumerThread):
             if await consumer.position(of) < self._next(of):
                 consumer.seek(of, self._next(of))
 
-    async def _ends(self) -> dict[int, int]:
+    async def _ends(self) -> Offsets:
         asked = self._ensure_consumer().end_offsets(self._partitions)
-        return {of.partition: end for of, end in (await asyncio.wait_for(asked, PATIENCE)).items()}
+        ends = await asyncio.wait_for(asked, PATIENCE)
+        found: Offsets = {topic: {} for topic in self.places}
+        for of in self._partitions:
+            found[of.topic][of.partition] = ends[of]
+        return found
 
-    async def _read(self) -> dict[int, int]:
-        found = {}
+    async def _read(self) -> Offsets:
+        found: Offsets = {topic: {} for topic in self.places}
         for of in self._partitions:
             read, handed_on = await self._ensure_consumer().position(of), self._next(of)
             # Transaction markers, and gaps from compaction, may follow the last record.
-            drained = handed_on >= self._returned.get(of.partition, 0)
-            found[of.partition] = max(read, handed_on) if drained else handed_on
+            found[of.topic][of.partition] = max(read, handed_on) if self._drained(of) else handed_on
         return found
 
-    async def _note(self, offsets: Mapping[int, int]) -> None:
-        given = {of: offsets[of.partition] for of in self._partitions}
+    def _drained(self, of: TopicPartition) -> bool:
+        return self._next(of) >= self._returned.get(of, 0)
+
+    async def _note(self, offsets: Offsets) -> None:
+        given = {TopicPartition(topic, k): at for topic, of in offsets.items() for k, at in of.items()}
         await asyncio.wait_for(self._ensure_consumer().commit(given), PATIENCE)
 
-    async def _fetch_records(self, *arguments: Any, **keywords: Any) -> RecordMap:
+    async def _fetch_records(
+        self,
+        consumer: Any,
+        active_partitions: set[TP],
+        timeout: float | None = None,
+        max_records: int | None = None,
+    ) -> RecordMap:
+        if len(self.places) > 1:  # Faust takes all that it has fetched, in order: a full topic waits here
+            wanted = {of for of in active_partitions if self._wanted(of)}
+            if not wanted:
+                await asyncio.sleep(_PAUSE)
+                return {}
+            if len(wanted) < len(active_partitions):
+                timeout = _PAUSE
+            active_partitions = wanted
         try:
-            records = await super()._fetch_records(*arguments, **keywords)
+            records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
         except OffsetOutOfRangeError as error:
             await self._skip(error)
             return {}
-        self._returned |= {of.partition: found[-1].offset + 1 for of, found in records.items()}
+        self._returned |= {TopicPartition(*of): found[-1].offset + 1 for of, found in records.items()}
         return records
+
+    def _wanted(self, of: TP) -> bool:
+        return self.places[of.topic].room and self._drained(TopicPartition(*of))
 
     async def _skip(self, error: OffsetOutOfRangeError) -> None:
         """Continue where the logs begin now. Raises the error if a position is beyond a log's end."""
@@ -159,11 +196,11 @@ class PinnedThread(AIOKafkaConsumerThread):
             first = (await consumer.beginning_offsets([of]))[of]
             if first <= offset:
                 raise error
-            self.place.lose(first - offset)
+            self.places[of.topic].lose(first - offset)
             consumer.seek(of, first)
 
     def _next(self, of: TopicPartition) -> int:
-        return self.place.next[of.partition]
+        return self.places[of.topic].next[of.partition]
 
 
 def _abort(transports: Iterable[asyncio.WriteTransport]) -> None:

@@ -1,6 +1,6 @@
 """The start of a stream: at the journal's position, as far as the logs still have it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no types
@@ -16,15 +16,29 @@ from streams.live.data.collector import SlotCollector
 
 
 class Start:
-    """The position of a stream that starts at `given` (None: the topic's end) and fills a collector."""
+    """The position of a stream that starts at `given` (None: the topic's end) and fills a collector.
 
-    def __init__(self, topic: str, given: DataPosition | None, collector: SlotCollector) -> None:
-        self._topic, self._given, self._collector = topic, given, collector
+    `over`: whether nothing more is wanted of it.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        given: DataPosition | None,
+        collector: SlotCollector,
+        over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._topic, self._given, self._collector, self._over = topic, given, collector, over
 
     @property
     def next(self) -> Mapping[int, int]:
         """The offset of each partition's next record."""
         return self._collector.next
+
+    @property
+    def room(self) -> bool:
+        """Whether more records are wanted now."""
+        return not (self._collector.blocked or self._over())
 
     def begin(self, spans: Mapping[int, tuple[int, int]]) -> None:
         """Take the logs' first offsets and ends. Raises OffsetOutOfRange for a position beyond an end."""
@@ -50,17 +64,23 @@ class DataFailed(Exception):
     """The data side of the process is broken."""
 
 
-def failure(servers: str, topic: str, error: BaseException) -> DataFailed:
+def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFailed:
     """Return the error with a text safe to log: a client's own text may hold a record."""
+    topic = topics[0] if len(topics) == 1 else "the data topics"
     if isinstance(error, TopicAuthorizationFailedError):
-        return DataFailed(str(denied(servers, topic, "read")))
+        return DataFailed(str(denied(servers, _named(error, topics) or topic, "read")))
     if isinstance(error, GroupAuthorizationFailedError):
-        return DataFailed(str(denied(servers, f"group {topic}", "commit offsets")))
+        return DataFailed(str(denied(servers, f"group {topics[0]}", "commit offsets")))
     if isinstance(error, DataFailed):
         return error
     if isinstance(error, BusError):
         return DataFailed(str(error))
     return DataFailed(f"{topic}: {error if isinstance(error, OSError) else type(error).__name__}")
+
+
+def _named(error: BaseException, topics: Sequence[str]) -> str | None:
+    """Return the first of the topics that the error names."""
+    return next((topic for topic in topics if error.args and error.args[0] == topic), None)
 
 
 @contextmanager

@@ -23,7 +23,8 @@ def served(shared, private):
     log, plain = logging.getLogger("mirrormesh.node.a"), BrokerSettings(servers="127.0.0.1:1")
     brokers = BrokersSettings(mesh=plain, data=plain, trust_broker=True)
     with ExitStack() as closing:
-        Endpoints(shared, private, log, closing).show(figures, lambda: None, Certificates(brokers, log))
+        endpoints = Endpoints(shared, private, log, closing)
+        endpoints.show({"a": figures}, lambda: None, Certificates(brokers, log))
         return [at and scraped("127.0.0.1", at[1]) for at in (shared, private)]
 
 
@@ -66,7 +67,7 @@ def test_pages_of_the_data_stream_that_others_reach_are_warned_of(tmp_path, capl
     tree = changed()
     broker = {"servers": "127.0.0.1:1"}
     tree["brokers"] = {"mesh": broker, "data": broker, "trust_broker": True}
-    process = NodeProcess(loaded(tmp_path, tree), "a", NodeOptions(tmp_path, web=(host, 6066)))
+    process = NodeProcess(loaded(tmp_path, tree), ["a"], NodeOptions(tmp_path, web=(host, 6066)))
     with Stop() as stop:
         stop.asked.set()
         with pytest.raises(Stopped):

@@ -51,7 +51,7 @@ def mesh_file(folder, privacy, slots, *, trusted):
 def logged(file, state, caplog):
     """What the process of node `a` says as it starts."""
     caplog.set_level(logging.INFO)
-    process = NodeProcess(file, "a", NodeOptions(state))
+    process = NodeProcess(file, ["a"], NodeOptions(state))
     with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as journal:
         process._say(journal, MeshStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ()), "")
     return caplog.messages

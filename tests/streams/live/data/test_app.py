@@ -6,7 +6,7 @@ import pytest
 from mode.supervisors import CrashingSupervisor
 from pydantic import SecretStr
 
-from streams.live.data.app import data_app
+from streams.live.data.app import Part, data_app
 from streams.mesh.settings.brokers import BrokerSettings
 
 
@@ -16,7 +16,7 @@ async def nowhere(arrival):
 
 def app(tmp_path, web=None, **broker):
     given = BrokerSettings(**({"servers": "one:9092, two:9093"} | broker))
-    return data_app(given, "east", None, nowhere, state=tmp_path, web=web)
+    return data_app(given, {"east": Part(None, nowhere)}, state=tmp_path, web=web)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_it_logs_in_where_the_broker_asks_for_it(tmp_path):
 
 def test_there_is_one_agent_on_the_data_topic_and_no_table(tmp_path):
     built = app(tmp_path)
-    assert list(built.agents) == ["slots"]
-    assert built.agents["slots"].channel.topics == ("data.east",)
-    assert built.agents["slots"].concurrency == 1
+    (agent,) = built.agents.values()
+    assert agent.channel.topics == ("data.east",)
+    assert agent.concurrency == 1
     assert not built.tables
 
 

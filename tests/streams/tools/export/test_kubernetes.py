@@ -94,7 +94,7 @@ def test_the_process_of_a_pod_loads_the_file_that_its_pod_has(mesh, tmp_path, mo
     assert {variable["name"] for variable in one["env"]} == set(NEEDED)
     there = tmp_path / "there.yaml"
     there.write_text(text.replace(files[0], str(authority.ca)))
-    NodeProcess(load(there), one["args"][-1], NodeOptions(tmp_path / "state", None, None))
+    NodeProcess(load(there), [one["args"][-1]], NodeOptions(tmp_path / "state", None, None))
     assert load(there).own("a").private_endpoint == ("0.0.0.0", 9101)  # noqa: S104 # a kubelet reaches it
 
 

@@ -1,0 +1,161 @@
+"""The own streams of a process's nodes: one Faust app in the caller's loop, with an agent a topic.
+
+Loading Faust takes half a second, so `serve` loads it last.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nodes.machine.events import SlotClosed
+from nodes.machine.journal import DataPosition
+from streams.live.data.commits import Commits
+from streams.live.data.start import DataFailed, failure, patience
+from streams.live.data.stream import DataStream
+from streams.live.liveness import Pulse
+from streams.mesh.settings.brokers import BrokerSettings
+
+if TYPE_CHECKING:
+    from streams.live.data.app import PinnedApp
+    from streams.live.data.pinned import PinnedThread
+
+TICK = 0.02
+"""Polling interval in seconds for slots that close by time, and slots that wait for the broker."""
+PERIOD = 1.0
+"""Polling interval in seconds for the lag, and seconds between signs of life."""
+STOPPING = 1.5
+"""Seconds that the app may take to start, and then to stop, once it is asked to stop."""
+
+
+class DataStreams:
+    """Reads the topics of `streams`, all on one broker.
+
+    `state` is a folder for Faust; `web`: (address, port) of its web pages. `turning` beats in the loop of
+    `serve`, and `reading` in that of the thread that reads the topics.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerSettings,
+        streams: Sequence[DataStream],
+        *,
+        state: Path,
+        web: tuple[str, int] | None,
+    ) -> None:
+        self._broker, self._streams, self._state, self._web = broker, tuple(streams), state, web
+        self._topics = tuple(stream.topic for stream in streams)
+        self.turning, self.reading = Pulse(), Pulse()
+
+    async def serve(
+        self,
+        positions: Mapping[str, DataPosition | None],
+        stopped: asyncio.Event,
+        closed: Mapping[str, Callable[[SlotClosed], None]],
+    ) -> None:
+        """Read until `stopped`, by node from a position on (None: the topic's end), once the broker answers.
+
+        `closed`, by node, gets each slot, in the thread that completes it. If a position is below a log's
+        start, it is read from the start. Raises DataFailed when the app cannot continue.
+        """
+        from streams.live.data.app import Part, data_app  # noqa: PLC0415 # loads Faust while machines work
+
+        nodes = {
+            one.node: Part(one.begin(positions[one.node], closed[one.node]), one.take)
+            for one in self._streams
+        }
+        app = data_app(self._broker, nodes, state=self._state, web=self._web)
+        starting = asyncio.create_task(app.start())
+        parts = (_run(app, starting), self._complete(app), self._watch(app), self._turn(app))
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(part) for part in (*parts, stopped.wait())]
+        tasks += [asyncio.create_task(stream.expire()) for stream in self._streams]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for stream in self._streams:
+                stream.lagging = None
+            await _stop(app, starting)
+            self.turning.rest()
+            self.reading.rest()
+        for task in done:
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not stopped.is_set():
+                raise failure(self._broker.servers, self._topics, error) from None
+
+    async def _complete(self, app: "PinnedApp") -> None:
+        """Close slots that depend on the ends of the logs."""
+        awaited: dict[DataStream, tuple[float, dict[int, int]]] = {}
+        while True:
+            await asyncio.sleep(TICK)
+            thread, now = _reader(app), time.time()
+            if thread is None:
+                continue
+            due = [one for one in self._streams if one not in awaited and one.awaits_ends(now)]
+            with patience():
+                if due:
+                    ends = await thread.ends()
+                    placed = [one for one in due if one.place(ends[one.topic])]
+                    awaited |= {one: (now, ends[one.topic]) for one in due if one not in placed}
+                    if placed:
+                        await thread.follow()
+                if awaited:
+                    read = await thread.read()
+                    for one in [one for one, (_, ends) in awaited.items() if _reached(read[one.topic], ends)]:
+                        one.settle(awaited.pop(one)[0])
+
+    async def _turn(self, app: "PinnedApp") -> None:
+        """Give signs of life: of this loop, and of the reading thread's."""
+        while True:
+            self.turning.beat()
+            thread = _reader(app)
+            if thread is not None:
+                self.reading.begin()
+                with suppress(RuntimeError):  # its loop is closed, as it stops
+                    thread.thread_loop.call_soon_threadsafe(self.reading.beat)
+            await asyncio.sleep(PERIOD)
+
+    async def _watch(self, app: "PinnedApp") -> None:
+        """Update the lags, and commit offsets for outside tools."""
+        commits = Commits(self._broker, self._topics)
+        while True:
+            thread = _reader(app)
+            if thread is not None:
+                lags: dict[str, int | None] = dict.fromkeys(self._topics)
+                with patience():
+                    ends, read = await thread.ends(), await thread.read()
+                    for topic in self._topics:
+                        lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
+                    await thread.note({self._topics[0]: read[self._topics[0]]})
+                    commits.note(read)
+                for stream in self._streams:
+                    stream.lagging = lags[stream.topic]
+            await asyncio.sleep(PERIOD)
+
+
+async def _run(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
+    """Wait until the app stops by itself. Raises its crash's reason."""
+    await asyncio.shield(starting)
+    await app.wait_until_stopped()
+    raise app.crash_reason or DataFailed("Faust has stopped")
+
+
+async def _stop(app: "PinnedApp", starting: asyncio.Task[None]) -> None:
+    """Stop the app, once it has started: half started, its threads would stay."""
+    await asyncio.wait([starting], timeout=STOPPING)
+    starting.cancel()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(app.stop(), STOPPING)
+    await asyncio.gather(starting, return_exceptions=True)
+
+
+def _reader(app: "PinnedApp") -> "PinnedThread | None":
+    return app.reader if app.reader is not None and app.reader.pinned else None
+
+
+def _reached(read: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    return all(read[number] >= end for number, end in ends.items())

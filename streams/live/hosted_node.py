@@ -1,0 +1,175 @@
+"""One node of a process: its journal, what it owes to earlier runs, where it starts, and how it ended."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+
+from nodes.machine.journal import DataPosition
+from streams.bus.kafka import KafkaBus
+from streams.bus.preflight import Outside
+from streams.codec.topics import DataTopics
+from streams.live.data.stream import DataStream
+from streams.live.deadlines import FetchClock
+from streams.live.lane import Ended, Lane
+from streams.live.live_node import LiveNode
+from streams.live.loop import Loop
+from streams.live.node_watcher import NodeWatcher
+from streams.live.outputs import Decisions, Predictions
+from streams.live.serving import Certificates
+from streams.live.spend import NodeOptions, RunSpend
+from streams.live.start import Ask, MeshStart, Starter, is_named
+from streams.mesh.errors import UsageError
+from streams.mesh.file import MeshFile
+from streams.metrics.node_metrics import NodeMetrics
+from streams.records.observed import has_truth
+from streams.records.sources import decoder
+from streams.state.journal import Journal, open_journal
+from streams.state.spends import forget_places
+from streams.state.spends_topic import SpendsTopic
+from topology.plans import Plan
+
+
+class HostedNode:
+    """One node of a process: call the methods in their order. `ended` is how it has ended by itself.
+
+    Raises MeshFileError if the file lacks something that it needs.
+    """
+
+    journal: Journal
+    start: MeshStart
+    metrics: NodeMetrics
+    live: LiveNode
+
+    def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
+        self.name = name
+        self.ended: Ended | None = None
+        self.log = logging.getLogger(f"mirrormesh.node.{name}")
+        self._file, self._options = file, options
+        self._made = file.resolved.node(name)
+        self.mesh = self._made.surroundings
+        self._decoder = decoder(file, name)
+        spent, from_end = options.spent or 0, options.reuse == "end"
+        try:
+            self._learner = replace(self._made.learner, charged_before=spent, from_end=from_end)
+        except ValueError as error:
+            raise UsageError(f"--spent: {error}") from None
+        slots = file.mesh.slots
+        timeout = slots.timeout if slots.by == "count" else None
+        self.data = DataStream(name, self._made.mesh.slots, self._decoder, timeout)
+
+    def open(self, closing: ExitStack) -> None:
+        """Open the journal. Raises JournalLocked, JournalError."""
+        self._spend = RunSpend(self._file, self.name, self._options)
+        self.journal = closing.enter_context(
+            open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price)
+        )
+        if self.journal.copied:
+            self.log.warning("the journal is a copy: joining as a new instance")
+        self._learner = replace(self._learner, charged_before=self._spend.before())
+
+    def data_positions(self) -> dict[int, int]:
+        """Return the journal's position in the data topic. Raises JournalError."""
+        records = self.journal.records()
+        return dict(records[-1].data_position or ()) if records else {}
+
+    def check_outside(self, outside: Iterable[Outside]) -> None:
+        """Begin a new life if the data topic was recreated: its log ends before the journal's position.
+
+        The new life has the old one's charges, as records may be fed again at other offsets.
+        """
+        topic = DataTopics(self.name).records
+        if any(found.topic == topic and found.position > found.end for found in outside):
+            forget_places(self._options.state, self.name, ())
+            self.journal.renew(new_id())
+            self._spend.anew = True
+            self.log.warning("%s was made anew: joining as a new instance", topic)
+
+    def begin(
+        self,
+        bus: KafkaBus,
+        spends: SpendsTopic,
+        plans: Callable[[], list[Plan]],
+        ask: Ask,
+        closing: ExitStack,
+    ) -> None:
+        """Settle what earlier runs have spent, say hello, and find where to start.
+
+        `plans` returns those of this run; `closing` records how far the run has come. Raises BusError,
+        UsageError.
+        """
+        journal = self.journal
+        ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
+        life, reused = journal.instance, ask(lambda: self._spend.begin(journal, spends))
+        simulated = self._learner.mechanism.simulated
+        starter = Starter(self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning)
+        self.start = starter.start(ask)
+        if journal.instance != life:
+            reused = ask(lambda: self._spend.begin(journal, spends))
+        closing.callback(self._spend.end, journal, spends)
+        self._reused = reused
+
+    def assemble(
+        self,
+        bus: KafkaBus,
+        loop: Loop,
+        decisions: Decisions | None,
+        predictions: Predictions | None,
+        certificates: Certificates,
+        over: Callable[[], None],
+    ) -> None:
+        """Make what runs the node in turns of `loop`; `over` is called when it has ended by itself."""
+
+        def ended(error: Ended) -> None:
+            self.ended = error
+            self.data.end()
+            over()
+
+        clock, data, journal = FetchClock(time.monotonic, self.mesh.silence), self.data, self.journal
+        self.metrics = NodeMetrics(
+            self._file.mesh.name,
+            self.name,
+            self._learner,
+            self.mesh.expected,
+            self.start.records[-1] if self.start.records else None,
+            connected=lambda: clock.going,
+            lag=lambda: data.lag,
+            counts=lambda: data.counts,
+            journal_bytes=lambda: journal.size,
+            truth=has_truth(self._decoder),
+            ends=certificates.ends,
+        )
+        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions)
+        self.live = LiveNode(
+            self.start,
+            self._learner,
+            journal,
+            self.mesh,
+            bus,
+            clock,
+            data.open_slot,
+            watcher,
+            lane=Lane(loop, watcher.began, ended),
+        )
+
+    @property
+    def position(self) -> DataPosition | None:
+        """Where to read the data topic from; None: from its end."""
+        if self.start.records:
+            return self.start.records[-1].data_position
+        return None if self._learner.from_end else ()
+
+    def say(self) -> None:
+        """Log the guarantee, and where the node continues."""
+        promised = self._made.guarantee.sentence(self.name)
+        self.log.info("%s", f"{promised} {self._reused}".strip())
+        records = self.start.records
+        at = f"after round {records[-1].stepped}" if records else "with a new journal"
+        self.log.info("instance %s goes on %s", self.journal.instance, at)
+
+
+def new_id() -> str:
+    """Return a new random id."""
+    return secrets.token_hex(16)

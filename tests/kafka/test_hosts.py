@@ -1,0 +1,77 @@
+"""Several nodes in one process: the same releases, and each ends for itself."""
+
+import sqlite3
+from contextlib import closing
+from urllib.request import urlopen
+
+import pytest
+
+from streams.state.folder import StateFolder
+from tests.kafka.test_equality import SIMULATED, WAITING, equal
+from tests.kafka.test_lives import QUICK, last_round, one_value_a_round
+from tests.support.brokers import free_port
+from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+ROUNDS, PACED = 200, 120
+MESH = "deploy/meshes/tracking.yaml"
+
+
+def host(mesh, label, *chosen):
+    """Start a process of several nodes."""
+    return mesh.start(label, "node", mesh.path, *chosen, "--state", mesh.folder / "state")
+
+
+def test_two_hosts_of_three_release_what_one_process_does_though_one_is_killed(tmp_path, broker):
+    path = mesh_file(tmp_path, MESH, broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING)
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        first, *_ = mesh.file.mesh.nodes
+        host(mesh, "one", "--share", "1/2")
+        killed = host(mesh, "two", "--share", "2/2")
+        wait_until(lambda: last_round(mesh, first) > 20)
+        killed.kill()
+        assert last_round(mesh, first) < ROUNDS
+        host(mesh, "again", "--share", "2/2")
+        mesh.finish("scheduler", "one", "again")
+        equal(mesh.values(), released_in_memory(path))
+
+
+def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broker):
+    path = mesh_file(tmp_path, MESH, broker.address, rounds=PACED, privacy=SIMULATED, **QUICK)
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        replaced, broken, *others = mesh.file.mesh.nodes
+        port = free_port()
+        together = mesh.start(
+            "host",
+            "node",
+            path,
+            replaced,
+            broken,
+            *others[:2],
+            "--state",
+            tmp_path / "state",
+            "--metrics",
+            port,
+        )
+        host(mesh, "rest", *others[2:])
+        wait_until(lambda: last_round(mesh, replaced) > 10)
+        mesh.node(replaced, "--spent", "0", "--from", "end", state="elsewhere", label="newer")
+        said = f"another process of node {replaced} has started after this one, and takes its place"
+        wait_until(lambda: f"ERROR node {replaced}: {said}" in together.log)
+        with closing(sqlite3.connect(StateFolder(tmp_path / "state").journal(broken))) as journal, journal:
+            journal.execute("DROP TABLE releases")
+        wait_until(lambda: f"ERROR node {broken}: " in together.log)
+        with pytest.raises(OSError, match="503"):
+            urlopen(f"http://127.0.0.1:{port}/readyz")
+        shown = urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+        assert shown.count("# TYPE mirrormesh_round ") == 1
+        assert all(f'node="{name}"' in shown for name in (replaced, broken, *others[:2]))
+        mesh.finish("scheduler", "newer", "rest")
+        assert together.ends() == 1
+        assert f"node {replaced} has failed, and 1 more: {said}" in together.log
+        assert {last_round(mesh, name) for name in others} == {PACED}
+        one_value_a_round(mesh)

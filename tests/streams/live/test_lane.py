@@ -1,0 +1,70 @@
+"""The turns of several nodes in one loop: what one ends leaves the others alone."""
+
+import pytest
+
+from streams.bus.bus import BusError
+from streams.live.lane import Lane
+from streams.live.loop import Loop
+from streams.live.stopping import Failed, ProcessExit
+from streams.state.folder import JournalError
+
+
+class Two:
+    """Two lanes of one loop; `done` is what was done, and `over` how a lane has ended."""
+
+    def __init__(self):
+        self.loop, self.done, self.over = Loop(), [], []
+        self.a, self.b = (self.lane(name) for name in "ab")
+
+    def lane(self, name):
+        return Lane(
+            self.loop,
+            lambda: self.done.append(f"before {name}"),
+            lambda error: self.over.append((name, str(error))),
+        )
+
+    def does(self, what):
+        return lambda: self.done.append(what)
+
+
+@pytest.mark.parametrize("kind", [Failed, ProcessExit, BusError, JournalError])
+def test_what_ends_one_leaves_the_other_alone(kind):
+    two = Two()
+    two.a.fail(kind("enough"))
+    two.a.put(two.does("a"))
+    two.b.put(two.does("b"))
+    two.b.put(two.loop.stop)
+    two.loop.run()
+    assert two.over == [("a", "enough")]
+    assert two.a.ended
+    assert two.done == ["before a", "before b", "b", "before b"]
+
+
+def test_a_timer_of_one_that_has_ended_does_nothing():
+    two = Two()
+    two.a.every(0.001, two.does("a"))
+    two.a.fail(Failed("enough"))
+    two.b.after(0.05, two.loop.stop)
+    two.loop.run()
+    assert two.done.count("a") <= 1  # if it was due before the end
+    assert two.done[-1] == "before b"
+
+
+def test_any_other_exception_ends_the_loop():
+    def wrong():
+        raise KeyError("a mistake of ours")
+
+    two = Two()
+    two.a.put(wrong)
+    with pytest.raises(KeyError):
+        two.loop.run()
+    assert not two.over
+
+
+def test_what_an_action_puts_follows_it_before_the_others():
+    two = Two()
+    two.a.put(lambda: two.a.put(two.does("follows")))
+    two.b.put(two.does("b"))
+    two.b.put(two.loop.stop)
+    two.loop.run()
+    assert [what for what in two.done if "before" not in what] == ["follows", "b"]
