@@ -41,7 +41,7 @@ def placed(text: str) -> str:
 
 
 def _row(process: str, broker: str, access: Access) -> str:
-    more = [] if access.group is None else [f"commits offsets as group `{access.group}`"]
+    more = [f"commits offsets as group `{group}`" for group in access.groups]
     more += [f"reads the settings of `{topic}`" for topic in access.configs]
     cells = (process, broker, _listed(access.reads), _listed(access.writes), "; ".join(more))
     return f"| {' | '.join(cells)} |"

@@ -67,7 +67,7 @@ def node(
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
-    """Run one node, or several in one process: each on its own data topic, with its neighbours.
+    """Run one or more nodes: each on its own data topic, with its neighbours.
 
     It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
     scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.

@@ -4,7 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 
 from nodes.machine.journal import DataPosition
@@ -26,6 +26,7 @@ from streams.mesh.file import MeshFile
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
+from streams.state.folder import JournalError
 from streams.state.journal import Journal, open_journal
 from streams.state.spends import forget_places
 from streams.state.spends_topic import SpendsTopic
@@ -108,8 +109,13 @@ class HostedNode:
         self.start = starter.start(ask)
         if journal.instance != life:
             reused = ask(lambda: self._spend.begin(journal, spends))
-        closing.callback(self._spend.end, journal, spends)
+        closing.callback(self._end_spend, spends)
         self._reused = reused
+
+    def _end_spend(self, spends: SpendsTopic) -> None:
+        broken = isinstance(self.ended, JournalError)  # as has been said
+        with suppress(JournalError) if broken else nullcontext():
+            self._spend.end(self.journal, spends)
 
     def assemble(
         self,

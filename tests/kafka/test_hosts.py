@@ -63,7 +63,7 @@ def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broke
         said = f"another process of node {replaced} has started after this one, and takes its place"
         wait_until(lambda: f"ERROR node {replaced}: {said}" in together.log)
         with closing(sqlite3.connect(StateFolder(tmp_path / "state").journal(broken))) as journal, journal:
-            journal.execute("DROP TABLE releases")
+            journal.execute("DROP TABLE records")
         wait_until(lambda: f"ERROR node {broken}: " in together.log)
         with pytest.raises(OSError, match="503"):
             urlopen(f"http://127.0.0.1:{port}/readyz")
