@@ -23,7 +23,7 @@ COMMANDS = {
     "predict": "Predict the labels of a file's records, as CSV or JSON lines.",
     "provision": "Create topics and users of a mesh, or check existing ones.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
-    "node": "Run one or more nodes: each on its own data topic, with its neighbours.",
+    "node": "Run nodes: each on its own data topic, with its neighbours.",
     "owner": "Run a collaboration's owner: it answers queries about its set.",
     "learner": "Run a collaboration's learner: it asks the owners, and learns.",
     "feed": "Feed a node's source to its data topic, each record once.",

@@ -25,7 +25,7 @@ from streams.mesh.file import MeshFile, load
 
 NamesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="The nodes, as the mesh file names them.", show_default=False),
+    typer.Argument(metavar="NAME", help="The nodes, as the mesh file names them.", show_default=False),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All nodes whose own part is here.")]
 ShareOption = Annotated[
@@ -67,7 +67,7 @@ def node(
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
-    """Run one or more nodes: each on its own data topic, with its neighbours.
+    """Run nodes: each on its own data topic, with its neighbours.
 
     It never shows its records. It needs the topics (`mirrormesh provision`) and plans (`mirrormesh
     scheduler`). After a crash it continues where its journal ends. SIGTERM ends it in order.

@@ -47,6 +47,7 @@ class HostedNode:
     def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
         self.name = name
         self.ended: Ended | None = None
+        self._reused = ""
         self.log = logging.getLogger(f"mirrormesh.node.{name}")
         self._file, self._options = file, options
         self._made = file.resolved.node(name)

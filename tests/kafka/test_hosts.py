@@ -73,5 +73,5 @@ def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broke
         mesh.finish("scheduler", "newer", "rest")
         assert together.ends() == 1
         assert f"node {replaced} has failed, and 1 more: {said}" in together.log
-        assert {last_round(mesh, name) for name in others} == {PACED}
+        assert min(last_round(mesh, name) for name in others) >= PACED
         one_value_a_round(mesh)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nodes.machine.membership import Identity
-from streams.live.node_process import NodeProcess
+from streams.live.hosted_node import HostedNode
 from streams.live.spend import NodeOptions
 from streams.live.start import MeshStart
 from streams.mesh.file import load
@@ -51,9 +51,10 @@ def mesh_file(folder, privacy, slots, *, trusted):
 def logged(file, state, caplog):
     """What the process of node `a` says as it starts."""
     caplog.set_level(logging.INFO)
-    process = NodeProcess(file, ["a"], NodeOptions(state))
-    with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as journal:
-        process._say(journal, MeshStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ()), "")
+    node = HostedNode(file, "a", NodeOptions(state))
+    with open_journal(state, "a", file.resolved.node("a").surroundings, "aa" * 16) as node.journal:
+        node.start = MeshStart(Identity("a", "run-1", "aa" * 16, "bb" * 16), (), (), {}, ())
+        node.say()
     return caplog.messages
 
 
