@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parents[1] / "deploy/meshes/lending"
-SIZES = {"bank-a": 12000, "bank-b": 8000, "bank-c": 2000, "public": 2000}
+SIZES = {"bank-a": 12000, "bank-b": 8000, "bank-c": 300, "public": 2000}
 HEAD = "amount,income,debt_ratio,term,late_payments,purpose,rate"
 PURPOSES = ("car", "home", "debt", "other")
 
@@ -31,7 +31,7 @@ def loans(name: str, count: int) -> str:
     purpose = random.integers(0, 4, count)
     risk = 0.04 * np.log10(amount / 1000) - 0.05 * np.log10(income / 12_000) + 0.08 * ratio
     risk += 0.03 * (term == 60) + 0.02 * late + np.array([0.0, -0.01, 0.02, 0.01])[purpose]
-    rate = (0.08 + risk + random.normal(0, 0.015, count)).clip(0.02, 0.35)
+    rate = (0.08 + risk + random.normal(0, 0.03, count)).clip(0.02, 0.35)
     rows = zip(amount, income, ratio, term, late, purpose, rate, strict=True)
     lines = [f"{a:.0f},{i:.0f},{d:.3f},{t},{late_},{PURPOSES[p]},{r:.4f}" for a, i, d, t, late_, p, r in rows]
     return "\n".join([HEAD, *lines]) + "\n"

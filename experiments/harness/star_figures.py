@@ -1,10 +1,12 @@
 """The figures of Wu et al. 2020, section 4, for one data set."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 
 from experiments.harness.figures import STYLE, Curve, Scale, draw, save, table
 from experiments.harness.star import EPSILONS, OWNERS, SIZES, alike, case, psi
@@ -131,30 +133,56 @@ def scenarios(study: Study, name: str, what: str) -> None:
         (SIZES[name][0], SIZES[name][2], SIZES[name][3]),
         np.array(EPSILONS[: 1 if study.quick else 3]),
     )
-    rows: list[list[object]] = []
+    found: dict[str, FloatArray] = {}
+    for label, (which, epsilon) in SCENARIOS.items():
+        other = sizes[which]
+        cases = {
+            f"{n}, {e:g}": case(name, [n, *[other] * (OWNERS - 1)], [float(e), *[epsilon] * (OWNERS - 1)])
+            for n in sizes
+            for e in grid
+        }
+        values = [float(runs[-1].mean()) for runs in psi(study, cases).values()]
+        found[label] = np.reshape(values, (len(sizes), len(grid)))
+    figure = f"collaboration-{name}-scenarios"
+    panels(study.output, figure, f"{what}: mean {PSI}, owners 2 and 3 as each title says", sizes, grid, found)
+    rows: list[list[object]] = [
+        [label, n, float(e), float(psis[i, j])]
+        for label, psis in found.items()
+        for i, n in enumerate(sizes)
+        for j, e in enumerate(grid)
+    ]
+    table(study.output, figure, ["scenario", "records", "epsilon", "psi"], rows)
+
+
+def panels(
+    output: Path,
+    name: str,
+    title: str,
+    sizes: Sequence[int],
+    grid: FloatArray,
+    found: Mapping[str, FloatArray],
+) -> None:
+    """Draw a panel of values (sizes, epsilons) for each scenario; a colour is the same value in all."""
+    logs = np.log10(np.stack(list(found.values())))
+    colours = Normalize(float(logs.min()), float(logs.max()))
     with plt.style.context(STYLE):
-        figure, planes = plt.subplots(1, 4, figsize=(14, 3.8), sharey=True)
-        for axes, (label, (which, epsilon)) in zip(planes, SCENARIOS.items(), strict=True):
-            other = sizes[which]
-            cases = {
-                f"{n}, {e:g}": case(name, [n, *[other] * (OWNERS - 1)], [float(e), *[epsilon] * (OWNERS - 1)])
-                for n in sizes
-                for e in grid
-            }
-            found = [float(runs[-1].mean()) for runs in psi(study, cases).values()]
-            _heat(axes, sizes, grid, np.reshape(found, (len(sizes), len(grid))))
+        figure, planes = plt.subplots(1, len(found), figsize=(14, 3.8), sharey=True)
+        for axes, (label, values) in zip(planes, found.items(), strict=True):
+            _heat(axes, sizes, grid, values, colours)
             axes.set(title=label, xlabel="records of owner 1")
-            pairs = [(n, float(e)) for n in sizes for e in grid]
-            rows += [[label, *pair, one] for pair, one in zip(pairs, found, strict=True)]
         planes[0].set(ylabel="epsilon of owner 1")
-        figure.suptitle(f"{what}: mean {PSI}, owners 2 and 3 as each title says")
-        save(study.output, f"collaboration-{name}-scenarios", figure)
-    table(study.output, f"collaboration-{name}-scenarios", ["scenario", "records", "epsilon", "psi"], rows)
+        figure.suptitle(title)
+        save(output, name, figure)
 
 
-def _heat(axes: Axes, sizes: Sequence[int], grid: FloatArray, values: FloatArray) -> None:
-    """Draw values (sizes, epsilons) as a table of colours, each with its number."""
-    axes.imshow(np.log10(values.T), origin="lower", aspect="auto", cmap="viridis_r")
+def _heat(
+    axes: Axes, sizes: Sequence[int], grid: FloatArray, values: FloatArray, colours: Normalize | None = None
+) -> None:
+    """Draw values (sizes, epsilons) as a table of colours, each with its number.
+
+    `colours`: of their logarithms to base 10; None: from the least of them to the largest.
+    """
+    axes.imshow(np.log10(values.T), origin="lower", aspect="auto", cmap="viridis_r", norm=colours)
     for i, row in enumerate(values):
         for j, value in enumerate(row):
             axes.text(

@@ -57,10 +57,11 @@ class AnswerGuarantee:
 
     def _in_sets(self) -> str:
         if self.sharing == 1:
-            return "no record is in two owners' sets"
+            return "it holds if each record is in one owner's set alone, which sharing says and nobody checks"
         return (
-            f"a record may be in {self.sharing} owners' sets, and is then protected with the largest of "
-            f"their epsilons{' and deltas' if self.delta else ''}"
+            f"it holds if each record is in at most {self.sharing} owners' sets, which sharing says and "
+            f"nobody checks, and for one in several with the largest of their "
+            f"epsilons{' and deltas' if self.delta else ''}"
         )
 
     def _group_delta(self) -> str:

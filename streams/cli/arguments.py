@@ -6,6 +6,14 @@ from typing import Annotated
 import typer
 
 MeshArgument = Annotated[Path, typer.Argument(metavar="MESH", help="The mesh file.", show_default=False)]
+PilotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pilot",
+        metavar="FILE",
+        help="Public records, in the format of the first party here that reads a file.",
+    ),
+]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
 ]

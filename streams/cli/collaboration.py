@@ -1,6 +1,7 @@
 """The commands for a mesh file of `kind: collaboration`: a learner and owners."""
 
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +24,11 @@ from streams.local.star_journals import StateJournals
 from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
-from streams.records.passes import passes
+from streams.records.passes import fixed_sets
 from streams.records.sources import held_out
 from streams.state.folder import StateFolder
 from streams.state.owner_journal import OwnerJournal
-from streams.terminal.collaboration import headline, promises, result, spending
+from streams.terminal.collaboration import headline, of_own, promises, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts
 from streams.terminal.wording import listed
@@ -50,14 +51,19 @@ def run(
     if output is not None:
         writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     console = Console(highlight=False, quiet=quiet)
+    # before a journal is made, which a mended file may not fit
+    sets = fixed_sets(file, sorted(file.mesh.owners))
     with ExitStack() as closing:
         journals = None if state is None else StateJournals(file, state, closing)
-        local = LocalCollaboration(file, None if journals is None else journals.star)
+        local = LocalCollaboration(file, None if journals is None else journals.star, sets)
+        over = local.done
         for sentence in promises(file, {} if journals is None else journals.begin()):
             say(console, sentence)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
     record = local.record
     scores = {} if test_records is None or not local.answered else _scores(file, record, *test_records)
+    if over:
+        say(console, "Nothing was asked: this run is over, and what follows is what it has learnt.", "bold")
     _report(console, local, scores, interrupted=interrupted)
     if output is not None and local.answered:
         text = json.dumps(_summary(local, scores, interrupted=interrupted), indent=2, allow_nan=False)
@@ -106,8 +112,8 @@ def _report(
     mesh, done = local.file.mesh, local.answered
     say(console, f"{mesh.name}, run {mesh.run}: {done:,} of {mesh.queries:,} queries answered.")
     for name, owner in local.owners.items():
-        spent, most = owner.machine.epsilon_spent, local.file.resolved.mechanism(name).own_epsilon
-        say(console, f"Owner {name} has spent epsilon {spent:.6g} of {float(most):.6g}.")
+        spent, most = owner.machine.epsilon_spent, of_own(local.file.resolved.mechanism(name))
+        say(console, f"Owner {name} has spent epsilon {spent:.6g} of {most}.")
     if done and mesh.dimension <= SHORT:
         learnt = ", ".join(f"{number:.4g}" for number in local.record.average.tolist())
         say(console, f"Learnt: ({learnt}).", "bold")
@@ -150,26 +156,27 @@ def _summary(local: LocalCollaboration, scores: dict[str, Score], *, interrupted
 
 def check(file: CollaborationFile) -> None:
     """Look at every set that is here, whole. Raises MeshFileError with every mistake."""
-    wrong: list[str] = []
-    for name, own in file.owners.items():
-        if own.source is None or own.source.path is None:
-            continue
-        try:
-            passes(file, name).fixed()
-        except MeshFileError as error:
-            wrong += error.lines
+    on_files = [name for name, own in file.owners.items() if own.source and own.source.path]
+    wrong = _mistakes(lambda: fixed_sets(file, on_files))
     if file.held_out is not None:
-        try:
-            held_out(file)
-        except MeshFileError as error:
-            wrong += error.lines
+        wrong += _mistakes(lambda: held_out(file))
     if wrong:
         raise MeshFileError(told_once(wrong))
     typer.echo(f"{file.path}: right")
     typer.echo(headline(file.mesh))
+    for line in warnings(file.mesh):
+        typer.echo(f"Warning: {line}")
     elsewhere = [name for name in file.mesh.owners if name not in file.owners]
     if elsewhere:
         typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+
+
+def _mistakes(look: Callable[[], object]) -> list[str]:
+    try:
+        look()
+    except MeshFileError as error:
+        return list(error.lines)
+    return []
 
 
 def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:

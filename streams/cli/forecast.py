@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from streams.cli.arguments import MeshArgument, RoundsOption
+from streams.cli.arguments import MeshArgument, PilotOption, RoundsOption
 from streams.cli.forecast_words import HEADINGS, as_json, curve, facts, mesh_facts, rows, verdicts
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
@@ -17,14 +17,6 @@ from streams.terminal.report import say, say_facts
 from streams.terminal.tables import table
 from streams.tools.tuning.forecasting import Worth, constants_of, fewer, worth
 
-PilotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--pilot",
-        metavar="FILE",
-        help="Public records, in the format of the first party here that reads a file.",
-    ),
-]
 WhatIfOption = Annotated[
     list[str] | None,
     typer.Option("--what-if", metavar="OWNER.epsilon=N", help="Suppose other terms; may be repeated."),
@@ -68,8 +60,8 @@ def forecast(
     \b
     Examples:
       mirrormesh forecast lending.yaml --synthetic
-      mirrormesh forecast lending.yaml --pilot public.csv --output constants.json
-      mirrormesh forecast lending.yaml --constants constants.json --what-if bank-a.epsilon=2
+      mirrormesh forecast lending.yaml --pilot lending/public.csv.gz --output constants.json
+      mirrormesh forecast lending.yaml --constants constants.json --what-if bank-a.epsilon=4
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if plot is not None and not installed():
         raise UsageError(f"--plot: matplotlib is missing. {MISSING}")
@@ -89,16 +81,19 @@ def forecast(
         shown = found if supposing is None else supposing
         alone = {name: owner.alone for name, owner in shown.forecast.owners.items()}
         plot_forecast(plot, *curve(shown), alone)
+    written = [path for path in (plot, output) if path is not None]
     text = json.dumps(_tree(found, supposing), indent=2, allow_nan=False)
     if output is not None:
         save_whole(output, lambda path: path.write_text(text + "\n", "utf-8"))
     if as_tree:
         typer.echo(text)
-        return
-    _say(console, found)
-    if supposing is not None:
-        say(console, f"What if {', '.join(what_if or ())}:", "bold")
-        _say(console, supposing)
+    else:
+        _say(console, found)
+        if supposing is not None:
+            say(console, f"What if {', '.join(what_if or ())}:", "bold")
+            _say(console, supposing)
+    for path in written:
+        typer.echo(f"Wrote {path}.", err=as_tree)
 
 
 def _mesh(

@@ -29,10 +29,24 @@ def facts(found: Worth) -> Iterator[tuple[str, str]]:
     band = f"8 of 10 runs from {_much(said.low)} to {_much(said.high)}"
     yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}"
     yield "expected", f"a cost {_much(said.expected)} above the least (relative fitness); {band}"
+    yield from _floor(found)
     yield "new records", f"a cost {_much(said.new)} above the least, as {records} are not all that there are"
     yield from _fitted(found)
     yield "bound", _bound(found)
-    yield "sharing", f"a record is in at most {sets}; in one more: {_much(found.shared)} is expected"
+    more = "" if found.shared is None else f"; in one more: {_much(found.shared)} is expected"
+    yield "sharing", f"a record is in at most {sets}{more}"
+
+
+def _floor(found: Worth) -> Iterator[tuple[str, str]]:
+    """Yield what the steps leave without noise, where that is more than half of what is expected."""
+    floor, settings = found.constants.fit.floor, found.settings
+    if 2 * floor > found.forecast.expected:
+        leave = f"what {counted(settings.queries, 'step')} leave without any noise"
+        step = "rho" if settings.algorithm.name == "strongly-convex" else "step"
+        yield (
+            "mostly",
+            f"{_much(floor)} of it is {leave}: no epsilon lowers it; more queries or another {step} may",
+        )
 
 
 def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
@@ -82,8 +96,13 @@ def verdicts(found: Worth) -> Iterator[str]:
             brings = (
                 f"brings {_much(gain)}" if gain > 0 else f"COSTS {_much(-gain)}: without it all do better"
             )
-        gains = "gains" if owner.alone > new else "gains nothing: learning alone is better"
+        gains = "gains" if owner.alone > new else f"gains nothing: learning alone is better{_whatever(owner)}"
         yield f"{name} {brings}; it {gains}."
+
+
+def _whatever(owner: Owner) -> str:
+    """Return a clause where not the noise is why an owner gains nothing: what the steps leave is enough."""
+    return "" if owner.margin else ", at any epsilon: the steps alone leave more than that"
 
 
 def break_even(owner: Owner, terms: OwnerTerms) -> str:

@@ -1,7 +1,6 @@
 """`mirrormesh tune`: proposes a clip, a step, a slot size and a mechanism from a public pilot."""
 
 import math
-from pathlib import Path
 from textwrap import indent
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.calibration import LEAST_DELTA
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import MeshArgument, PilotOption
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
@@ -28,15 +27,6 @@ PUBLIC = (
     "that the mesh is to protect, nor on ones like them that somebody wants kept secret."
 )
 SHOWN = 12
-
-PilotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--pilot",
-        metavar="FILE",
-        help="Public records, in the format of the first node here that reads a file.",
-    ),
-]
 
 
 def tune(

@@ -57,6 +57,8 @@ class OwnerProcess:
         file, name, wire, log = self._file, self._name, self._wire, self._log
         with ExitStack() as closing:
             shared, private = self._endpoints(closing)
+            # before a journal is made, which a mended file may not fit
+            looked = None if self._passes is None else self._passes.fixed()
             spend = OwnerSpend(file, name, self._options.state)
             journal = closing.enter_context(spend.journal(new_id()))
             bus = open_bus(
@@ -71,7 +73,7 @@ class OwnerProcess:
             reused = spend.begin(journal)
             closing.callback(spend.end, journal)
             read = self._passes or self._topic_passes(journal)
-            held = ask(read.fixed)
+            held = looked or ask(read.fixed)
             expiry = certificates(self._broker, log)
             figures = OwnerMetrics(
                 file.mesh.name,

@@ -25,9 +25,9 @@ from nodes.collaboration.events import (
 from nodes.collaboration.learner import LearnerMachine
 from nodes.collaboration.messages import Identity, Query, QueryRecord, RecordSet, Response, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
-from streams.mesh.errors import MeshFileError, UsageError, told_once
+from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
-from streams.records.passes import Passes, passes
+from streams.records.passes import Passes, fixed_sets
 
 
 class OwnerRecords(Protocol):
@@ -109,19 +109,25 @@ class StarJournals:
 class LocalCollaboration:
     """One run of a collaboration in this process: each `advance` is one query.
 
-    Nobody is left out here: the learner waits for every owner. Every set is looked at before anything is
-    asked: raises MeshFileError with each owner's mistakes, and UsageError if a journal does not fit. A query
-    raises UsageError if an owner refuses it, or if theta diverges.
+    Nobody is left out here: the learner waits for every owner. `sets` are what `fixed_sets` has found, which
+    otherwise looks at every set before anything is asked: raises MeshFileError with each owner's mistakes,
+    and UsageError if a journal does not fit. A query raises UsageError if an owner refuses it, or if theta
+    diverges.
     """
 
-    def __init__(self, file: CollaborationFile, journals: StarJournals | None = None) -> None:
+    def __init__(
+        self,
+        file: CollaborationFile,
+        journals: StarJournals | None = None,
+        sets: Mapping[str, tuple[Passes, RecordSet]] | None = None,
+    ) -> None:
         self.file = file
         self.notices: Counter[Notice] = Counter()
         self._asked: list[Query] = []
         self._journals = StarJournals.in_memory(file) if journals is None else journals
-        sets = _fixed(file)
+        held = fixed_sets(file, sorted(file.mesh.owners)) if sets is None else sets
         self.owners = {
-            name: _Owner(file, name, self._journals.owners[name], *sets[name], self._noticed)
+            name: _Owner(file, name, self._journals.owners[name], *held[name], self._noticed)
             for name in sorted(file.mesh.owners)
         }
         mesh, journal = file.mesh, self._journals.learner
@@ -230,20 +236,6 @@ class _Owner:
                     case Halt(reason, failed) if failed:
                         raise UsageError(reason)
         return sent
-
-
-def _fixed(file: CollaborationFile) -> dict[str, tuple[Passes, RecordSet]]:
-    """Return every owner's passes and its set as it stands. Raises MeshFileError with all mistakes."""
-    found, wrong = {}, list[str]()
-    for name in sorted(file.mesh.owners):
-        try:
-            own = passes(file, name)
-            found[name] = own, own.fixed()
-        except MeshFileError as error:
-            wrong += error.lines
-    if wrong:
-        raise MeshFileError(told_once(wrong))
-    return found
 
 
 def run_collaboration(file: CollaborationFile) -> QueryRecord:

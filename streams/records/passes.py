@@ -4,7 +4,7 @@ A set of up to 32 MiB is decoded once, and kept in memory; one that is read as a
 A record that cannot be decoded has no place in a set: `fixed` refuses it before anything is spent.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from nodes.losses.losses import Loss
 from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum, QueryMechanism
 from nodes.values import FloatArray, Observations
+from streams.mesh.errors import MeshFileError, told_once
 from streams.mesh.file import CollaborationFile
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
@@ -66,19 +67,21 @@ class Passes:
 
     def _looked_at(self) -> int:
         """Return the number of records, each decoded from its line; a small set is kept."""
-        counts, kept, numbers = FaultCounts(), list[Observations](), 0
+        counts, kept, numbers, first = FaultCounts(), list[Observations](), 0, 0
         extent, values = self._extent(), self._values()
         while chunk := list(islice(values, _rows(self._decoder))):
             seen = observed(tuple(chunk), self._decoder)
             for value, present in zip(chunk, seen.present.tolist(), strict=True):
                 counts.add(None if present else self._decoder.fault(value))
+                first = first or (0 if present else counts.records)
             numbers += seen.labels.size * (self._decoder.dimension + 2)
             kept = [*kept, seen] if numbers <= _KEPT else []
         self._kept = (extent, kept) if numbers <= _KEPT else None
         path = ("owners", self._owner, "source")
         if counts.malformed:
             allowed = f"{counts.malformed:,} of {counts.records:,} records cannot be read ({counts})"
-            raise self._file.refuse(path, f"{allowed}: must be none, as nothing of a set is left out")
+            where = "" if first == 0 else f", the first is record {first:,}"
+            raise self._file.refuse(path, f"{allowed}{where}: must be none, as nothing of a set is left out")
         due = self._mechanism.records
         if counts.records != due:
             held = "no record" if not counts.records else f"{counts.records:,} of them"
@@ -160,3 +163,17 @@ def passes(file: CollaborationFile, owner: str) -> Passes:
 
     arrays = number_chunks(file, settings, path, _rows(decoder))
     return Passes(file, owner, decoder, values, extent, arrays)
+
+
+def fixed_sets(file: CollaborationFile, owners: Iterable[str]) -> dict[str, tuple[Passes, RecordSet]]:
+    """Return the owners' passes, and their sets as they stand. Raises MeshFileError with all mistakes."""
+    found, wrong = {}, list[str]()
+    for name in owners:
+        try:
+            own = passes(file, name)
+            found[name] = own, own.fixed()
+        except MeshFileError as error:
+            wrong += error.lines
+    if wrong:
+        raise MeshFileError(told_once(wrong))
+    return found

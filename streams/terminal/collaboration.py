@@ -36,6 +36,7 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
         made = whole.mechanism(name)
         yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {_noise(made)}"
     yield "noise", _together(file)
+    yield from (("warning", line) for line in warnings(mesh))
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
     yield from (("guarantee", sentence) for sentence in promises(file))
@@ -48,6 +49,28 @@ def promises(file: CollaborationFile, reused: Mapping[str, str] | None = None) -
     whole = file.resolved
     said = {name: whole.guarantee(name).sentence(name) for name in whole.records}
     return [f"{sentence} {(reused or {}).get(name, '')}".strip() for name, sentence in said.items()]
+
+
+def warnings(mesh: CollaborationSettings) -> list[str]:
+    """Return what is allowed but hardly meant: a delta at which a mechanism may show whole records."""
+    found = []
+    for name, terms in mesh.owners.items():
+        shown = (terms.delta or 0.0) * terms.records
+        if shown >= 1:
+            found.append(
+                f"mesh.owners.{name}.delta: {terms.delta!r} times {terms.records:,} records is {shown:.3g}: "
+                f"a mechanism that publishes so many of them whole has that delta too; should be well below "
+                f"1/records, {1 / terms.records:.1g}"
+            )
+    return found
+
+
+def of_own(made: QueryMechanism) -> str:
+    """Return what an owner's answers may spend in all, and why that is less than its epsilon."""
+    most = f"{up_to_digits(made.spent(made.queries)):,.6g}"
+    if made.sharing == 1:
+        return most
+    return f"{most} (its epsilon of {as_text(made.epsilon)} over {made.sharing}, sharing)"
 
 
 def _algorithm(mesh: CollaborationSettings) -> str:
@@ -90,7 +113,7 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
     if made.simulated:
         yield "spent", "everything: nothing is protected"
         return
-    yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {up_to_digits(most):,.6g}"
+    yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {of_own(made)}"
     left = made.queries - charged
     yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
     if sentence := reuse.sentence():
@@ -99,6 +122,7 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
 
 
 def result(scores: Mapping[str, Score]) -> Iterator[str]:
-    """Yield how well the vectors predict the held-out records."""
-    for what, score in scores.items():
-        yield f"Held-out, {counted(score.records, 'record')}, {what}: {scored(score)}."
+    """Yield how well the vectors predict the held-out records; the last of them is the model."""
+    for k, (what, score) in enumerate(scores.items(), 1):
+        model = " (the model)" if k == len(scores) else ""
+        yield f"Held-out, {counted(score.records, 'record')}, {what}{model}: {scored(score)}."

@@ -111,11 +111,16 @@ def say_dropped(console: Console, summary: Summary) -> None:
         say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(found)}.")
 
 
+def _digits(loss: float) -> str:
+    """Return a loss with four decimals, or three digits where it is small."""
+    return f"{loss:.4f}" if loss >= 0.1 else f"{loss:.3g}"
+
+
 def scored(score: Score) -> str:
     """Return how well records were predicted, in the task's measures."""
-    mean = "undefined" if score.loss is None else f"{score.loss:.4f}"
+    mean = "undefined" if score.loss is None else _digits(score.loss)
     if score.accuracy is None:
-        rmse = "" if score.rmse is None else f", RMSE {score.rmse:.4f}"
+        rmse = "" if score.rmse is None else f", RMSE {_digits(score.rmse)}"
         return f"mean loss {mean}{rmse}"
     accuracy = f"accuracy {score.accuracy:.4f} (the most frequent class alone: {score.majority:.4f})"
     if score.task == "classes":

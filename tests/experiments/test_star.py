@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.harness import data, star
+from experiments.harness import data, star, star_figures
 from experiments.harness.data import Unavailable
 from experiments.harness.star_data import COMPONENTS, STARS
 from experiments.harness.star_data import star as loaded
@@ -38,6 +38,21 @@ def test_a_set_that_is_missing_is_named(tmp_path, monkeypatch):
         file.write("a,b\n1,2\n")
     with pytest.raises(Unavailable, match=r"loans: .* is another file than that from LendingClub"):
         loaded("loans")
+
+
+def test_a_page_says_on_which_side_the_forecast_errs():
+    with (ROOT / "experiments" / "results" / "collaboration-forecast.csv").open() as table:
+        below = [float(row["near"]) < float(row["psi"]) for row in csv.DictReader(table)]
+    said = "lies below the runs\nin {} of the {} points".format(sum(below), len(below))
+    assert said in (ROOT / "docs" / "results.md").read_text()
+
+
+def test_a_colour_is_the_same_value_in_all_panels(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(star_figures, "save", lambda output, name, figure: drawn.append(figure))
+    found = {"a": np.array([[1.0, 10.0]]), "b": np.array([[100.0, 1000.0]])}
+    star_figures.panels(tmp_path, "x", "X", [5], np.array([0.1, 1.0]), found)
+    assert [axes.images[0].get_clim() for axes in drawn[0].axes] == [(0.0, 3.0), (0.0, 3.0)]
 
 
 def test_a_loans_rate_is_no_feature_and_the_public_part_gives_the_components(monkeypatch):

@@ -7,7 +7,7 @@ from streams.mesh.file import load_any
 SIZES = {"a": 6, "b": 4, "c": 5}
 
 
-def text(noise="{simulated: 3}", run="first", more="") -> str:
+def text(noise="{simulated: 3}", run="first", sharing=1, more="") -> str:
     """The mesh file."""
     owners = "\n".join(
         f"  {name}: {{source: {{kind: csv, path: {name}.csv, schema: schema.yaml}}}}" for name in SIZES
@@ -29,6 +29,7 @@ mesh:
   algorithm: {{name: averaged, step: 0.5}}
   queries: 5
   gradient_bound: 1
+  sharing: {sharing}
   noise: {noise}
 owners:
 {owners}

@@ -121,7 +121,8 @@ class CollaborationSettings(Settings):
     gradient_bound: Positive
     """Xi: each record's gradient is clipped to it, in L1 for laplace, in L2 for gaussian."""
     sharing: Count = 1
-    """kappa: in how many owners' sets one record may be, at most. Each owner spends its epsilon/kappa."""
+    """kappa: in how many owners' sets one record may be, at most: no more than there are. Nobody checks it.
+    Each owner spends its epsilon/kappa."""
     response_timeout: Seconds = 30.0
     """Seconds after which owners that have not answered are left out of a query. `none`: they never are."""
     noise: NoiseSettings = NoiseSettings(exact=True)
@@ -135,6 +136,8 @@ class CollaborationSettings(Settings):
             )
         if self.learner in self.owners:
             raise refusal(f"{self.learner} is also an owner: must be another name", "learner")
+        if self.sharing > len(self.owners):
+            raise refusal(f"must be at most {len(self.owners)}, the number of owners", "sharing")
         if self.algorithm.name == "averaged" and self.constraint is None:
             raise refusal("missing: averaged needs one, such as {l2-ball: 10}", "constraint")
         if self.algorithm.name == "strongly-convex" and self.constraint is not None:

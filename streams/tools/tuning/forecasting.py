@@ -31,7 +31,7 @@ class Worth:
     """What a collaboration is worth, with these settings and constants.
 
     `doubled`: psi + g/n if that owner's epsilon were twice as large. `bound`: Theorem 2's, over f*; None
-    where it does not apply. `shared`: expected psi if `sharing` were one more.
+    where it does not apply. `shared`: expected psi if `sharing` were one more; None: it is all owners.
     """
 
     settings: CollaborationSettings
@@ -39,7 +39,7 @@ class Worth:
     forecast: Forecast
     doubled: dict[str, float]
     bound: float | None
-    shared: float
+    shared: float | None
 
     @property
     def beyond(self) -> bool:
@@ -114,9 +114,8 @@ def worth(file: CollaborationFile, constants: Constants, what_if: Sequence[str] 
     whole = Collaboration(settings)
     found = expected_of(terms(whole), constants.fit)
     doubled = {name: _new(_doubled(settings, name), constants) for name in settings.owners}
-    more = Collaboration(settings.model_copy(update={"sharing": settings.sharing + 1}))
-    shared = constants.fit.at(noise_of(terms(more).values()))
-    return Worth(settings, constants, found, doubled, _bound(whole, found.noise, constants), shared)
+    bound = _bound(whole, found.noise, constants)
+    return Worth(settings, constants, found, doubled, bound, _shared(settings, constants))
 
 
 def fewer(file: MeshFile, rounds: int | None = None, seed: int = 1, pilot: Path | None = None) -> Fewer:
@@ -144,6 +143,13 @@ def _doubled(settings: CollaborationSettings, owner: str) -> CollaborationSettin
     own = settings.owners[owner]
     twice = own.model_copy(update={"epsilon": 2 * own.epsilon})
     return settings.model_copy(update={"owners": dict(settings.owners) | {owner: twice}})
+
+
+def _shared(settings: CollaborationSettings, constants: Constants) -> float | None:
+    if settings.sharing == len(settings.owners):
+        return None
+    more = Collaboration(settings.model_copy(update={"sharing": settings.sharing + 1}))
+    return constants.fit.at(noise_of(terms(more).values()))
 
 
 def _new(settings: CollaborationSettings, constants: Constants) -> float:

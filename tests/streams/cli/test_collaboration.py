@@ -37,7 +37,14 @@ def test_run_model_predict_and_budget(call, small, tmp_path):
     whole = call("run", small, "--state", state, "--output", output)
     assert "small, run first: 5 of 5 queries answered." in whole.out
     assert "Owner b has spent epsilon 9 of 9." in whole.out
-    assert "Held-out, 6 records, average: mean loss" in whole.out
+    assert re.search(r"Held-out, 6 records, last theta: mean loss \S+, RMSE", whole.out)
+    assert "Held-out, 6 records, average (the model): mean loss" in whole.out
+    assert "Nothing was asked" not in whole.out
+    again = call("run", small, "--state", state)
+    assert "Nothing was asked: this run is over, and what follows is what it has learnt.\n" in again.out
+    assert (
+        again.out.splitlines()[-5:] == [line for line in whole.out.splitlines() if "Wrote" not in line][-5:]
+    )
     summary = json.loads((output / "summary.json").read_text())
     assert (summary["queries"], summary["owners"]["a"]["charged"]) == (5, 5)
     assert summary["owners"]["a"]["epsilon_spent"] == 8
@@ -90,6 +97,38 @@ def test_budget_adds_up_all_runs_on_the_same_set(call, tmp_path):
     assert (lost["charged"], lost["all_runs"]["epsilon"]) == (2, 18)
 
 
+def test_what_is_less_than_epsilon_is_explained_where_records_may_be_in_two_sets(call, tmp_path):
+    path, state = write(tmp_path, noise="exact", sharing=2), tmp_path / "state"
+    shown = call("run", path, "--state", state).out
+    assert "Owner a has spent epsilon 4 of 4 (its epsilon of 8 over 2, sharing).\n" in shown
+    assert (
+        "it holds if each record is in at most 2 owners' sets, which sharing says and nobody checks" in shown
+    )
+    told = call("budget", path, "a", "--state", state).out
+    assert "epsilon 4 of 4 (its epsilon of 8 over 2, sharing)\n" in told
+
+
+def test_a_start_that_is_refused_leaves_no_journal(call, tmp_path):
+    path, state = write(tmp_path, noise="exact"), tmp_path / "state"
+    right = path.read_text()
+    path.write_text(right.replace("records: 6", "records: 7"))
+    refused = call("run", path, "--state", state)
+    assert refused.code == 2
+    assert "mesh.owners.a.records: 7: the set holds 6 of them" in refused.err
+    assert not state.exists()
+    path.write_text(right)
+    assert "5 of 5 queries answered" in call("run", path, "--state", state).out
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_delta_that_hides_nobody_is_warned_of(call, small, command):
+    assert "delta:" not in call(command, small).out
+    small.write_text(small.read_text().replace("delta: 1.0e-6", "delta: 0.25"))
+    said = "arning: " if command == "check" else "warning:     "
+    said += "mesh.owners.b.delta: 0.25 times 4 records is 1: a mechanism that publishes so many of them whole"
+    assert said in call(command, small).out
+
+
 def test_check_looks_at_every_set_whole(call, small, tmp_path):
     assert "small.yaml: right" in call("check", small).out
     (tmp_path / "b.csv").write_text((tmp_path / "b.csv").read_text().replace("0.25", "x"))
@@ -98,8 +137,8 @@ def test_check_looks_at_every_set_whole(call, small, tmp_path):
     assert found.code == 2
     assert [line.partition("small.yaml: ")[2] for line in found.err.splitlines()] == [
         (
-            "owners.b.source: 1 of 4 records cannot be read (y: not a number (1)): must be none, "
-            "as nothing of a set is left out"
+            "owners.b.source: 1 of 4 records cannot be read (y: not a number (1)), the first is record 1: "
+            "must be none, as nothing of a set is left out"
         ),
         "mesh.owners.c.records: 5: the set holds no record: must be that number, at least 2",
     ]

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import mirrormesh
+from streams.cli.forecast_words import facts, verdicts
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load_any
 from streams.tools.tuning.forecasting import constants_of, worth
@@ -88,6 +89,28 @@ def test_it_says_what_each_owner_brings(tmp_path, call):
     assert re.search(r"bank-a brings .*; it gains", done.out)
     assert "bank-c COSTS" in done.out  # few records, little epsilon: nearly all of the noise
     assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+    assert done.out.endswith(f"Wrote {tmp_path / 'cost.png'}.\n")
+
+
+def test_it_says_where_the_steps_are_most_of_the_cost_and_not_the_noise(fitted):
+    file, constants = fitted
+    noise = worth(file, constants).forecast.noise
+    for slope, told in ((0.9, True), (1.1, False)):  # the noise adds that share of the floor
+        fit = constants.fit._replace(floor=0.2, slope=slope * 0.2 / noise**constants.fit.power)
+        found = worth(file, constants._replace(fit=fit))
+        said = dict(facts(found)).get("mostly", "")
+        assert said.startswith("20 % of it is what 40 steps leave without any noise") is told
+    high, low = (constants.fit._replace(floor=floor, slope=1e-9, sampling=1.0) for floor in (0.2, 1e-4))
+    sentences = list(verdicts(worth(file, constants._replace(fit=high))))
+    assert all(one.endswith("at any epsilon: the steps alone leave more than that.") for one in sentences)
+    assert not any("epsilon" in one for one in verdicts(worth(file, constants._replace(fit=low))))
+
+
+def test_a_record_cannot_be_in_more_sets_than_there_are(tmp_path, fitted):
+    _, constants = fitted
+    found = worth(load_any(mesh(tmp_path, ("queries: 40", "queries: 40\n  sharing: 3"))), constants)
+    assert found.shared is None
+    assert dict(facts(found))["sharing"] == "a record is in at most 3 sets"
 
 
 def test_more_epsilon_helps_and_a_record_in_two_sets_costs(fitted):
@@ -114,6 +137,7 @@ def test_constants_are_kept_as_json_and_give_the_same_forecast(tmp_path, call, f
     assert done.code == 0, done.err
     tree = json.loads(done.out)
     assert json.loads(again.read_text()) == tree
+    assert done.err == f"Wrote {again}.\n"
     assert tree["forecast"]["expected"]["expected"] == worth(file, constants).forecast.expected
     assert tree["what_if"]["expected"]["noise"] > tree["forecast"]["expected"]["noise"]
     assert tree["constants"] == json.loads(kept.read_text())["constants"]

@@ -89,6 +89,7 @@ def test_algorithm_one_has_no_constraint(tmp_path):
         ("records: 12", "records: 1", "mesh.owners.bank-a.records: 1: must be at least 2"),
         ("queries: 100", "queries: 0", "mesh.queries: 0: must be at least 1"),
         ("  queries", "  sharing: 0\n  queries", "mesh.sharing: 0: must be at least 1"),
+        ("  queries", "  sharing: 3\n  queries", "mesh.sharing: 3: must be at most 2, the number of owners"),
         ("gaussian", "gaussian-bisr", "mesh.owners.bank-b.mechanism: "),
         ("gaussian", "l2-sphere", "mesh.owners.bank-b.mechanism: "),
         (", delta: 1.0e-6", "", "mesh.owners.bank-b.delta: missing: mechanism gaussian needs"),
