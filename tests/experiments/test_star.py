@@ -43,7 +43,7 @@ def test_a_set_that_is_missing_is_named(tmp_path, monkeypatch):
 def test_a_page_says_on_which_side_the_forecast_errs():
     with (ROOT / "experiments" / "results" / "collaboration-forecast.csv").open() as table:
         below = [float(row["near"]) < float(row["psi"]) for row in csv.DictReader(table)]
-    said = "lies below the runs\nin {} of the {} points".format(sum(below), len(below))
+    said = f"lies below the runs\nin {sum(below)} of the {len(below)} points"
     assert said in (ROOT / "docs" / "results.md").read_text()
 
 
