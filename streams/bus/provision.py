@@ -118,7 +118,7 @@ def _several(file: AnyFile) -> bool:
     return isinstance(file, CollaborationFile) or file.mesh.slots.by == "time"
 
 
-def _specs(file: AnyFile, name: str | None) -> tuple[TopicSpec, ...]:
+def specs_of(file: AnyFile, name: str | None) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker (None), or of a party's own."""
     if isinstance(file, CollaborationFile):
         return collaboration_specs(Wire(file.resolved)) if name is None else owner_specs(name)
@@ -131,7 +131,7 @@ def _topics(
     admins: Mapping[BrokerSettings, Admin],
 ) -> Iterable[_Topics]:
     for node, broker in wanted:
-        specs = _specs(file, node)
+        specs = specs_of(file, node)
         admin = admins[broker]
         yield _Topics(label(node), admin, specs, admin.topics(spec.name for spec in specs))
 

@@ -71,12 +71,13 @@ class _Broker:
         return " and ".join(names + [label(", ".join(self.nodes))] * bool(self.nodes))
 
     def wanted(self, file: AnyFile) -> Wanted:
-        users = (*(_shared_users(file) if self.mesh else ()), *_data_users(file, self.nodes))
+        users = (*(shared_users(file) if self.mesh else ()), *_data_users(file, self.nodes))
         scope = Scope.of(file.mesh.name if self.mesh else None, self.nodes)
         return Wanted(merged(users), scope, tls=self.settings.security == "tls")
 
 
-def _shared_users(file: AnyFile) -> tuple[User, ...]:
+def shared_users(file: AnyFile) -> tuple[User, ...]:
+    """Return the users of the broker that all share."""
     if isinstance(file, CollaborationFile):
         return collaboration_users(Wire(file.resolved))
     return mesh_users(file.resolved)

@@ -7,22 +7,24 @@ from typing import Annotated
 import typer
 
 from streams.cli.arguments import MeshArgument
-from streams.mesh.errors import UsageError
-from streams.mesh.settings.parties import Party
 from streams.tools.export import systemd as on_systemd
+from streams.tools.export.asked import Kind, files_for
 from streams.tools.export.compose import project
 from streams.tools.export.folder import write_folder
 from streams.tools.export.images import check_image
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
-from streams.tools.export.parties import party as found_party
-from streams.tools.export.raw_mesh import RawMesh, read
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 PartyOption = Annotated[
     str | None,
-    typer.Option("--party", metavar="NAME", help="Write this party's nodes.", show_default=False),
+    typer.Option(
+        "--party",
+        metavar="NAME",
+        help="Write this party's nodes; of a collaboration the learner, or an owner.",
+        show_default=False,
+    ),
 ]
 OperatorOption = Annotated[
     bool, typer.Option("--mesh-operator", help="Write what the mesh's operator runs: the scheduler.")
@@ -97,7 +99,8 @@ def kubernetes(
 
     For a party: a StatefulSet of one replica for each node, whose volume is kept, and what watches and
     guards it. For the mesh's operator: two schedulers, and Strimzi's topics and users. The names of parties
-    and nodes become Kubernetes names; two that become one are refused.
+    and nodes become Kubernetes names; two that become one are refused. In a collaboration the parties are the
+    learner and each owner; an owner reads a set that is a file from the volume of the claim owner-NAME-set.
 
     Each process needs a Secret of its own name, with the variables of the mesh file and its files
     (mesh-ca, data-password and so on) as keys. An export never holds one.
@@ -116,9 +119,15 @@ def kubernetes(
         kafka_cluster,
         own_certificates,
     )
-    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
-    written = manifests.operator(raw, cluster) if whose is None else manifests.party(raw, whose, cluster)
-    _write(output, written, [warned, *manifests.warnings(raw, whose)])
+    kind = Kind(
+        lambda raw, whose: manifests.party(raw, whose, cluster),
+        lambda raw: manifests.operator(raw, cluster),
+        lambda raw, whose: manifests.star(raw, whose, cluster),
+        lambda raw: manifests.star_operator(raw, cluster),
+        manifests.warnings,
+    )
+    written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator)
+    _write(output, written, [warned, *warnings])
 
 
 @app.command()
@@ -131,15 +140,16 @@ def systemd(
 ) -> None:
     """Write units of systemd for bare hosts.
 
-    With them come their mesh files, and README.md with the commands that install them.
+    With them come their mesh files, and README.md with the commands that install them. In a collaboration
+    the parties are the learner and each owner.
 
     \b
     Examples:
       mirrormesh export systemd mesh.yaml --party bank-1 --output bank-1
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
-    written = on_systemd.operator(raw) if whose is None else on_systemd.party(raw, whose)
+    kind = Kind(on_systemd.party, on_systemd.operator, on_systemd.star)
+    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator)
     _write(output, written, (), "; README.md says what to do with them")
 
 
@@ -156,7 +166,8 @@ def compose(
 
     For a party: a service for each of its nodes, whose journal is in a volume. For the mesh's operator: the
     scheduler. Secrets are files, beside the export and never in it; compose.yaml says which. The topics are
-    there already (`mirrormesh provision`), and so are the records.
+    there already (`mirrormesh provision`), and so are the records. In a collaboration the parties are the
+    learner and each owner; an owner's set that is a file lies beside the export too.
 
     \b
     Examples:
@@ -164,18 +175,13 @@ def compose(
       mirrormesh export compose mesh.yaml --mesh-operator --output operator --image IMAGE
     """  # noqa: D301 # \b is click's mark: no new line breaks
     warned = check_image(image)
-    raw, whose = _read(mesh, party, mesh_operator=mesh_operator)
-    written = project.operator(raw, image) if whose is None else project.party(raw, whose, image)
+    kind = Kind(
+        lambda raw, whose: project.party(raw, whose, image),
+        lambda raw: project.operator(raw, image),
+        lambda raw, whose: project.star(raw, whose, image),
+    )
+    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator)
     _write(output, written, [warned])
-
-
-def _read(mesh: Path, party: str | None, *, mesh_operator: bool) -> tuple[RawMesh, Party | None]:
-    """Return the mesh file, and the party that is asked for; None: its operator. Raises UsageError."""
-    if (party is None) != mesh_operator:
-        given = "neither is given" if party is None else f"--party {party} and --mesh-operator are both given"
-        raise UsageError(f"{given}: must be one of --party NAME and --mesh-operator")
-    raw = read(mesh)
-    return raw, None if party is None else found_party(raw.file.mesh, party)
 
 
 def _write(output: Path, written: Mapping[str, str], warnings: Iterable[str | None], more: str = "") -> None:

@@ -13,6 +13,8 @@ from tests.support.programs import systemd_analyze
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NODE, SCHEDULER = "mirrormesh-node@.service", "mirrormesh-scheduler.service"
+OWNER, LEARNER = "mirrormesh-owner@.service", "mirrormesh-learner@.service"
+UNIT_NAMES = (NODE, SCHEDULER, OWNER, LEARNER)
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
 HIGHEST = 15
 """The exposure that `systemd-analyze security` may find, in tenths: of 100, and 96 without any of it."""
@@ -32,14 +34,14 @@ def installed(tmp_path):
 
 
 def test_systemd_takes_them_and_would_find_a_mistake(installed):
-    for unit, name in ((NODE, "mirrormesh-node@a.service"), (SCHEDULER, SCHEDULER)):
+    for unit, name in ((unit, unit.replace("@", "@a")) for unit in UNIT_NAMES):
         assert systemd_analyze("verify", "--man=no", name, folder=installed) == (0, "")
         text = (installed / unit).read_text()
         (installed / unit).write_text(text.replace("ProtectClock", "ProtectClok"))
         assert "Unknown key" in systemd_analyze("verify", "--man=no", name, folder=installed)[1]
 
 
-@pytest.mark.parametrize("unit", [NODE, SCHEDULER])
+@pytest.mark.parametrize("unit", UNIT_NAMES)
 def test_what_a_broken_process_could_reach_is_little(installed, unit):
     asked = ("security", "--offline=true", f"--threshold={HIGHEST}", "--no-pager", f"./{unit}")
     assert systemd_analyze(*asked, folder=installed)[0] == 0
@@ -48,7 +50,10 @@ def test_what_a_broken_process_could_reach_is_little(installed, unit):
     assert systemd_analyze(*asked, folder=installed)[0] != 0
 
 
-@pytest.mark.parametrize(("unit", "command"), [(NODE, "node"), (SCHEDULER, "scheduler")])
+@pytest.mark.parametrize(
+    ("unit", "command"),
+    [(NODE, "node"), (SCHEDULER, "scheduler"), (OWNER, "owner"), (LEARNER, "learner")],
+)
 def test_the_command_has_the_options_that_it_is_given(capsys, unit, command):
     (words,) = [value.split() for name, value in settings(unit) if name == "ExecStart"]
     assert words[:2] == [PROGRAM, command]
@@ -57,13 +62,20 @@ def test_the_command_has_the_options_that_it_is_given(capsys, unit, command):
 
 
 def test_every_file_that_a_broker_s_settings_may_name_is_a_credential():
-    for unit, sides, owner in ((NODE, SIDES, "%i"), (SCHEDULER, ("mesh",), "scheduler")):
+    shared = ("mesh",)
+    whose = (
+        (NODE, SIDES, "%i"),
+        (SCHEDULER, shared, "scheduler"),
+        (OWNER, SIDES, "%i"),
+        (LEARNER, shared, "%i"),
+    )
+    for unit, sides, owner in whose:
         names = {file_name(side, key) for side in sides for key in FILES}
         loaded = dict(value.split(":") for name, value in settings(unit) if name == "LoadCredential")
         assert loaded == {name: f"mirrormesh.{owner}.{name}" for name in names}
 
 
-@pytest.mark.parametrize("unit", [NODE, SCHEDULER])
+@pytest.mark.parametrize("unit", UNIT_NAMES)
 def test_a_service_is_ready_when_it_says_so_and_watched_as_long_as_it_may_stand_still(unit):
     found = dict(settings(unit))
     assert (found["Type"], found["WatchdogSec"]) == ("notify", f"{LIVENESS:g}s")
@@ -72,7 +84,14 @@ def test_a_service_is_ready_when_it_says_so_and_watched_as_long_as_it_may_stand_
     assert (found["DynamicUser"], found["ProtectSystem"], found["LimitCORE"]) == ("yes", "strict", "0")
 
 
-def test_a_node_has_a_state_folder_of_its_own():
-    found = dict(settings(NODE))
+@pytest.mark.parametrize("unit", [NODE, OWNER, LEARNER])
+def test_a_process_with_a_journal_has_a_state_folder_of_its_own(unit):
+    found = dict(settings(unit))
     assert (found["StateDirectory"], found["StateDirectoryMode"]) == ("mirrormesh/%i", "0700")
     assert "--state ${STATE_DIRECTORY}" in found["ExecStart"]
+
+
+@pytest.mark.parametrize("unit", [NODE, OWNER])
+def test_the_memory_of_a_process_with_records_is_written_nowhere(unit):
+    found = dict(settings(unit))
+    assert (found["LimitCORE"], found["MemorySwapMax"]) == ("0", "0")

@@ -24,6 +24,48 @@ nodes:
 {"".join(_NODE.format(name=name) for name in "abc")}"""
 """Each of three nodes names its own brokers and users."""
 
+_OWNER = """
+  {name}:
+    source: {{kind: csv, path: sets/{name}.csv.gz, schema: schema.yaml}}
+    brokers: {{mesh: {{servers: "shared.example:9093", username: {name}, password: "${{MESH_PASSWORD}}"}}}}
+"""
+STAR = f"""\
+mesh:
+  kind: collaboration
+  name: lending
+  run: first
+  learner: analyst
+  owners:
+    bank-a: {{records: 12, epsilon: 1}}
+    bank-b: {{records: 8, epsilon: 10, mechanism: gaussian, delta: 1.0e-6}}
+    bank-t: {{records: 9, epsilon: 2}}
+  dimension: 3
+  loss: squared
+  constraint: {{l2-ball: 10}}
+  algorithm: {{name: averaged, step: 1.5}}
+  queries: 100
+  gradient_bound: 1
+brokers:
+  mesh: {{servers: "shared.example:9093", username: analyst, password: "${{MESH_PASSWORD}}"}}
+owners:
+{"".join(_OWNER.format(name=name) for name in ("bank-a", "bank-b"))}
+  bank-t:
+    source: {{kind: csv, columns: [x, y, z], schema: schema.yaml}}
+    brokers:
+      mesh: {{servers: "shared.example:9093", username: bank-t, password: "${{MESH_PASSWORD}}"}}
+      data: {{servers: "bank-t.example:9095", username: bank-t, password: "${{DATA_PASSWORD}}"}}
+"""
+"""A learner and three owners, each with its own user; the sets of two are files, that of one is a topic."""
+STAR_SCHEMA = "features: {x: number, y: number}\nlabel: {column: z}\nintercept: true\n"
+
+
+def star_file(folder: Path) -> Path:
+    """Write the mesh file of the collaboration, and return its path."""
+    (folder / "schema.yaml").write_text(STAR_SCHEMA)
+    path = folder / "mesh.yaml"
+    path.write_text(STAR)
+    return path
+
 
 def for_party(path: Path, name: str, cluster: Cluster | None = None) -> dict[str, str]:
     """Return the files of a party by name."""

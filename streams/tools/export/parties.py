@@ -1,13 +1,42 @@
-"""Whose nodes an export is for."""
+"""Whose processes an export is for."""
+
+from collections.abc import Collection
+from typing import NamedTuple
 
 from streams.mesh.errors import UsageError, one_of
+from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.parties import Party
+
+
+class StarParty(NamedTuple):
+    """A party of a collaboration: its learner, or an owner."""
+
+    kind: str
+    name: str
+
+    @property
+    def owner(self) -> bool:
+        """Whether it has a set of records."""
+        return self.kind == OWNER
+
+
+LEARNER, OWNER = "learner", "owner"
 
 
 def party(mesh: MeshSettings, name: str) -> Party:
     """Return a party of the mesh. Raises UsageError if there is none of that name."""
     known = {party.name: party for party in mesh.all_parties}
-    if name not in known:
-        raise UsageError(f"--party {name}: {one_of(known, name)}")
-    return known[name]
+    return known[_known(known, name)]
+
+
+def star_party(settings: CollaborationSettings, name: str) -> StarParty:
+    """Return a party of a collaboration. Raises UsageError if there is none of that name."""
+    found = _known((settings.learner, *settings.owners), name)
+    return StarParty(LEARNER if found == settings.learner else OWNER, found)
+
+
+def _known(names: Collection[str], name: str) -> str:
+    if name not in names:
+        raise UsageError(f"--party {name}: {one_of(names, name)}")
+    return name

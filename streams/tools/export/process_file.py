@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.yaml_file import as_yaml
 from streams.records.schema_files import file_decoder, header_columns
 from streams.tools.export import secrets
-from streams.tools.export.raw_mesh import RawMesh
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,40 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
     return _made(raw, brokers, folder, {"nodes": {node: own}})
 
 
-def _columns(raw: RawMesh, node: str) -> Mapping[str, Any]:
-    """Return the columns that a header names; refuse what the node itself would refuse when it starts."""
-    source, path = raw.file.own(node).source, ("nodes", node, "source")
+def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, sets: str) -> ProcessFile:
+    """Return the mesh file of an owner, as `node_file` does; its set, if it is a file, is in `sets`."""
+    brokers, file = raw.brokers(owner), set_file(raw, owner)
+    own = {key: value for key, value in raw.owns[owner].items() if key != "brokers"}
+    if file is None:
+        own["source"] = {**own["source"], **_columns(raw, owner)}
+    else:
+        own["source"] = {**own["source"], "path": f"{sets}/{file}"}
+    own["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"owners": {owner: own}})
+
+
+def set_file(raw: RawCollaboration, owner: str) -> str | None:
+    """Return the name of the file of an owner's set; None: it is a topic. Raises MeshFileError."""
+    path = ("owners", owner, "source")
+    source = raw.file.own(owner).source
+    if source is None:
+        raise raw.file.refuse(path, "missing: must be given to run the owner")
+    if source.path is None:
+        return None
+    name = Path(source.path).name
+    if "${" in name:
+        raise raw.file.refuse((*path, "path"), "must name its file: set its variables", source.path)
+    return name
+
+
+def learner_file(raw: RawCollaboration, folder: str) -> ProcessFile:
+    """Return the mesh file of the learner, whose secrets are in `folder`. Raises MeshFileError."""
+    return _made(raw, {"mesh": raw.mesh_broker("the learner")}, folder, {})
+
+
+def _columns(raw: RawMesh | RawCollaboration, name: str) -> Mapping[str, Any]:
+    """Return the columns that a header names; refuse what the process itself would refuse when it starts."""
+    source, path = raw.file.own(name).source, (raw.file.part, name, "source")
     if not isinstance(source, FileSettings):
         return {}
     file_decoder(raw.file, source, path)
@@ -60,6 +92,8 @@ def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:
     return _made(raw, {"mesh": raw.mesh_broker()}, folder, {})
 
 
-def _made(raw: RawMesh, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]) -> ProcessFile:
+def _made(
+    raw: RawMesh | RawCollaboration, brokers: Mapping[str, Any], folder: str, rest: Mapping[str, Any]
+) -> ProcessFile:
     tree = {"mesh": raw.tree["mesh"], "brokers": secrets.moved(brokers, folder), **rest}
     return ProcessFile(as_yaml(tree), secrets.variables(secrets.moved(brokers, "")), secrets.files(brokers))

@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import MeshFile, load
+from streams.mesh.file import CollaborationFile, MeshFile, load, load_any
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.export.secrets import variables, written_out
 
@@ -32,45 +32,88 @@ class Kept(Mapping[str, str]):
         return len(self._names)
 
 
+F = TypeVar("F", bound=MeshFile | CollaborationFile)
+
+
 @dataclass(frozen=True)
-class RawMesh:
-    """A mesh file without mistakes. `tree`: as written; `file`: as loaded, with the brokers' variables kept.
+class Raw(Generic[F]):
+    """A file without mistakes. `tree`: as written; `file`: as loaded, with the brokers' variables kept.
 
     `owns` holds the own parts that are here, as written, with the schemas of their sources.
     """
 
-    file: MeshFile
+    file: F
     tree: Mapping[str, Any]
     owns: Mapping[str, Mapping[str, Any]]
 
-    def brokers(self, node: str) -> Mapping[str, Any]:
-        """Return the brokers of a node, as written. Raises MeshFileError if it has none, or is not here."""
-        self.file.brokers(node)
-        own: Mapping[str, Any] = self.owns[node].get("brokers") or self.tree["brokers"]
+    def brokers(self, name: str) -> Mapping[str, Any]:
+        """Return the brokers of one, as written.
+
+        Raises MeshFileError if there are none, or its own part is not here.
+        """
+        self.file.brokers(name)
+        return self._written(name)
+
+    def _written(self, name: str) -> Mapping[str, Any]:
+        own: Mapping[str, Any] = self.owns[name].get("brokers") or self.tree["brokers"]
         return own
 
-    def brokers_path(self, node: str) -> tuple[str, ...]:
-        """Return the keys that lead to a node's brokers."""
-        return ("nodes", node, "brokers") if self.owns[node].get("brokers") else ("brokers",)
+    def brokers_path(self, name: str) -> tuple[str, ...]:
+        """Return the keys that lead to the brokers of one."""
+        return (self.file.part, name, "brokers") if self.owns[name].get("brokers") else ("brokers",)
 
-    def mesh_broker(self) -> Mapping[str, Any]:
-        """Return the mesh broker of the scheduler, as written. Raises MeshFileError if there is none."""
+    def mesh_broker(self, whose: str = "a scheduler") -> Mapping[str, Any]:
+        """Return the broker of who has no own part, as written. Raises MeshFileError if there is none."""
         if self.file.common is None:
-            raise self.file.refuse(("brokers", "mesh"), "missing: must be given for a scheduler")
+            raise self.file.refuse(("brokers", "mesh"), f"missing: must be given for {whose}")
         found: Mapping[str, Any] = self.tree["brokers"]["mesh"]
         return found
 
 
+class RawMesh(Raw[MeshFile]):
+    """The file of a mesh of nodes."""
+
+
+class RawCollaboration(Raw[CollaborationFile]):
+    """The file of a collaboration."""
+
+    def brokers(self, name: str) -> Mapping[str, Any]:
+        """Return an owner's brokers, as written; the shared one alone where its set is a file."""
+        if name in self.file.on_topics:
+            return super().brokers(name)
+        if self.file.own(name).brokers is None and self.file.common is None:
+            raise self.file.refuse(("owners", name, "brokers"), "missing: must be given to use a broker")
+        return {"mesh": self._written(name)["mesh"]}
+
+
 def read(path: Path) -> RawMesh:
-    """Read a mesh file. Raises MeshFileError with every mistake; a secret that is written out is one."""
+    """Read the file of a mesh. Raises MeshFileError with every mistake; a secret written out is one."""
+    tree, kept = _read(path)
+    file = load(path, kept, secrets=False)
+    return RawMesh(file, tree, _owns(path, tree, file))
+
+
+def read_any(path: Path) -> RawMesh | RawCollaboration:
+    """Read a file of either kind, as `read` does."""
+    tree, kept = _read(path)
+    file = load_any(path, kept, secrets=False)
+    if isinstance(file, CollaborationFile):
+        return RawCollaboration(file, tree, _owns(path, tree, file))
+    return RawMesh(file, tree, _owns(path, tree, file))
+
+
+def _read(path: Path) -> tuple[Any, Kept]:
+    """Return the file as written, and the environment to load it with."""
     tree = read_yaml(path)
     named = tuple(_brokers(path, tree))
     found = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
     if found:
         raise MeshFileError(found)
-    kept = Kept(name for brokers, _, _ in named for name in variables(brokers))
-    file = load(path, kept, secrets=False)
-    return RawMesh(file, tree, {name: _own(path, tree["nodes"][name]) for name in file.nodes})
+    return tree, Kept(name for brokers, _, _ in named for name in variables(brokers))
+
+
+def _owns(path: Path, tree: Any, file: MeshFile | CollaborationFile) -> dict[str, Mapping[str, Any]]:
+    return {name: _own(path, tree[file.part][name]) for name in file.owns}
 
 
 def _brokers(path: Path, tree: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
@@ -78,10 +121,15 @@ def _brokers(path: Path, tree: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]
     if not isinstance(tree, Mapping):
         return
     yield tree.get("brokers"), str(path), ("brokers",)
-    nodes = tree.get("nodes")
-    for name, own in nodes.items() if isinstance(nodes, Mapping) else ():
+    for part in ("nodes", "owners"):
+        owns = tree.get(part)
+        yield from _brokers_of(path, part, owns) if isinstance(owns, Mapping) else ()
+
+
+def _brokers_of(path: Path, part: str, owns: Mapping[Any, Any]) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
+    for name, own in owns.items():
         if isinstance(own, Mapping):
-            yield own.get("brokers"), str(path), ("nodes", str(name), "brokers")
+            yield own.get("brokers"), str(path), (part, str(name), "brokers")
         elif isinstance(own, str) and (path.parent / own).exists():
             part = read_yaml(path.parent / own)
             if isinstance(part, Mapping):

@@ -1,6 +1,9 @@
-"""A compose project: for a party its nodes, for the operator the scheduler; with Prometheus and Grafana."""
+"""A compose project: a party's nodes, the operator's scheduler, an owner or the learner of a collaboration.
 
-from collections.abc import Iterator, Mapping
+Each with Prometheus and Grafana.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,16 @@ from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
 from streams.tools.export.compose import services
 from streams.tools.export.compose.secret_files import INSIDE, OUTSIDE, as_files, declared
-from streams.tools.export.process_file import ProcessFile, node_file, scheduler_file
-from streams.tools.export.raw_mesh import RawMesh
+from streams.tools.export.parties import StarParty
+from streams.tools.export.process_file import (
+    ProcessFile,
+    learner_file,
+    node_file,
+    owner_file,
+    scheduler_file,
+    set_file,
+)
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 from streams.tools.packed import packed
 
 _SCHEDULER = "scheduler"
@@ -41,6 +52,25 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
     return _project(raw.file.mesh.name, found, {_SCHEDULER: file}, targets, volumes=[], owned=False)
 
 
+def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
+    """Return the files of a party of a collaboration. Raises MeshFileError."""
+    raw, service = as_files(raw), f"{whose.kind}-{whose.name}"
+    targets, sets = [f"{service}:{services.SHARED}"], list[str]()
+    if whose.owner:
+        records = set_file(raw, whose.name)
+        file = owner_file(raw, whose.name, INSIDE, f"{services.ANY}:{services.OWNER}", services.SET)
+        found = services.owner(image, whose.name, service, file, records)
+        targets.append(f"{service}:{services.OWNER}")
+        sets = [] if records is None else [services.set_path(service, records)]
+    else:
+        file = learner_file(raw, INSIDE)
+        found = services.learner(image, service, file)
+    name = f"{raw.file.mesh.name}_{whose.name}"
+    return _project(
+        name, {service: found}, {service: file}, targets, volumes=[service], owned=whose.owner, sets=sets
+    )
+
+
 def _project(
     name: str,
     found: Mapping[str, services.Service],
@@ -49,6 +79,7 @@ def _project(
     *,
     volumes: list[str],
     owned: bool,
+    sets: Iterable[str] = (),
 ) -> dict[str, str]:
     secrets = {key: one for service, file in files.items() for key, one in declared(service, file).items()}
     tree: dict[str, Any] = {
@@ -58,19 +89,20 @@ def _project(
         "volumes": {volume: {} for volume in [*volumes, "prometheus", "grafana"]},
     }
     return {
-        "compose.yaml": _about(files) + as_yaml(tree),
+        "compose.yaml": _about(files, sets) + as_yaml(tree),
         **{f"mesh/{service}.yaml": file.text for service, file in files.items()},
         **dict(_watching(targets, owned=owned)),
     }
 
 
-def _about(files: Mapping[str, ProcessFile]) -> str:
-    """Return the comment at the top: which secrets must be where."""
+def _about(files: Mapping[str, ProcessFile], sets: Iterable[str]) -> str:
+    """Return the comment at the top: which secrets, and which sets of records, must be where."""
     named = [f"{OUTSIDE}/{service}/{name}" for service, file in files.items() for name in file.files]
+    named += sets
     lines = [
-        "Made by `mirrormesh export compose`. A node's volume is its journal: never two nodes on one, and"
+        "Made by `mirrormesh export compose`. A process's volume is its journal: never two processes on one,",
+        "and never put back from a backup.",
     ]
-    lines += ["never put back from a backup."]
     if named:
         lines += ["", "User 10001 must be able to read these files:", *(f"    {path}" for path in named)]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)

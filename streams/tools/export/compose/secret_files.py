@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from streams.tools.export.process_file import ProcessFile
-from streams.tools.export.raw_mesh import RawMesh
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 from streams.tools.export.secrets import SIDES, TEXTS
 
 INSIDE = "/run/secrets"
@@ -14,7 +14,10 @@ OUTSIDE = "${MIRRORMESH_SECRETS:-../secrets}"
 """The folder of all secrets. An export takes the place of its folder, so they are not in there."""
 
 
-def as_files(raw: RawMesh) -> RawMesh:
+R = TypeVar("R", RawMesh, RawCollaboration)
+
+
+def as_files(raw: R) -> R:
     """Return the mesh file with a `password_file` for each `password` that is a variable, and so on."""
     tree = dict(raw.tree)
     if tree.get("brokers") is not None:

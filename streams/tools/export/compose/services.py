@@ -10,6 +10,9 @@ Service = dict[str, Any]
 ANY = "0.0.0.0"  # noqa: S104 # Prometheus, in a container of its own, reaches it at the service's name
 SHARED, OWNER = 9100, 9101
 STATE = "/var/lib/mirrormesh"
+SET = "/srv/mirrormesh"
+SETS = "${MIRRORMESH_SETS:-../sets}"
+"""The folder of the owners' sets of records, a folder each. No export holds one."""
 PROMETHEUS = "prom/prometheus:v2.53.5@sha256:7a34573f0b9c952286b33d537f233cd5b708e12263733aa646e50c33f598f16c"
 GRAFANA = "grafana/grafana:11.6.0@sha256:62d2b9d20a19714ebfe48d1bb405086081bc602aa053e28cf6d73c7537640dfb"
 SCRAPE = "5s"
@@ -28,6 +31,31 @@ def node(image: str, name: str, service: str, file: ProcessFile, *, endless: boo
     found = _process(image, service, file, command, endless=endless)
     found["volumes"].append(f"{service}:{STATE}")
     return {**found, "healthcheck": _python_check(OWNER)}
+
+
+def owner(image: str, name: str, service: str, file: ProcessFile, records: str | None) -> Service:
+    """Return an owner's service, as `node` does; `records`: the file of its set, where it reads one."""
+    command = ["owner", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    found = _process(image, service, file, command, endless=False)
+    found["volumes"].append(f"{service}:{STATE}")
+    if records is not None:
+        where = {"source": set_path(service, records), "target": f"{SET}/{records}"}
+        there = {"read_only": True, "bind": {"create_host_path": False}}
+        found["volumes"].append({"type": "bind", **where, **there})
+    return {**found, "healthcheck": _python_check(OWNER)}
+
+
+def set_path(service: str, records: str) -> str:
+    """Return where the file of a service's set must be."""
+    return f"{SETS}/{service}/{records}"
+
+
+def learner(image: str, service: str, file: ProcessFile) -> Service:
+    """Return the learner's service, whose journal is in the volume of the same name."""
+    command = ["learner", _MESH, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    found = _process(image, service, file, command, endless=False)
+    found["volumes"].append(f"{service}:{STATE}")
+    return {**found, "healthcheck": _python_check(SHARED)}
 
 
 def scheduler(image: str, service: str, file: ProcessFile, *, endless: bool) -> Service:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable
 
-from streams.bus.access import Rule, User, mesh_users
-from streams.bus.topic_specs import TopicSpec, mesh_specs
+from streams.bus.access import Rule, User
+from streams.bus.provision import AnyFile, specs_of
+from streams.bus.topic_specs import TopicSpec
+from streams.bus.users import shared_users
 from streams.mesh.errors import MeshFileError, Problem
-from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import is_subject
 from streams.tools.export.kubernetes.cluster import APP, Cluster, Object, made
@@ -17,12 +18,12 @@ _LONGEST, _LONGEST_CERTIFIED = 253, 64
 """Of a resource's name, and of a certificate's common name."""
 
 
-def topics(file: MeshFile, cluster: Cluster) -> list[Object]:
+def topics(file: AnyFile, cluster: Cluster) -> list[Object]:
     """Return a KafkaTopic for each topic of the mesh broker."""
-    return [_topic(spec, cluster) for spec in mesh_specs(file.resolved)]
+    return [_topic(spec, cluster) for spec in specs_of(file, None)]
 
 
-def users(file: MeshFile, cluster: Cluster) -> list[Object]:
+def users(file: AnyFile, cluster: Cluster) -> list[Object]:
     """Return a KafkaUser for each user of the mesh broker; none if the broker has no users.
 
     Raises MeshFileError for what Strimzi has no word for.
@@ -34,7 +35,7 @@ def users(file: MeshFile, cluster: Cluster) -> list[Object]:
     if wrong:
         raise MeshFileError(wrong)
     kind = "scram-sha-512" if broker.users else "tls-external" if cluster.own_certificates else "tls"
-    return [_user(user, kind, cluster) for user in mesh_users(file.resolved)]
+    return [_user(user, kind, cluster) for user in shared_users(file)]
 
 
 def has_users(broker: BrokerSettings) -> bool:
@@ -85,14 +86,14 @@ def _name(user: str) -> str:
     return user.removeprefix("CN=") if is_subject(user) else user
 
 
-def _refused(file: MeshFile, broker: BrokerSettings) -> Iterable[str]:
+def _refused(file: AnyFile, broker: BrokerSettings) -> Iterable[str]:
     """Return what Strimzi cannot do, one line each."""
     lines = []
     if broker.users and broker.mechanism != "scram-sha-512":
         allowed = f"{broker.mechanism}: must be scram-sha-512, or certificates: Strimzi makes no other users"
         lines.append(Problem(str(file.path), ("brokers", "mesh", "mechanism"), allowed).line)
     longest = _LONGEST if broker.users else _LONGEST_CERTIFIED
-    for user in mesh_users(file.resolved):
+    for user in shared_users(file):
         name = _name(user.name)
         if broker.users and is_subject(user.name):
             allowed = "must be a name, as the users of brokers.mesh have passwords"

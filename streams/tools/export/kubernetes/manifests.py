@@ -1,6 +1,7 @@
 """The files of an export: manifests by their content, a Namespace first, and a kustomization of all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from streams.mesh.settings.parties import Party
 from streams.mesh.settings.yaml_file import as_yaml
@@ -9,8 +10,10 @@ from streams.tools.export.kubernetes.cluster import Cluster, Object, Place, made
 from streams.tools.export.kubernetes.network import local_servers
 from streams.tools.export.kubernetes.nodes import of_party
 from streams.tools.export.kubernetes.scheduler import of_scheduler
+from streams.tools.export.kubernetes.star import of_star
 from streams.tools.export.kubernetes.watching import dashboards, monitors, rules
-from streams.tools.export.raw_mesh import RawMesh
+from streams.tools.export.parties import StarParty
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh
 
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -32,19 +35,43 @@ def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
     return _files(place, {**found, "users.yaml": users} if users else found)
 
 
-def warnings(raw: RawMesh, whose: Party | None) -> list[str]:
+def star(raw: RawCollaboration, whose: StarParty, cluster: Cluster) -> dict[str, str]:
+    """Return the files of a party of a collaboration by name. Raises MeshFileError, as `party` does."""
+    names.check_star(raw.file)
+    place = _place(raw, whose.name)
+    return _files(place, {**of_star(raw, whose, place, cluster), **_watched(place, owned=whose.owner)})
+
+
+def star_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
+    """Return the topics and users of a collaboration's shared broker by name. Raises MeshFileError."""
+    names.check_star(raw.file)
+    found, users = {"topics.yaml": kafka.topics(raw.file, cluster)}, kafka.users(raw.file, cluster)
+    return _files(None, {**found, "users.yaml": users} if users else found)
+
+
+def warnings(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> list[str]:
     """Return what an export does not refuse, but hardly anybody means, one line each."""
     path = raw.file.path
-    sides = [{"mesh": raw.mesh_broker()}] if whose is None else [raw.brokers(node) for node in whose.nodes]
-    local = dict.fromkeys(server for side in sides for server in local_servers(side))
+    local = dict.fromkeys(server for side in _sides(raw, whose) for server in local_servers(side))
     lines = [f"{path}: {server}: a pod looks for this broker in itself" for server in local]
     if whose is None and not kafka.has_users(raw.file.mesh_broker):
-        words = "names no users, so there is no KafkaUser: anyone who reaches this broker can forge plans"
-        lines.append(f"{path}: brokers.mesh: {words} and heartbeats")
+        words = "names no users, so there is no KafkaUser: anyone who reaches this broker can forge"
+        forged = "plans and heartbeats" if isinstance(raw, RawMesh) else "queries and responses"
+        lines.append(f"{path}: brokers.mesh: {words} {forged}")
     return lines
 
 
-def _place(raw: RawMesh, party: str | None) -> Place:
+def _sides(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> Iterator[Mapping[str, Any]]:
+    """Yield the brokers of each process of a party, or of the operator's."""
+    if isinstance(whose, Party):
+        yield from map(raw.brokers, whose.nodes)
+    elif whose is not None and whose.owner:
+        yield raw.brokers(whose.name)
+    else:
+        yield {"mesh": raw.mesh_broker()}
+
+
+def _place(raw: RawMesh | RawCollaboration, party: str | None) -> Place:
     mesh = raw.file.mesh.name
     return Place(names.namespace(mesh, party), names.label(mesh))
 
@@ -56,9 +83,12 @@ def _watched(place: Place, *, owned: bool) -> dict[str, list[Object]]:
     }
 
 
-def _files(place: Place, objects: Mapping[str, list[Object]]) -> dict[str, str]:
-    namespace = made("v1:Namespace", place.namespace, {}, {**place.labels("namespace"), **_RESTRICTED})
-    all_of = {"namespace.yaml": [namespace], **objects}
+def _files(place: Place | None, objects: Mapping[str, list[Object]]) -> dict[str, str]:
+    """Return the files; with the namespace of `place`, if there is one."""
+    all_of = dict(objects)
+    if place is not None:
+        labels = {**place.labels("namespace"), **_RESTRICTED}
+        all_of = {"namespace.yaml": [made("v1:Namespace", place.namespace, {}, labels)], **objects}
     found = {name: "---\n".join(as_yaml(one) for one in some) for name, some in all_of.items()}
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable
 
 from streams.mesh.errors import MeshFileError
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.parties import Party
 from streams.tools.export.kubernetes.cluster import LONGEST
+from streams.tools.export.parties import StarParty
 
 LONGEST_SET = 52
 """A StatefulSet's pods and revisions have labels that add eleven characters."""
@@ -34,6 +35,11 @@ def node_set(node: str) -> str:
     return label("node", node, longest=LONGEST_SET)
 
 
+def star_set(whose: StarParty) -> str:
+    """Return the name of the StatefulSet of a collaboration's party, and of all else that is its alone."""
+    return label(whose.kind, whose.name, longest=LONGEST_SET)
+
+
 def namespace(mesh: str, party: str | None) -> str:
     """Return the namespace of a party; None: of the mesh's operator."""
     return label(mesh, OPERATOR if party is None else party)
@@ -51,11 +57,20 @@ def check(file: MeshFile) -> None:
         raise MeshFileError(lines)
 
 
+def check_star(file: CollaborationFile) -> None:
+    """Refuse a collaboration with two names that make one Kubernetes name. Raises MeshFileError."""
+    mesh = file.mesh
+    named = [(f"party {name}", namespace(mesh.name, name)) for name in (mesh.learner, *mesh.owners)]
+    lines = _twice(file, [("the mesh's operator", namespace(mesh.name, None)), *named])
+    if lines:
+        raise MeshFileError(lines)
+
+
 def _namespaces(mesh: str, parties: Iterable[Party]) -> list[tuple[str, str]]:
     return [(f"party {party.name}", namespace(mesh, party.name)) for party in parties]
 
 
-def _twice(file: MeshFile, named: list[tuple[str, str]]) -> list[str]:
+def _twice(file: MeshFile | CollaborationFile, named: list[tuple[str, str]]) -> list[str]:
     found, lines = dict[str, str](), list[str]()
     for who, name in named:
         if name in found:

@@ -1,8 +1,8 @@
 """The schedulers of a mesh: a Deployment of two, of which the first plan of a round counts."""
 
 from streams.tools.export.kubernetes.cluster import SHARED_PORT, Cluster, Object, Place
+from streams.tools.export.kubernetes.kept import account, disruption
 from streams.tools.export.kubernetes.network import broker_ports, policy
-from streams.tools.export.kubernetes.nodes import account, disruption
 from streams.tools.export.kubernetes.pods import ANY, MESH_FILE, SECRETS, config_map, container, pod
 from streams.tools.export.process_file import ProcessFile, scheduler_file
 from streams.tools.export.raw_mesh import RawMesh

@@ -1,0 +1,55 @@
+"""Finds what an export writes: of a mesh or a collaboration, for one party or for who runs what all share."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streams.mesh.errors import UsageError
+from streams.mesh.settings.parties import Party
+from streams.tools.export.parties import StarParty, party, star_party
+from streams.tools.export.raw_mesh import RawCollaboration, RawMesh, read_any
+
+Files = dict[str, str]
+
+
+def _nothing(raw: Any, whose: Any) -> Iterable[str]:
+    del raw, whose
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of export writes, by whom it is for; some write nothing for a collaboration's operator.
+
+    `warnings` returns what is hardly meant, a line each.
+    """
+
+    party: Callable[[RawMesh, Party], Files]
+    operator: Callable[[RawMesh], Files]
+    star: Callable[[RawCollaboration, StarParty], Files]
+    star_operator: Callable[[RawCollaboration], Files] | None = None
+    warnings: Callable[[RawMesh | RawCollaboration, Party | StarParty | None], Iterable[str]] = _nothing
+
+
+def files_for(
+    mesh: Path, name: str | None, kind: Kind, *, mesh_operator: bool
+) -> tuple[Files, Iterable[str]]:
+    """Return the files for the party `name`, or for the operator, and what to warn of.
+
+    Raises UsageError, MeshFileError.
+    """
+    if (name is None) != mesh_operator:
+        given = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
+        raise UsageError(f"{given}: must be one of --party NAME and --mesh-operator")
+    raw = read_any(mesh)
+    if isinstance(raw, RawMesh):
+        whose = None if name is None else party(raw.file.mesh, name)
+        return (kind.operator(raw) if whose is None else kind.party(raw, whose)), kind.warnings(raw, whose)
+    if name is not None:
+        one = star_party(raw.file.mesh, name)
+        return kind.star(raw, one), kind.warnings(raw, one)
+    if kind.star_operator is None:
+        allowed = "a collaboration has no scheduler: must be --party, with its learner or an owner"
+        raise UsageError(f"--mesh-operator: {allowed}")
+    return kind.star_operator(raw), kind.warnings(raw, None)

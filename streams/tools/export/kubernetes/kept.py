@@ -1,0 +1,102 @@
+"""A process with a journal: a StatefulSet of one replica, whose volume is kept, and what guards it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streams.tools.export.kubernetes.cluster import NODE, OWNER_PORT, SHARED_PORT, Cluster, Object, Place
+from streams.tools.export.kubernetes.network import policy
+from streams.tools.export.kubernetes.pods import ACCOUNT, ANY, MESH_FILE, STATE, config_map, container, pod
+from streams.tools.export.process_file import ProcessFile
+
+SETS = "/srv/mirrormesh"
+"""Where an owner's pod has its set of records."""
+_GRACE = 60
+"""Seconds to end in order: a neighbour may still need the last release."""
+_KEPT = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A process: `kind` is its command, `arguments` what follows the mesh file, `name` all its objects'.
+
+    `memory` (MiB) and `storage` (GiB) are what it asks for; `ports`: those of its brokers; `private`: it has
+    a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`.
+    """
+
+    kind: str
+    name: str
+    file: ProcessFile
+    arguments: tuple[str, ...]
+    memory: int
+    storage: int
+    ports: Iterable[int]
+    private: bool
+    records: bool = False
+
+    def objects(self, place: Place, cluster: Cluster) -> list[Object]:
+        """Return its objects. Raises UsageError if its mesh file is too long."""
+        selector = {NODE: self.name.removeprefix(f"{self.kind}-")}
+        labels = place.labels(self.kind, **selector)
+        service = {
+            "clusterIP": "None",
+            "selector": selector,
+            "ports": [{"name": "metrics", "port": SHARED_PORT, "targetPort": "metrics"}],
+        }
+        return [
+            config_map(place, self.name, self.file, labels),
+            place.made("v1:Service", self.name, {"spec": service}, labels),
+            place.made("apps/v1:StatefulSet", self.name, {"spec": self._set(labels, cluster)}, labels),
+            policy(place, self.name, selector, self.ports, cluster, owned=self.private),
+        ]
+
+    def _set(self, labels: dict[str, str], cluster: Cluster) -> Object:
+        ports = {"metrics": SHARED_PORT} | ({"owner": OWNER_PORT} if self.private else {})
+        probed = "owner" if self.private else "metrics"
+        asked = {"memory": f"{self.memory}Mi"}
+        resources = {"requests": {"cpu": "100m", **asked}, "limits": {"memory": f"{2 * self.memory}Mi"}}
+        one = container(
+            self.kind, cluster.image, self._args(), self.file, self.name, ports, probed, resources
+        )
+        one["volumeMounts"] = [{"name": "state", "mountPath": STATE}, *one["volumeMounts"]]
+        claim = {
+            "accessModes": ["ReadWriteOncePod"],
+            "resources": {"requests": {"storage": f"{self.storage}Gi"}},
+        }
+        return {
+            "serviceName": self.name,
+            "replicas": 1,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": {NODE: labels[NODE]}},
+            "persistentVolumeClaimRetentionPolicy": _KEPT,
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": self._template(one, labels),
+            "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
+        }
+
+    def _template(self, one: Object, labels: dict[str, str]) -> Object:
+        template = pod(self.file, one, labels, self.name, self.name, _GRACE)
+        if self.records:
+            one["volumeMounts"].append({"name": "set", "mountPath": SETS, "readOnly": True})
+            claim = {"claimName": f"{self.name}-set", "readOnly": True}
+            template["spec"]["volumes"].append({"name": "set", "persistentVolumeClaim": claim})
+        return template
+
+    def _args(self) -> list[str]:
+        options = ["--state", STATE, "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json"]
+        dashed = any(word.startswith("-") for word in self.arguments)
+        return [self.kind, *options, *(["--"] if dashed else []), MESH_FILE, *self.arguments]
+
+
+def account(place: Place) -> Object:
+    """Return the account of all pods, which has no rights."""
+    return place.made("v1:ServiceAccount", ACCOUNT, {"automountServiceAccountToken": False})
+
+
+def disruption(place: Place, component: str) -> Object:
+    """Return the PodDisruptionBudget of a kind of process: one at a time."""
+    spec = {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": place.labels(component)},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+    return place.made("policy/v1:PodDisruptionBudget", f"{component}s", {"spec": spec})
