@@ -6,6 +6,7 @@ The learner writes queries and reads responses; an owner reads queries and write
 from collections.abc import Iterable
 
 from streams.bus.access import Access, Rule, User, rules
+from streams.bus.collaboration_quotas import auditor_quota, learner_quota, owner_quota
 from streams.codec.topics import DataTopics, MeshTopics, all_of
 from streams.mesh.settings.parties import auditor_user, feeder_user
 from streams.mesh.wire import Wire
@@ -29,25 +30,22 @@ def owner_on_data(name: str) -> Access:
 
 
 def collaboration_users(wire: Wire) -> tuple[User, ...]:
-    """Return the users of the broker that all share: the learner's, each owner's, and the auditor's.
-
-    None has a quota.
-    """
+    """Return the users of the broker that all share: the learner's, each owner's, and the auditor's."""
     settings, topics = wire.whole.settings, wire.topics
     asking = learner(topics, settings.learner, settings.owners)
     everything = Rule("topic", all_of(topics), "prefix", ("Read",))
     return (
-        User(settings.learner, ("learner",), rules([asking]), None),
+        User(settings.learner, ("learner",), rules([asking]), learner_quota(wire)),
         *(
-            User(name, (f"owner {name}",), rules([owner_on_mesh(topics, name)]), None)
+            User(name, (f"owner {name}",), rules([owner_on_mesh(topics, name)]), owner_quota(wire, name))
             for name in settings.owners
         ),
-        User(auditor_user(settings.name), ("auditor",), (everything,), None),
+        User(auditor_user(settings.name), ("auditor",), (everything,), auditor_quota(wire)),
     )
 
 
 def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
-    """Return the users of an owner's own broker: the owner's, and its feeder's."""
+    """Return the users of an owner's own broker: the owner's, and its feeder's. None has a quota."""
     found = []
     for name in owners:
         feeding = Access((DataTopics(name).records,), (DataTopics(name).records,))

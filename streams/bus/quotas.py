@@ -55,22 +55,26 @@ def node_load(mesh: Mesh, node: str) -> Load:
     """Return a node's load per round."""
     sources, targets = mesh.graph.neighbours(node)
     size = sizes(mesh)
-    sent = len(targets) * _bytes(size.release) + _bytes(heartbeat.LONGEST)
-    received = len(sources) * _bytes(size.release) + PLANS * _bytes(size.plan) + _bytes(heartbeat.LONGEST)
+    sent = len(targets) * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
+    received = (
+        len(sources) * with_overhead(size.release)
+        + PLANS * with_overhead(size.plan)
+        + with_overhead(heartbeat.LONGEST)
+    )
     return Load(sent, received, len(sources) + len(targets) + PLANS + 2)
 
 
 def scheduler_load(mesh: Mesh) -> Load:
     """Return a scheduler's load per round."""
     size, nodes = sizes(mesh), len(mesh.graph.nodes)
-    sent = _bytes(size.plan) + _bytes(heartbeat.LONGEST)
+    sent = with_overhead(size.plan) + with_overhead(heartbeat.LONGEST)
     return Load(sent, _public(size, nodes), PLANS + nodes + 2)
 
 
 def auditor_load(mesh: Mesh) -> Load:
     """Return the load per round of who reads all topics of the mesh."""
     size, nodes, edges = sizes(mesh), len(mesh.graph.nodes), mesh.graph.sources.size
-    return Load(0, _public(size, nodes) + edges * _bytes(size.release), PLANS + nodes + edges)
+    return Load(0, _public(size, nodes) + edges * with_overhead(size.release), PLANS + nodes + edges)
 
 
 def rounds_per_second(mesh: Mesh) -> float:
@@ -85,11 +89,18 @@ def rounds_per_second(mesh: Mesh) -> float:
 
 def quota(mesh: Mesh, rate: float, loads: Iterable[Load]) -> Quota:
     """Return the quota of a user with processes of these loads per round, at `rate` rounds per second."""
-    beats = Load(_bytes(heartbeat.LONGEST), len(mesh.graph.nodes) * _bytes(heartbeat.LONGEST), 2)
+    beats = Load(
+        with_overhead(heartbeat.LONGEST), len(mesh.graph.nodes) * with_overhead(heartbeat.LONGEST), 2
+    )
     second = Load()
     for load in loads:
         second = second.plus(load, rate).plus(beats, 1 / heartbeat_period(mesh.settings.silence))
         second = second.plus(Load(requests=IDLE_REQUESTS))
+    return limited(second)
+
+
+def limited(second: Load) -> Quota:
+    """Return the quota of a user who sends and receives so much in a second of a steady run."""
     return Quota(
         max(LEAST_BYTES, math.ceil(ROOM * second.sent)),
         max(LEAST_BYTES, math.ceil(ROOM * second.received)),
@@ -99,8 +110,9 @@ def quota(mesh: Mesh, rate: float, loads: Iterable[Load]) -> Quota:
 
 def _public(size: Sizes, nodes: int) -> float:
     """Return the bytes of a round's plans and heartbeats, a scheduler's included."""
-    return PLANS * _bytes(size.plan) + (nodes + 1) * _bytes(heartbeat.LONGEST)
+    return PLANS * with_overhead(size.plan) + (nodes + 1) * with_overhead(heartbeat.LONGEST)
 
 
-def _bytes(value: int) -> int:
+def with_overhead(value: int) -> int:
+    """Return the bytes that a message takes on its way, at most."""
     return value + OVERHEAD

@@ -8,7 +8,7 @@ import yaml
 
 from nodes.collaboration.messages import Query
 from streams.bus.access import Access
-from streams.bus.collaboration_access import learner, owner_on_mesh
+from streams.bus.collaboration_access import collaboration_users, learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
 from streams.codec import decode_dead_letter, encode_query
 from streams.state.folder import JournalError
@@ -209,6 +209,11 @@ def test_up_runs_all_of_it_and_watch_sees_how_far_it_is(tmp_path, broker):
         assert "answered 12" in once.log
 
 
+def asked_for(quotas):
+    """The quotas as a broker keeps them."""
+    return {name: quota._asdict() for name, quota in quotas.items()}
+
+
 def test_each_party_does_its_work_with_its_own_rights_and_no_more(tmp_path, secure_broker, monkeypatch):
     path = collaboration_file(tmp_path, secure_broker.address)
     tree = yaml.safe_load(path.read_text())
@@ -218,6 +223,9 @@ def test_each_party_does_its_work_with_its_own_rights_and_no_more(tmp_path, secu
         topics, needed = star.wire.topics, {name: owner_on_mesh(star.wire.topics, name) for name in OWNERS}
         needed["analyst"] = learner(topics, "analyst", OWNERS)
         assert users.provision().different
+        quotas = {user.name: user.quota for user in collaboration_users(star.wire)}
+        with users.admin() as admin:
+            until(lambda: {name: admin.quotas().get(name) for name in quotas} == asked_for(quotas))
         until(lambda: not any(users.wrong(user, access) for user, access in needed.items()))
         for name in OWNERS:
             users.be(name)

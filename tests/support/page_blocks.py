@@ -85,6 +85,10 @@ LEFT_OUT = {
     "mirrormesh learner lending.yaml --state /var/lib/mirrormesh": (
         "The same; tests/kafka/test_collaboration.py."
     ),
+    "mirrormesh provision lending.yaml --only mesh --users --output passwords": (
+        "Needs a broker with users; tests/kafka/test_collaboration.py."
+    ),
+    "mirrormesh provision lending.yaml --check": "The same; tests/kafka/test_collaboration.py.",
     "mirrormesh watch lending.yaml": "Runs until it is over; tests/kafka/test_collaboration.py.",
     "mirrormesh audit releases lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",
     "mirrormesh watch mesh.yaml": "Runs until it is stopped; tests/kafka/test_watch.py.",

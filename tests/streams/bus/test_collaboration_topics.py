@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import yaml
 
 from nodes.collaboration.messages import Query, Response
 from streams.bus.access import Rule
@@ -12,8 +13,10 @@ from streams.bus.collaboration_access import (
     owner_on_data,
     owner_on_mesh,
 )
+from streams.bus.collaboration_quotas import learner_quota, owner_quota, queries_per_second
 from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.provision import sides, with_data
+from streams.bus.quotas import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM
 from streams.codec import Refused, decode_query, encode_query, encode_response
 from streams.mesh.file import MeshFileError, load, load_collaboration
 from streams.mesh.wire import Wire
@@ -103,3 +106,32 @@ def test_each_kind_of_mesh_file_is_refused_where_it_does_not_belong(tmp_path, fi
     mesh = loaded(tmp_path, changed())
     with pytest.raises(MeshFileError, match="must be collaboration"):
         load_collaboration(mesh.path)
+
+
+def test_a_quota_is_at_least_ten_times_the_bytes_of_a_user_s_queries(tmp_path):
+    for dimension in (2, 10_000, 1_000_000):
+        path = collaboration_file(tmp_path, "127.0.0.1:1", name="lending", dimension=dimension)
+        tree = yaml.safe_load(path.read_text())
+        path.write_text(yaml.safe_dump(tree | {"owners": {}}))
+        wire = Wire(load_collaboration(path).resolved)
+        found, rate = {user.name: user.quota for user in collaboration_users(wire)}, queries_per_second(wire)
+        vector = 8 * dimension
+        assert found["analyst"].producer_byte_rate >= ROOM * rate * vector
+        assert found["analyst"].consumer_byte_rate >= ROOM * rate * len(OWNERS) * vector
+        for owner in OWNERS:
+            assert found[owner].producer_byte_rate >= ROOM * rate * vector
+            assert found[owner].consumer_byte_rate >= ROOM * rate * vector
+        assert found["lending-auditor"].consumer_byte_rate >= ROOM * rate * (1 + len(OWNERS)) * vector
+        assert rate == FASTEST or len(OWNERS) * vector * rate == pytest.approx(NETWORK, rel=0.01)
+
+
+def test_a_small_collaboration_has_quotas_that_let_it_start(wire):
+    for found in (learner_quota(wire), owner_quota(wire, "bank-a")):
+        assert found.producer_byte_rate >= LEAST_BYTES
+        assert found.consumer_byte_rate >= LEAST_BYTES
+        assert found.request_percentage >= LEAST_PERCENTAGE
+    assert learner_quota(wire).request_percentage > owner_quota(wire, "bank-a").request_percentage
+
+
+def test_an_owner_s_own_broker_limits_nobody():
+    assert {user.quota for user in owner_data_users(["bank-a"])} == {None}
