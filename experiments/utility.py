@@ -106,4 +106,4 @@ def _report_income(study: Study, found: Mapping[str, Measured]) -> None:
 
 def _banded(runs: FloatArray) -> tuple[float, float, float]:
     low, high = np.percentile(runs, [10, 90])
-    return float(runs.mean()), float(low), float(high)
+    return float(np.median(runs)), float(low), float(high)

@@ -124,31 +124,67 @@ CLAIMS = [
             ("forest-cover", "accuracy", "0.600 (0.581 to 0.625)"),
         )
     ),
-    curves("no privacy 0.017", "dola-privacy-laplace-ours", "no privacy"),
-    curves("0.026, 0.19, 0.66", "dola-privacy-laplace-ours", *EPSILONS),
-    curves("0.028, 0.11, 0.33", "dola-privacy-gaussian-ours", *EPSILONS),
-    curves("as printed 1.50, 1.52, 1.56 for", "dola-batches", *BATCHES),
-    curves("nodes 5,978, 5,919, 5,972 apart", "dola-apart", *BATCHES),
-    curves("Ours 0.88, 0.66, 0.83", "dola-batches-ours", *BATCHES),
-    curves("apart 1,728, 93, 1,238", "dola-apart-ours", *BATCHES),
-    curves("ours 0.44 and 0.48", "dola-variance-ours", "h = 1", "h = 5"),
-    curves("no privacy 0.025, 0.017, 0.013", "dola-topology-none", *DEGREES),
-    curves("1.35, 1.13, 0.98", "dola-topology-laplace", *DEGREES),
-    curves("1.04, 0.89, 0.83", "dola-topology-gaussian", *DEGREES),
-    curves("0.030, 0.026, 0.024", "dola-topology-laplace-ours", *DEGREES),
-    curves("0.040, 0.028, 0.023", "dola-topology-gaussian-ours", *DEGREES),
-    curves("no privacy 0.033, 0.031, 0.045", "dola-data-none", *SETS),
-    curves("1.41, 0.82, 1.04", "dola-data-laplace", *SETS),
-    curves("0.89, 0.25, 0.70", "dola-data-gaussian", *SETS),
-    curves("0.030, 0.166, 0.073", "dola-data-laplace-ours", *SETS),
-    curves("0.045, 0.130, 0.108", "dola-data-gaussian-ours", *SETS),
-    curves("0.0086 (0.0012)", "dola-average", "no privacy, average", "no privacy, last"),
-    curves("0.44 (0.49)", "dola-average", "as printed, average", "as printed, last"),
-    curves("0.0200 (0.0216)", "dola-average", "ours, average", "ours, last"),
-    curves("as printed 0.005, 0.81, 1.84, 1.88", "dola-synthetic-privacy", "no privacy", *EPSILONS),
-    curves("0.046, 0.31, 0.60", "dola-synthetic-privacy-ours", *EPSILONS),
-    curves("1.68, 1.67, 1.84", "dola-synthetic-nodes", "1 nodes", "4 nodes", "64 nodes"),
-    curves("0.71, 0.56, 0.31", "dola-synthetic-nodes-ours", "1 nodes", "4 nodes", "64 nodes"),
+    curves("no privacy 0.062", "dola-privacy-laplace-ours", "no privacy"),
+    curves("0.047, 0.48, 0.78", "dola-privacy-laplace-ours", *EPSILONS),
+    curves("0.053, 0.28, 0.84", "dola-privacy-gaussian-ours", *EPSILONS),
+    *(
+        Claim(
+            said,
+            "dola-privacy-ends",
+            [
+                ({"form": form, "privacy": f"epsilon = {epsilon}"}, f"hinge{end}")
+                for form in ("laplace", "gaussian", "laplace-ours", "gaussian-ours")
+                for end in ("", "_p10", "_p90")
+            ],
+        )
+        for epsilon, said in (
+            (
+                "1",
+                "0.83 (0.79 to 0.87) | 0.89 (0.87 to 0.92) | 0.28 (0.27 to 0.28) | 0.28 (0.27 to 0.30)",
+            ),
+            (
+                "0.1",
+                "1.00 (0.99 to 1.01) | 1.00 (0.99 to 1.00) | 0.59 (0.49 to 0.70) | 0.48 (0.39 to 0.61)",
+            ),
+            (
+                "0.01",
+                "1.00 (0.99 to 1.01) | 1.00 (0.99 to 1.00) | 0.89 (0.68 to 1.08) | 0.93 (0.66 to 1.18)",
+            ),
+        )
+    ),
+    curves("0.006, 0.25, 0.74, 0.75", "dola-batches", "no privacy", *EPSILONS),
+    curves("0.78, 0.75, 0.52", "dola-batches-sizes", *BATCHES),
+    curves("0.003, 6.2, 61, 61", "dola-apart", "no privacy", *EPSILONS),
+    curves("0.27, 0.081, 0.41, 0.92", "dola-batches-ours", "no privacy", *EPSILONS),
+    curves("1.01, 0.92, 0.74", "dola-batches-sizes-ours", *BATCHES),
+    curves("11, 32, 544, 549", "dola-apart-ours", "no privacy", *EPSILONS),
+    curves("0.032 and 0.043", "dola-variance", "h = 1", "h = 5"),
+    curves("ours 0.60 and 0.56", "dola-variance-ours", "h = 1", "h = 5"),
+    curves("0.111, 0.110, 0.110", "dola-topology-none", *DEGREES),
+    curves("0.54, 0.41, 0.37", "dola-topology-laplace", *DEGREES),
+    curves("0.56, 0.51, 0.50", "dola-topology-gaussian", *DEGREES),
+    curves("0.064, 0.047, 0.043", "dola-topology-laplace-ours", *DEGREES),
+    curves("0.076, 0.053, 0.046", "dola-topology-gaussian-ours", *DEGREES),
+    curves("0.110, 0.134, 0.173", "dola-data-none", *SETS),
+    curves("0.41, 0.31, 0.47", "dola-data-laplace", *SETS),
+    curves("0.51, 0.34, 0.23", "dola-data-gaussian", *SETS),
+    curves("0.047, 0.141, 0.057", "dola-data-laplace-ours", *SETS),
+    curves("0.053, 0.155, 0.093", "dola-data-gaussian-ours", *SETS),
+    *(
+        Claim(said, "dola-data", [({"form": form, "data": data}, column) for data in SETS])
+        for said, form, column in (
+            ("(best lambda 1, 1, 0.1)", "laplace", "lambda"),
+            ("(1, 1, 1)", "gaussian", "lambda"),
+            ("as printed 0.83, 1.00, 0.76", "laplace", "hinge"),
+            ("ours 0.28, 0.98, 0.56", "laplace-ours", "hinge"),
+        )
+    ),
+    curves("0.16 (0.19)", "dola-average", "as printed, average", "as printed, last"),
+    curves("0.0078 (0.0102)", "dola-average-ours", "ours, average", "ours, last"),
+    curves("0.010, 0.34, 0.80, 0.82", "dola-synthetic-privacy", "no privacy", *EPSILONS),
+    curves("0.024, 0.20, 0.63, 0.73", "dola-synthetic-privacy-ours", "no privacy", *EPSILONS),
+    curves("0.72, 0.70, 0.80", "dola-synthetic-nodes", "1 nodes", "4 nodes", "64 nodes"),
+    curves("0.56, 0.29, 0.63", "dola-synthetic-nodes-ours", "1 nodes", "4 nodes", "64 nodes"),
     *(
         Claim(
             said,
@@ -212,12 +248,12 @@ CLAIMS = [
         Claim(
             said,
             "dola-sparsity",
-            [({"nodes": "64", "mean_degree": degree, "rho": rho}, "auc") for degree in ("2", "8")],
+            [({"nodes": "64", "mean_degree": degree, "rho": rho}, "auc") for degree in ("2", "4", "8")],
         )
         for said, rho in (
-            ("AUC 0.937 and 0.955 without", "0"),
-            ("0.868 and 0.872 with", "0.04"),
-            ("0.870 and 0.875 with", "0.15"),
+            ("AUC 0.937, 0.949, 0.955 without", "0"),
+            ("0.868, 0.872, 0.872 with", "0.04"),
+            ("0.870, 0.874, 0.875 with", "0.15"),
         )
     ),
     sparse("0.589 with", TEXTS, ("ours-delta",)),
@@ -228,7 +264,7 @@ CLAIMS = [
     ),
     rows("the larger class alone: 0.7495", "dola-accuracy", "nodes", ["1"], "majority"),
     rows(
-        "epsilon 0.011, one of the first 0.000, a node's whole stream 0.30",
+        "epsilon 0.85, one of the first 0.001, a node's whole stream 15.3",
         *("dola-privacy-true", "stated", ["1"]),
         *("record_of_round_T", "record_of_round_1", "whole_stream_of_a_node"),
     ),
@@ -257,29 +293,29 @@ CLAIMS = [
         }.items()
     ),
     *(
-        rows(said, "income", "epsilon", [name], "auc_mean", "auc_lowest", "accuracy_mean")
+        rows(said, "income", "epsilon", [name], *(f"{of}_{end}" for of in ("auc", "accuracy") for end in TEN))
         for name, said in {
-            "none": "0.884 (0.882) | 0.835",
-            "10": "0.884 (0.881) | 0.836",
-            "1": "0.862 (0.856) | 0.824",
-            "0.3": "0.776 (0.749) | 0.767",
+            "none": "0.884 (0.882 to 0.886) | 0.834 (0.832 to 0.842)",
+            "10": "0.884 (0.881 to 0.887) | 0.834 (0.831 to 0.842)",
+            "1": "0.864 (0.852 to 0.872) | 0.828 (0.809 to 0.834)",
+            "0.3": "0.786 (0.693 to 0.830) | 0.765 (0.755 to 0.793)",
         }.items()
     ),
     *(
         by_records(said, [(records, "laplace"), (records, "none")], *banded("auc"))
         for records, said in {
-            "250": "0.621 (0.521 to 0.705) | 0.874 (0.868 to 0.881)",
-            "1000": "0.791 (0.759 to 0.814) | 0.888 (0.883 to 0.891)",
-            "7733": "0.864 (0.857 to 0.869) | 0.893 (0.892 to 0.894)",
+            "250": "0.620 (0.521 to 0.705) | 0.876 (0.868 to 0.881)",
+            "1000": "0.795 (0.759 to 0.814) | 0.889 (0.883 to 0.891)",
+            "7733": "0.865 (0.857 to 0.869) | 0.892 (0.892 to 0.894)",
         }.items()
     ),
     by_records(
-        "an AUC of 0.621 (0.521 to 0.705), 0.791 (0.759 to 0.814) and 0.864 (0.857 to 0.869)",
+        "an AUC of 0.620 (0.521 to 0.705), 0.795 (0.759 to 0.814) and 0.865 (0.857 to 0.869)",
         [(records, "laplace") for records in ("250", "1000", "7733")],
         *banded("auc"),
     ),
     by_records(
-        "and 0.874, 0.888 and 0.893 without privacy",
+        "and 0.876, 0.889 and 0.892 without privacy",
         [(records, "none") for records in ("250", "1000", "7733")],
         "auc",
     ),
