@@ -71,11 +71,12 @@ class User:
 
 def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
     """Return a node's rights on the mesh broker; it also reads its own messages."""
-    own = [topics.edge(node, target) for target in targets]
+    own = dict.fromkeys(topics.edge(node, target) for target in targets)
     edges = [topics.edge(source, node) for source in sources]
     progress, written = topics.progress(node), topics.dead_letters(node)
     reads, writes = (topics.topology, progress, *edges, *own), (progress, written, *own)
-    return Access(reads, writes, owned=(edges_of(topics, node),))
+    prefix = edges_of(topics, node)
+    return Access(reads, writes, owned=() if prefix is None else (prefix,))
 
 
 def node_on_data(node: str, group: str | None = None) -> Access:

@@ -76,11 +76,14 @@ class MeshLog:
         self, expected: Expected, targets: Iterable[str]
     ) -> Iterator[tuple[str, bytes, ReleaseMessage]]:
         """Yield (target, bytes, release) of a source's edges to these targets; read together."""
-        edges = {self.topics.edge(expected.source, target): target for target in targets}
-        decode = dict.fromkeys(edges, lambda value: decode_release(value, expected))
+        readers: dict[str, list[str]] = {}
+        for target in targets:
+            readers.setdefault(self.topics.edge(expected.source, target), []).append(target)
+        decode = dict.fromkeys(readers, lambda value: decode_release(value, expected))
         for topic, record, message in self._read(decode):
             if message is not None:
-                yield edges[topic], record.value, message
+                for target in readers[topic]:
+                    yield target, record.value, message
 
     def _plan(self, value: bytes) -> Plan:
         return decode_plan(value, self.topics.run, self._digest)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, sizes
+from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
 from streams.codec import heartbeat
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.privacy import TimeSlots
@@ -55,13 +55,14 @@ def node_load(mesh: Mesh, node: str) -> Load:
     """Return a node's load per round."""
     sources, targets = mesh.graph.neighbours(node)
     size = sizes(mesh)
-    sent = len(targets) * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
+    sends = len({mesh.topics.edge(node, target) for target in targets})
+    sent = sends * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
     received = (
         len(sources) * with_overhead(size.release)
         + PLANS * with_overhead(size.plan)
         + with_overhead(heartbeat.LONGEST)
     )
-    return Load(sent, received, len(sources) + len(targets) + PLANS + 2)
+    return Load(sent, received, len(sources) + sends + PLANS + 2)
 
 
 def scheduler_load(mesh: Mesh) -> Load:
@@ -73,8 +74,8 @@ def scheduler_load(mesh: Mesh) -> Load:
 
 def auditor_load(mesh: Mesh) -> Load:
     """Return the load per round of who reads all topics of the mesh."""
-    size, nodes, edges = sizes(mesh), len(mesh.graph.nodes), mesh.graph.sources.size
-    return Load(0, _public(size, nodes) + edges * with_overhead(size.release), PLANS + nodes + edges)
+    size, nodes, topics = sizes(mesh), len(mesh.graph.nodes), len(release_topics(mesh))
+    return Load(0, _public(size, nodes) + topics * with_overhead(size.release), PLANS + nodes + topics)
 
 
 def rounds_per_second(mesh: Mesh) -> float:

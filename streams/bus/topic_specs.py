@@ -103,8 +103,8 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     for node in graph.nodes:
         specs.append(spec(topics.progress(node), "progress", kept, heartbeat.LONGEST))
         specs.append(letters_spec(topics.dead_letters(node), "deadletter", limit))
-    for source, target in edges(graph):
-        specs.append(spec(topics.edge(source, target), "edge", kept * RELEASES, size.release))
+    kind = "edge" if topics.layout == "edges" else "outbox"
+    specs += [spec(topic, kind, kept * RELEASES, size.release) for topic in release_topics(mesh)]
     return tuple(specs)
 
 
@@ -131,6 +131,11 @@ def letters_spec(name: str, kind: str, limit: int) -> TopicSpec:
     """Return a topic of dead letters of messages of up to `limit` bytes: base64, with topic and reason."""
     letter = 4 * limit // 3 + 2 * OVERHEAD
     return TopicSpec(name, kind, 16 * letter, letter)
+
+
+def release_topics(mesh: Mesh) -> tuple[str, ...]:
+    """Return the topics of all releases: one an edge, or one a node that has a neighbour."""
+    return tuple(dict.fromkeys(mesh.topics.edge(*edge) for edge in edges(mesh.graph)))
 
 
 def edges(graph: Graph) -> Iterable[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`mirrormesh up`: runs a whole mesh on this machine, one process per node."""
+"""`mirrormesh up`: runs a whole mesh on this machine."""
 
 import math
 import signal
@@ -49,8 +49,8 @@ MetricsOption = Annotated[
     typer.Option(
         "--metrics-from",
         metavar="PORT",
-        help="Serve metrics on this machine: the scheduler's on PORT, each node's shared and private ones on "
-        "the next two.",
+        help="Serve metrics on this machine: the scheduler's on PORT, the shared and private ones of each "
+        "process of nodes on the next two.",
     ),
 ]
 ObserveOption = Annotated[
@@ -65,6 +65,16 @@ PrometheusOption = Annotated[
     int, typer.Option("--prometheus-port", metavar="PORT", help="Prometheus's port.")
 ]
 GrafanaOption = Annotated[int, typer.Option("--grafana-port", metavar="PORT", help="Grafana's port.")]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        min=1,
+        metavar="N",
+        help="Run the nodes in N processes. [default: one each; of more than 8 nodes, one a processor]",
+        show_default=False,
+    ),
+]
 PlainOption = Annotated[bool, typer.Option("--plain", help="Lines, also on a terminal.")]
 
 OBSERVED_FROM = 9100
@@ -78,6 +88,7 @@ def up(
     rate: RateOption = None,
     no_feed: NoFeedOption = False,
     replay: ReplayOption = False,
+    processes: ProcessesOption = None,
     metrics_from: MetricsOption = None,
     plain: PlainOption = False,
     observe: ObserveOption = False,
@@ -92,6 +103,9 @@ def up(
     run or with Ctrl-C, and ends everything that it has started. If it is killed, only its broker keeps
     running: the next start takes it over, or stop it with: mirrormesh broker stop --folder DIR/broker
 
+    With --processes nodes share processes, which start sooner and take a fraction of the memory. Of nodes
+    that share one, a node that fails starts again with the process, once the others have ended.
+
     With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
@@ -100,7 +114,7 @@ def up(
     DIR/replay.yaml, with the seconds by which the time of every record is moved, which are public.
 
     Of a collaboration it runs the learner, and the owners whose own part is here, until the last query is
-    answered; --rate, --no-feed, --replay and --observe are not for it.
+    answered; --rate, --no-feed, --replay, --observe and --processes are not for it.
 
     If many of a node's records are malformed, the last line says how many and why; above one half the exit
     code is 3.
@@ -110,19 +124,21 @@ def up(
       mirrormesh up mesh.yaml
       mirrormesh up mesh.yaml --state state --rate 50 --metrics-from 9100
       mirrormesh up mesh.yaml --rate 5 --observe
+      mirrormesh up mesh.yaml --processes 2
       mirrormesh up mesh.yaml --replay
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     file = load_any(mesh)
     if isinstance(file, CollaborationFile):
-        _refuse_for_star(rate=rate is not None, no_feed=no_feed, replay=replay, observe=observe)
+        given = {"rate": rate is not None, "processes": processes is not None}
+        _refuse_for_star(**given, no_feed=no_feed, replay=replay, observe=observe)
     folder = writable_folder(state or default_folder(file))
     others = () if state is not None or isinstance(file, CollaborationFile) else other_folders(file, folder)
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
-    options = Options(folder, rate, not no_feed, metrics_from, observing, others, replay)
+    options = Options(folder, rate, not no_feed, metrics_from, observing, others, replay, processes)
     mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it

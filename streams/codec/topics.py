@@ -6,11 +6,16 @@ Mesh topics have three parts or more and data topics two, so they never clash on
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 ID_PATTERN = "[a-z0-9-]+"
 """Allowed names of meshes, runs and nodes: without dots, so that topics stay distinct."""
 LONGEST_TOPIC = 249
 """Kafka's limit on a topic's name, in characters."""
+
+
+Layout = Literal["edges", "outbox"]
+"""Where releases are: in a topic an edge, or in one a node, its outbox, which its neighbours read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,7 @@ class MeshTopics:
 
     mesh: str
     run: str
+    layout: Layout = "edges"
 
     def __post_init__(self) -> None:
         _joined(self.mesh, self.run)
@@ -39,7 +45,13 @@ class MeshTopics:
 
     def edge(self, source: str, target: str) -> str:
         """Return the topic of the releases that `target` hears from `source`."""
+        if self.layout == "outbox":
+            return self.outbox(source)
         return self._name("edge", source, target)
+
+    def outbox(self, node: str) -> str:
+        """Return the topic of all releases of a node, with `layout: outbox`, in place of edges."""
+        return self._name("outbox", node)
 
     def dead_letters(self, node: str) -> str:
         """Return the topic of the messages that `node` refused."""
@@ -58,8 +70,13 @@ class MeshTopics:
         return _joined(self.mesh, self.run, kind, *nodes)
 
 
-def edges_of(topics: MeshTopics, source: str) -> str:
-    """Return the beginning of the topics of all releases of `source`, and of no other topic."""
+def edges_of(topics: MeshTopics, source: str) -> str | None:
+    """Return the beginning of the topics of all releases of `source`, and of no other topic.
+
+    None: they are in one topic.
+    """
+    if topics.layout == "outbox":
+        return None
     return _joined(topics.mesh, topics.run, "edge", source) + "."
 
 

@@ -169,8 +169,8 @@ class NodeShell:
 
     def _send_release(self, effect: SendRelease) -> None:
         value = encode_release(effect.message, self._digest)
-        for target in effect.targets:
-            self._ports.send(self._topics.edge(effect.message.source, target), value)
+        for topic in dict.fromkeys(self._topics.edge(effect.message.source, to) for to in effect.targets):
+            self._ports.send(topic, value)
 
     def _send_heartbeat(self, effect: SendHeartbeat) -> None:
         value = encode_heartbeat(effect.heartbeat, self._digest)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from nodes.machine.journal import JournalRecord, is_outdated
+from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.machine.membership import Identity
 from streams.bus.bus import Bus, Stored, Unreachable
 from streams.bus.mesh_log import MeshLog, messages
@@ -96,8 +96,12 @@ class Starter:
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
         log = MeshLog(mesh.topics, mesh.digest, self.bus)
+        found: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
-            sent = [release for _, _, release in log.releases(mesh.own, [target])]
+            topic = mesh.topics.edge(self.node, target)
+            if topic not in found:  # an outbox is that of all
+                found[topic] = [release for _, _, release in log.releases(mesh.own, [target])]
+            sent = found[topic]
             if is_outdated(journal.records(), journal.instance, sent):
                 journal.renew(self.new_id())
                 self.warn("the journal is older than what it has published: joining as a new instance")
@@ -128,7 +132,7 @@ class Starter:
         offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
         offsets[topics.topology] = planned[-1].record.offset + 1 if planned else topology
         plans = tuple(entry.record for entry in planned if entry.record.offset >= topology)
-        return MeshStart(who, records, plans, offsets, again)
+        return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)))
 
     def _inside(self, topic: str, position: int | None) -> int:
         first, end = self.bus.span(topic)

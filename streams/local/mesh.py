@@ -71,7 +71,7 @@ class MemoryMesh:
         self.parts = parts
         names, topics = sorted(parts.nodes), parts.topics
         around = {name: parts.surroundings(name) for name in names}
-        edges = [topics.edge(name, target) for name in names for target in around[name].targets]
+        edges = dict.fromkeys(topics.edge(name, target) for name in names for target in around[name].targets)
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
         self.broker = MemoryBroker([topics.topology, *owned, *edges], faults)
         self.bus = MemoryBus(self.broker)

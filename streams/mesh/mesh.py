@@ -63,7 +63,7 @@ class Mesh:
     @cached_property
     def topics(self) -> MeshTopics:
         """The names of its topics."""
-        return MeshTopics(self.settings.name, self.settings.run)
+        return MeshTopics(self.settings.name, self.settings.run, self.settings.layout)
 
     @cached_property
     def digest(self) -> bytes:

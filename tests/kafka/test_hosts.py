@@ -23,8 +23,10 @@ def host(mesh, label, *chosen):
     return mesh.start(label, "node", mesh.path, *chosen, "--state", mesh.folder / "state")
 
 
-def test_two_hosts_of_three_release_what_one_process_does_though_one_is_killed(tmp_path, broker):
-    path = mesh_file(tmp_path, MESH, broker.address, rounds=ROUNDS, privacy=SIMULATED, **WAITING)
+@pytest.mark.parametrize("layout", ["edges", "outbox"])
+def test_two_hosts_of_three_release_what_one_process_does_though_one_is_killed(tmp_path, broker, layout):
+    given = WAITING | {"privacy": SIMULATED, "layout": layout}
+    path = mesh_file(tmp_path, MESH, broker.address, rounds=ROUNDS, **given)
     with LiveMesh(path) as mesh:
         mesh.feed_all()
         mesh.scheduler()

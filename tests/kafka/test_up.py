@@ -152,6 +152,15 @@ def test_from_a_mesh_file_alone_to_the_end_of_the_run(upped):
     assert not upped.broker_runs()
 
 
+def test_nodes_share_processes_where_it_is_asked_for(guest):
+    guest.up("--plain", "--processes", "2", "--rate", "20")
+    together = f"node {guest.path} {guest.names[1]} {guest.names[2]} "
+    wait_until(lambda: any(line.startswith(together) for line in guest.children()))
+    assert guest.ends() == 0, guest.said
+    assert guest.stepped() == ROUNDS
+    assert "1 scheduler, 3 nodes in 2 processes, 3 feeders" in guest.said
+
+
 def test_a_feeder_of_malformed_records_is_done_and_its_line_is_said_again(guest):
     """Code 3 is `up`'s and the feeder's alone: the node and the scheduler of such records end as ever."""
     schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "distance"}}

@@ -6,8 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from streams.live.data.stream import DataStream
-from streams.live.live_node import LiveNode
+from streams.live.data.streams import DataStreams
+from streams.live.live_nodes import LiveNodes
 from tests.support.forked import Forked, command
 
 FAULT = "fault"
@@ -24,13 +24,13 @@ def plant(folder, fault):
 
 
 def _loop():
-    node, *_ = _parts["node"]
-    node._loop.put(lambda: time.sleep(FOREVER))
+    nodes, *_ = _parts["node"]
+    nodes._loop.put(lambda: time.sleep(FOREVER))
 
 
 def _stream():
-    stream, *_ = _parts["data"]
-    stream._loop.call_soon_threadsafe(time.sleep, FOREVER)
+    streams, *_ = _parts["data"]
+    streams._streams[0]._loop.call_soon_threadsafe(time.sleep, FOREVER)
 
 
 def _records():
@@ -39,8 +39,8 @@ def _records():
 
 
 def _reader():
-    node, *_ = _parts["node"]
-    node._reader._between = sys.exit  # what ends a thread, and nobody catches
+    nodes, *_ = _parts["node"]
+    nodes._reader._between = sys.exit  # what ends a thread, and nobody catches
 
 
 FAULTS = {
@@ -75,8 +75,8 @@ def _look():
 
 def _command(*given):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _remember(LiveNode, "run", "node")
-    _remember(DataStream, "_turn", "data")
+    _remember(LiveNodes, "run", "node")
+    _remember(DataStreams, "_turn", "data")
     threading.Thread(target=_look, daemon=True).start()
     command(*given)
 

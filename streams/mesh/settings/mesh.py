@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from streams.codec.topics import Layout
 from streams.mesh.settings.algorithm import AlgorithmSettings
 from streams.mesh.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
 from streams.mesh.settings.loss import LossSettings
@@ -14,7 +15,7 @@ from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, Slo
 from streams.mesh.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
-"""The settings in the digest, beside `privacy`."""
+"""The settings in the digest, beside `privacy`; class weights and the layout only where they are given."""
 
 
 def _members(value: object) -> object:
@@ -57,6 +58,9 @@ class MeshSettings(Settings):
     """The mechanism between a node's gradients and its releases."""
     topology: TopologySettings
     """Who hears whom."""
+    layout: Layout = "edges"
+    """Where releases are on the broker: `edges`, in a topic an edge; `outbox`, in a topic a node that all its
+    neighbours read. One send a round then, and fewer topics, but no rights for each edge."""
     horizon: int = Field(32, ge=4, le=4096)
     """H, in rounds: the lead of the plans, the window for late releases and the length of a rejoin."""
     round_timeout: Seconds = 5.0
@@ -111,8 +115,9 @@ class MeshSettings(Settings):
     @property
     def agreed(self) -> dict[str, Any]:
         """The settings that all nodes must share: those that make a release, not membership or schedule."""
-        weighted = set() if self.class_weights is None else {"class_weights"}
-        return self.model_dump(mode="json", include=AGREED | {"privacy"} | weighted)
+        given = set() if self.class_weights is None else {"class_weights"}
+        given |= set() if self.layout == "edges" else {"layout"}
+        return self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
 
     @property
     def agreed_text(self) -> str:

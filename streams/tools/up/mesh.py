@@ -49,7 +49,9 @@ class UpMesh:
         self._file, self._state = file, options.state
         self._scheduler = child(programs.scheduler(file, served))
         found, fed = programs.nodes(file, options, served), programs.feeders(file, options)
-        self._nodes = {name: child(program) for name, program in found}
+        hosts: dict[Program, Child] = {}
+        self._nodes = {name: hosts.setdefault(program, child(program)) for name, program in found}
+        self._hosts = tuple(hosts.values())
         self._feeders = {name: child(program) for name, program in fed}
         self._progress = {name: progress(self._state, name) or Progress(0, 0.0) for name in self._nodes}
         self.course, self._middle = Course(), Course()
@@ -61,7 +63,7 @@ class UpMesh:
     @property
     def over(self) -> bool:
         """Whether every node here has reached the end of the run."""
-        return all(child.done for child in self._nodes.values())
+        return all(child.done for child in self._hosts)
 
     @property
     def malformed(self) -> list[str]:
@@ -75,7 +77,7 @@ class UpMesh:
 
     def look(self) -> Sight:
         """Start the processes that are due, and return the state of the mesh."""
-        for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
+        for child in (self._scheduler, *self._hosts, *self._feeders.values()):
             child.look()
             child.log.read()
         self._stand()
@@ -96,7 +98,7 @@ class UpMesh:
 
     def end(self) -> None:
         """End all processes: feeders first, then nodes, then the scheduler."""
-        for children in (self._feeders.values(), self._nodes.values(), (self._scheduler,)):
+        for children in (self._feeders.values(), self._hosts, (self._scheduler,)):
             end_all(tuple(children))
         for child in self._feeders.values():
             child.log.read()
@@ -116,7 +118,7 @@ class UpMesh:
             self._silence.broker_away(now)
             return
         if before is not None:
-            for child in (self._scheduler, *self._nodes.values(), *self._feeders.values()):
+            for child in (self._scheduler, *self._hosts, *self._feeders.values()):
                 child.log.forget()
         try:
             seen = {row.name: row.seen for row in self._asks.sight().rows}

@@ -1,6 +1,7 @@
 """The processes of a mesh file on this machine, and their arguments."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from streams.records.sources import check_not_empty, decoder
 from streams.terminal.malformed import MALFORMED
 
 HIGHEST_PORT = 65_535
+SINGLE = 8
+"""The nodes up to which each has a process of its own by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Options:
 
     `rate`: records per second of each feeder; None: full speed. `metrics_from`: the first port of metrics,
     which `observing` needs. `others`: folders in which the mesh has run before. `replay`: slots begin now.
+    `processes`: of nodes; None: see `hosts`.
     """
 
     state: Path
@@ -37,11 +41,12 @@ class Options:
     observing: Observing | None = None
     others: tuple[Path, ...] = ()
     replay: bool = False
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The ports of metrics on this machine."""
+    """The ports of metrics on this machine: those of a process of nodes by its first one's name."""
 
     scheduler: int
     shared: dict[str, int]
@@ -64,6 +69,7 @@ def check(file: MeshFile, options: Options) -> None:
     for name in file.nodes:
         file.brokers(name)
         decoder(file, name)
+    hosts(file, options.processes)
     for name in fed_here(file) if options.feed else ():
         check_not_empty(file, name)
     endless = [name for name in fed_here(file) if isinstance(file.own(name).source, LocalisationSettings)]
@@ -77,11 +83,43 @@ def fed_here(file: MeshFile) -> list[str]:
     return [name for name, own in file.nodes.items() if _is_here(own.source)]
 
 
-def ports(file: MeshFile, first: int | None) -> Ports | None:
-    """Return the ports from `first` on: the scheduler's, then two a node. Raises UsageError."""
+def hosts(file: MeshFile, processes: int | None) -> list[tuple[str, ...]]:
+    """Return the nodes here, by process. Nodes with different brokers or endpoints cannot share one.
+
+    None: one for each node; with more than `SINGLE` nodes, about one for each processor. Raises UsageError.
+    """
+    size = len(file.nodes)
+    if processes is None and size <= SINGLE:
+        return [(name,) for name in file.nodes]
+    found: dict[object, list[str]] = {}
+    for name, own in file.nodes.items():
+        brokers = file.brokers(name)
+        found.setdefault((brokers.mesh, brokers.data, own.private_endpoint), []).append(name)
+    groups = list(found.values())
+    if processes is None:
+        processes = min(size, max(2, os.cpu_count() or 2, len(groups)))
+    if not len(groups) <= processes <= size:
+        text = f"must be from {len(groups)} to {size}, the nodes here"
+        several = "" if len(groups) == 1 else f": {len(groups)} differ in their brokers or endpoints"
+        raise UsageError(f"--processes is {processes}: {text}{several}")
+    shares = [1] * len(groups)
+    while sum(shares) < processes:
+        fullest = max(range(len(groups)), key=lambda k: len(groups[k]) / shares[k])
+        shares[fullest] += 1
+    return [tuple(one) for group, n in zip(groups, shares, strict=True) for one in _split(group, n)]
+
+
+def _split(names: Sequence[str], n: int) -> Iterator[Sequence[str]]:
+    for k in range(n):
+        yield names[k * len(names) // n : (k + 1) * len(names) // n]
+
+
+def ports(file: MeshFile, options: Options) -> Ports | None:
+    """Return the ports from the first on: the scheduler's, then two a process of nodes. Raises UsageError."""
+    first = options.metrics_from
     if first is None:
         return None
-    names = list(file.nodes)
+    names = [names[0] for names in hosts(file, options.processes)]
     last = first + 2 * len(names)
     if not 0 < first <= last <= HIGHEST_PORT:
         raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - 2 * len(names)}")
@@ -96,13 +134,16 @@ def scheduler(file: MeshFile, served: Ports | None) -> Program:
 
 
 def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tuple[str, Program]]:
-    """Yield each node whose own part is here."""
-    for name in file.nodes:
-        arguments = ["node", str(file.path), name, "--state", str(options.state)]
+    """Yield each node whose own part is here, with its program: nodes of one process have the same."""
+    for names in hosts(file, options.processes):
+        arguments = ["node", str(file.path), *names, "--state", str(options.state)]
         if served is not None:
-            arguments += ["--metrics", str(served.shared[name])]
-            arguments += ["--private-metrics", str(served.private[name])]
-        yield name, Program(f"node {name}", tuple(arguments))
+            arguments += ["--metrics", str(served.shared[names[0]])]
+            arguments += ["--private-metrics", str(served.private[names[0]])]
+        more = "" if len(names) == 1 else f" and {len(names) - 1} more"
+        program = Program(f"node {names[0]}{more}", tuple(arguments))
+        for name in names:
+            yield name, program
 
 
 def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:

@@ -55,7 +55,7 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
 
     programs.check(file, options)
     _check_times(file, options)
-    served = programs.ports(file, options.metrics_from)
+    served = programs.ports(file, options)
     if options.observing is not None:
         observing.check()
     observing.check_ports(file, served, options.observing)
@@ -134,7 +134,13 @@ def _provision(file: MeshFile, fact: Fact) -> None:
 def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
     """Print what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
-    kinds = [counted(1, "scheduler"), counted(len(file.nodes), "node"), counted(len(fed), "feeder")]
+    hosts = len(programs.hosts(file, options.processes))
+    together = "" if hosts == len(file.nodes) else f" in {hosts} process{'es' if hosts > 1 else ''}"
+    kinds = [
+        counted(1, "scheduler"),
+        f"{counted(len(file.nodes), 'node')}{together}",
+        counted(len(fed), "feeder"),
+    ]
     fact("processes", f"{', '.join(kinds)}; logs in {StateFolder(options.state).logs}")
     elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
     if elsewhere:

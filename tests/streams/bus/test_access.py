@@ -48,9 +48,10 @@ def test_a_node_has_a_prefix_for_its_own_edges_and_whole_names_for_the_rest(tmp_
     }
 
 
+@pytest.mark.parametrize("layout", ["edges", "outbox"])
 @pytest.mark.parametrize("graph", ["ring", "star", "complete"])
-def test_each_user_may_exactly_what_its_processes_do_however_names_begin(tmp_path, graph):
-    mesh = resolved(tmp_path, nodes=ALIKE, topology={"graph": graph})
+def test_each_user_may_exactly_what_its_processes_do_however_names_begin(tmp_path, graph, layout):
+    mesh = resolved(tmp_path, nodes=ALIKE, topology={"graph": graph}, layout=layout)
     specs, topics = mesh_specs(mesh), mesh.topics
     *nodes, planner, auditor = mesh_users(mesh)
     assert [user.name for user in nodes] == ALIKE

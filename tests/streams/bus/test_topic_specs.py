@@ -41,6 +41,19 @@ def test_only_provisioned_edges_have_topics(tmp_path):
     assert sorted(name.split("edge.")[1] for name in edges) == ["a.b", "a.c", "a.d", "b.a", "c.a", "d.a"]
 
 
+def test_an_outbox_is_a_topic_a_node_in_place_of_one_an_edge(tmp_path):
+    by_edge, by_node = (
+        mesh_specs(loaded(tmp_path, changed(layout=one)).resolved) for one in ("edges", "outbox")
+    )
+    boxes = [spec for spec in by_node if spec.kind == "outbox"]
+    assert sorted(spec.name for spec in boxes) == [f"tracking.run-1.outbox.{node}" for node in "abcd"]
+    edges = [spec for spec in by_edge if spec.kind == "edge"]
+    assert {spec.configs["retention.bytes"] for spec in boxes + edges} == {
+        edges[0].configs["retention.bytes"]
+    }
+    assert [spec for spec in by_node if spec not in boxes] == [spec for spec in by_edge if spec not in edges]
+
+
 def test_a_party_has_its_own_topics(mesh):
     assert [spec.name for spec in data_specs(mesh, "b")] == [
         "data.b",
@@ -160,9 +173,17 @@ def test_a_node_needs_its_edges_and_nobody_elses():
     assert len(access.topics) == len(set(access.reads) | set(access.writes))
 
 
+def test_with_outboxes_a_node_reads_its_neighbours_and_writes_its_own():
+    access = node_on_mesh(MeshTopics("m", "r", "outbox"), "b", ["a", "c"], ["a", "c"])
+    shared = {"m.r.topology", "m.r.progress.b", "m.r.outbox.a", "m.r.outbox.c", "m.r.outbox.b"}
+    assert set(access.reads) == shared
+    assert set(access.writes) == {"m.r.progress.b", "m.r.deadletter.b", "m.r.outbox.b"}
+    assert not access.owned
+
+
 def test_no_process_may_more_than_it_needs():
     data = node_on_data("b", "group")
-    assert (set(data.reads), data.group) == ({"data.b", "spends.b"}, "group")
+    assert (set(data.reads), data.groups) == ({"data.b", "spends.b"}, ("group",))
     assert set(data.writes) == {"data-deadletter.b", "predictions.b", "decisions.b", "spends.b"}
     planning = scheduler(MeshTopics("m", "r"), "ab")
     assert set(planning.reads) == {"m.r.topology", "m.r.scheduler", "m.r.progress.a", "m.r.progress.b"}

@@ -43,6 +43,16 @@ def test_a_plan_says_what_would_happen(call):
     assert "WARNING" not in found
 
 
+def test_outboxes_cost_rights_by_edge_and_no_more(call, mesh):
+    assert "layout" not in facts(call("plan", mesh))
+    change(mesh, ("  name: small", "  name: small\n  layout: outbox"))
+    outcome = call("plan", mesh)
+    assert facts(outcome)["layout"] == "outbox: 11 topics on the mesh broker, 33 replicas at 3 each"
+    assert "with a topic an edge it would be 14 topics, 42 replicas" in outcome.out
+    assert "rights are by node, not by edge" in outcome.out
+    assert "the guarantee is the same" in outcome.out
+
+
 def test_a_complete_graph_leaves_nothing_to_disagree_on(call, mesh):
     change(mesh, ("graph: ring", "graph: complete"))
     assert "after 1 round nothing of the disagreement" in facts(call("plan", mesh))["mixing"]

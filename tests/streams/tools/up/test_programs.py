@@ -73,20 +73,20 @@ def test_the_pace_of_the_feeders(tmp_path, slots, rate, pace):
 
 def test_every_metrics_port_is_another(tmp_path):
     file = file_of(tmp_path)
-    ports = programs.ports(file, 9100)
+    ports = programs.ports(file, Options(tmp_path, metrics_from=9100))
     served = [ports.scheduler, *ports.shared.values(), *ports.private.values()]
     assert sorted(served) == list(range(9100, 9109))
     assert programs.scheduler(file, ports).arguments[2:] == ("--metrics", "9100")
     nodes = dict(programs.nodes(file, Options(tmp_path), ports))
     assert nodes["b"].arguments[5:] == ("--metrics", "9103", "--private-metrics", "9104")
-    assert programs.ports(file, None) is None
+    assert programs.ports(file, Options(tmp_path)) is None
 
 
 @pytest.mark.parametrize("first", [-1, 0, 65_528])
 def test_ports_that_are_none(tmp_path, first):
     with pytest.raises(UsageError, match=r"--metrics-from .*: must be from 1 to 65527"):
-        programs.ports(file_of(tmp_path), first)
-    assert programs.ports(file_of(tmp_path), 65_527) is not None
+        programs.ports(file_of(tmp_path), Options(tmp_path, metrics_from=first))
+    assert programs.ports(file_of(tmp_path), Options(tmp_path, metrics_from=65_527)) is not None
 
 
 def test_a_generator_without_end_needs_a_pace(tmp_path):
@@ -108,3 +108,49 @@ def test_a_node_that_cannot_run_here_is_refused_before_anything_is_started(tmp_p
         programs.check(loaded(tmp_path, tree), Options(tmp_path))
     with pytest.raises(MeshFileError, match=r"nodes\.a\.brokers: missing"):
         programs.check(loaded(tmp_path, changed()), Options(tmp_path))
+
+
+def test_nodes_share_as_many_processes_as_are_asked_for(tmp_path):
+    file = file_of(tmp_path)
+    assert programs.hosts(file, None) == [("a",), ("b",), ("c",), ("d",)]
+    assert programs.hosts(file, 3) == [("a",), ("b",), ("c", "d")]
+    options = Options(tmp_path, metrics_from=9100, processes=2)
+    ports = programs.ports(file, options)
+    nodes = dict(programs.nodes(file, options, ports))
+    assert nodes["a"] == nodes["b"]
+    assert nodes["c"].label == "node c and 1 more"
+    metrics = ("--metrics", "9103", "--private-metrics", "9104")
+    assert nodes["d"].arguments == ("node", str(file.path), "c", "d", "--state", str(tmp_path), *metrics)
+    assert set(ports.shared) == {"a", "c"}
+
+
+@pytest.mark.parametrize("processes", [0, 5])
+def test_a_number_of_processes_that_there_cannot_be(tmp_path, processes):
+    said = f"^--processes is {processes}: must be from 1 to 4, the nodes here$"
+    with pytest.raises(UsageError, match=said):
+        programs.check(file_of(tmp_path), Options(tmp_path, processes=processes))
+
+
+def test_nodes_of_other_brokers_have_other_processes(tmp_path):
+    tree = changed()
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    tree["nodes"]["b"]["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:3"}}
+    file = loaded(tmp_path, tree)
+    assert programs.hosts(file, 2) == [("a", "c", "d"), ("b",)]
+    assert programs.hosts(file, 3) == [("a",), ("c", "d"), ("b",)]
+    with pytest.raises(
+        UsageError, match="from 2 to 4, the nodes here: 2 differ in their brokers or endpoints"
+    ):
+        programs.hosts(file, 1)
+
+
+def test_many_nodes_share_processes_unless_it_is_said_otherwise(tmp_path, monkeypatch):
+    names = [f"n{k}" for k in range(9)]
+    tree = changed(nodes=names)
+    tree["nodes"] = {name: {"source": {"kind": "localisation"}} for name in names}
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    file = loaded(tmp_path, tree)
+    for processors, processes in [(1, 2), (4, 4), (16, 9)]:
+        monkeypatch.setattr("os.cpu_count", lambda found=processors: found)
+        assert len(programs.hosts(file, None)) == processes
+    assert len(programs.hosts(file, 9)) == 9
