@@ -56,7 +56,9 @@ def built(uid: str, title: str, description: str, rows: Sequence[Row]) -> dashbo
         .annotation(_event("Starts", ORANGE, RESTARTED, "{{node}} has started"))
         .annotation(_event("Plans", BLUE, REPLANNED, "the plan's members change"))
         .with_variable(_choice("mesh", f"label_values({PREFIX}_build_info, mesh)"))
-        .with_variable(_choice("node", f'label_values({PREFIX}_round{{mesh="$mesh"}}, node)', several=True))
+        .with_variable(
+            _choice("node", f'label_values({PREFIX}_build_info{{mesh="$mesh"}}, node)', several=True)
+        )
     )
     number, top = 1, 0
     for row in rows:

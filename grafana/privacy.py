@@ -142,4 +142,59 @@ ACCOUNT = Row(
         ),
     ),
 )
-ROWS = (PROMISE, ACCOUNT)
+COLLABORATION = Row(
+    "Collaboration",
+    (
+        Panel(
+            "Spent by owners",
+            "Share of the epsilon that an owner may spend in this run. After the last query it is all spent, "
+            "and no more is answered.",
+            SHARE,
+            (Query(f"{metric('epsilon_spent', EVENT)} / ({metric('epsilon_budget', EVENT)} < Inf)"),),
+            least=0,
+        ),
+        Panel(
+            "Epsilon that owners may spend",
+            "On one record, by all answers of an owner together.",
+            NUMBER,
+            (Query(by_node(f"{last('epsilon_budget', EVENT)} < Inf")),),
+            "stat",
+            ((None, GREEN), (3, ORANGE), (10, RED)),
+        ),
+        Panel(
+            "Queries",
+            "The last query that the learner has asked, and each owner answered, of those of the run.",
+            COUNT,
+            (Query(metric("query")), Query(f"max by (mesh) ({metric('queries')})", "of")),
+            least=0,
+        ),
+        Panel(
+            "Owners that answered",
+            "How many owners' answers made the learner's last step.",
+            COUNT,
+            (Query(metric("owners_answered"), "answered"),),
+            least=0,
+        ),
+        Panel(
+            "Owners left out",
+            "Queries that went on without an owner's answer, as it did not come in time.",
+            PER_SECOND,
+            (Query(f"sum by (mesh, owner) ({rate('owner_left_out_total')})", "{{owner}}"),),
+            least=0,
+        ),
+        Panel(
+            "Refused and answered twice",
+            "Queries that an owner refused: at another theta, out of order, beyond the last. Second answers "
+            "of an owner to one query, with other bytes.",
+            PER_SECOND,
+            (
+                Query(
+                    f"sum by (mesh, node, reason) ({rate('queries_refused_total')})", "{{node}} {{reason}}"
+                ),
+                Query(f"sum by (mesh, owner) ({rate('owner_evidence_total')})", "{{owner}} second answers"),
+            ),
+            least=0,
+        ),
+    ),
+)
+ROWS = (PROMISE, ACCOUNT, COLLABORATION)

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,9 @@ from typing import Any, NamedTuple
 from streams.state.folder import StateFolder, lock_of, write_ahead_log
 from streams.state.journal import Journal
 from streams.state.journal_file import SCHEMA
+from streams.state.learner_journal import LearnerJournal
+from streams.state.owner_journal import OwnerJournal
+from streams.state.party_journal import Party, PartyJournal
 
 
 class StateFile(NamedTuple):
@@ -37,6 +41,17 @@ FILES = (
     ),
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
     StateFile(_SPENDS, "node, run", "What each life has spent: a line of JSON."),
+    StateFile(
+        _FOLDER.journal("<learner>"),
+        "learner, run",
+        "All that a collaboration's learner has asked in this run, and the answers: an SQLite database.",
+    ),
+    StateFile(
+        _FOLDER.journal("<owner>"), "owner, run", "All that an owner has answered in this run: another."
+    ),
+    StateFile(
+        _FOLDER.spends("<owner>"), "owner, run", "What each of its journals has spent: a line of JSON."
+    ),
     StateFile(_FOLDER.id_file, "node, run", "The folder's id: a copy of the folder has another."),
     StateFile(
         _FOLDER.order,
@@ -70,14 +85,37 @@ def journal() -> str:
             "horizon": 4,
         }
         Journal(path, **life).close()
-        with closing(sqlite3.connect(path)) as connection:
-            made = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master") if text]
-    return f"```sql\n-- PRAGMA user_version = {SCHEMA}\n{''.join(map(_statement, made))}```"
+        return _tables(path)
+
+
+def owner_journal() -> str:
+    """Return the tables of a new journal of an owner."""
+    return _of_party(OwnerJournal)
+
+
+def learner_journal() -> str:
+    """Return the tables of a new journal of a learner."""
+    return _of_party(LearnerJournal)
+
+
+def _of_party(kind: type[PartyJournal]) -> str:
+    with TemporaryDirectory() as folder:
+        path = StateFolder(Path(folder)).journal("party")
+        kind.opened(path, Party("mesh", "run", "party", bytes(16)), "0" * 32).close()
+        return _tables(path, lambda name: name not in {"life", "agreed"})
+
+
+def _tables(path: Path, shown: Callable[[str], bool] = bool) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    told = [_statement(text) for name, text in made if shown(name)]
+    return f"```sql\n-- PRAGMA user_version = {SCHEMA}\n{''.join(told)}```"
 
 
 def _statement(text: str) -> str:
-    name, _, columns = " ".join(text.split()).partition("(")
-    listed = ",\n".join(f"    {column.strip()}" for column in columns.rstrip(") ").split(","))
+    name, _, columns = " ".join(text.split()).removesuffix(")").partition("(")
+    parts = re.split(r",(?![^(]*\))", columns)  # the comma of a key of two columns stays
+    listed = ",\n".join(f"    {column.strip()}" for column in parts)
     return f"{name.strip()} (\n{listed}\n);\n"
 
 

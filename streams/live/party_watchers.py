@@ -72,6 +72,7 @@ class OwnerLog:
 
     def noticed(self, noticed: Noticed) -> None:
         """Take a notice of the machine."""
+        self._metrics.noticed(noticed)
         _say(self._log, noticed)
 
     def refused(self, refused: Refused) -> None:

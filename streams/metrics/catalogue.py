@@ -146,6 +146,20 @@ class SharedMetric(Enum):
         "Queries that went on without this owner's answer.",
         ("owner",),
     )
+    SECOND_RESPONSES = Metric(
+        "owner_evidence_total",
+        "counter",
+        "responses",
+        "Second responses of this owner to one query, with other bytes.",
+        ("owner",),
+    )
+    QUERIES_REFUSED = Metric(
+        "queries_refused_total",
+        "counter",
+        "queries",
+        "Queries that an owner refused: at another theta (changed), out of order (skipped), beyond the last.",
+        ("reason",),
+    )
     # a scheduler
     PLANNED = Metric("plan_round", "gauge", "rounds", "Round of the last valid plan; 0: none.")
     PUBLISHED = Metric("plans_published_total", "counter", "plans", "Plans that this scheduler published.")

@@ -51,7 +51,11 @@ class LearnerMetrics(_Party):
         super().__init__(mesh, name, queries, asked, connected, ends)
         self._answered = 0
         self.shared.gauge(SharedMetric.ANSWERED, lambda: self._answered)
-        self._left_out = {owner: self.shared.counter(SharedMetric.LEFT_OUT, owner) for owner in owners}
+        names, counter = tuple(owners), self.shared.counter
+        self._counts = {
+            Notice.LEFT_OUT: {owner: counter(SharedMetric.LEFT_OUT, owner) for owner in names},
+            Notice.EVIDENCE: {owner: counter(SharedMetric.SECOND_RESPONSES, owner) for owner in names},
+        }
 
     def stepped(self, record: QueryRecord) -> None:
         """Take the record of the next query."""
@@ -59,8 +63,9 @@ class LearnerMetrics(_Party):
 
     def noticed(self, noticed: Noticed) -> None:
         """Count a notice."""
-        if noticed.notice is Notice.LEFT_OUT:
-            self._left_out[noticed.peer].total += 1
+        counted = self._counts.get(noticed.notice)
+        if counted is not None:
+            counted[noticed.peer].total += 1
 
 
 class OwnerMetrics(_Party):
@@ -90,12 +95,21 @@ class OwnerMetrics(_Party):
         gauge(SharedMetric.BUDGET, lambda: -rounded_up(-mechanism.own_epsilon), "event")
         gauge(SharedMetric.LEFT, lambda: max(0.0, whole - self._spent(mechanism)), "event")
         gauge(SharedMetric.SIMULATED, lambda: mechanism.simulated)
+        self._refusals = {
+            notice: self.shared.counter(SharedMetric.QUERIES_REFUSED, notice.name.lower())
+            for notice in (Notice.CHANGED, Notice.SKIPPED, Notice.BEYOND)
+        }
         self._pass = self.private.histogram(PrivateMetric.PASS)
         self.private.gauge(PrivateMetric.JOURNAL, journal_bytes)
 
     def answered(self, record: ResponseRecord) -> None:
         """Take an answer that is durable."""
         self._done, self._charged = record.query, record.charged
+
+    def noticed(self, noticed: Noticed) -> None:
+        """Count a notice."""
+        if noticed.notice in self._refusals:
+            self._refusals[noticed.notice].total += 1
 
     def read(self, seconds: float) -> None:
         """Take the time of a pass."""

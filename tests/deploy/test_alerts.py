@@ -57,6 +57,9 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'mirrormesh_dropped_records_total{{{NODE},reason="late"}}': "0+5x39",
     f'mirrormesh_dropped_records_total{{{NODE},reason="lost"}}': "0x39",
     f"mirrormesh_process_start_time_seconds{{{NODE}}}": "7x19 300x19",
+    'mirrormesh_owner_left_out_total{mesh="m",node="l",owner="o"}': "0x39",
+    'mirrormesh_owner_evidence_total{mesh="m",node="l",owner="o"}': "0x39",
+    'mirrormesh_queries_refused_total{mesh="m",node="o",reason="changed"}': "0x39",
 }
 MESH_M, NODE_A = {"mesh": "m"}, {"mesh": "m", "node": "a"}
 LAST_SEEN_B = f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="b"}}'
@@ -185,6 +188,27 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             MESH_M | {"instance": "s"},
             "A scheduler cannot reach the mesh broker.",
         ),
+    ],
+    "OwnerLeftOut": [
+        (
+            {'mirrormesh_owner_left_out_total{mesh="m",node="l",owner="o"}': "0x19 2x19"},
+            {"mesh": "m", "owner": "o"},
+            "Owner o of m does not answer in time: queries go on without it.",
+        )
+    ],
+    "QueryRefused": [
+        (
+            {'mirrormesh_queries_refused_total{mesh="m",node="o",reason="changed"}': "0x19 1x19"},
+            {"mesh": "m", "node": "o", "reason": "changed"},
+            "Owner o has refused a query of m: changed.",
+        )
+    ],
+    "SecondAnswer": [
+        (
+            {'mirrormesh_owner_evidence_total{mesh="m",node="l",owner="o"}': "0x19 1x19"},
+            {"mesh": "m", "owner": "o"},
+            "Owner o of m has answered one query twice, with other values.",
+        )
     ],
     "JournalSlow": [
         (

@@ -22,7 +22,7 @@ OF_A_SCHEDULER = {
 }
 OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
 """Of a scheduler too, by node."""
-OF_THE_LEARNER = {SharedMetric.ANSWERED, SharedMetric.LEFT_OUT}
+OF_THE_LEARNER = {SharedMetric.ANSWERED, SharedMetric.LEFT_OUT, SharedMetric.SECOND_RESPONSES}
 OF_A_COLLABORATION = {SharedMetric.QUERY, SharedMetric.QUERIES}
 OF_AN_OWNER = {
     SharedMetric.MECHANISM,
@@ -30,6 +30,7 @@ OF_AN_OWNER = {
     SharedMetric.BUDGET,
     SharedMetric.LEFT,
     SharedMetric.SIMULATED,
+    SharedMetric.QUERIES_REFUSED,
 }
 OF_EVERYONE = {SharedMetric.BUILD, SharedMetric.CERTIFICATE, SharedMetric.CONNECTED, SharedMetric.REFUSED}
 EVERY = [*SharedMetric, *PrivateMetric]
@@ -67,7 +68,12 @@ def expected(metrics, labels):
 
 def test_processes_show_the_whole_catalogue_and_nothing_else():
     assert described(node().shared) == expected(
-        set(SharedMetric) - OF_A_SCHEDULER - OF_EACH_NODE - OF_A_COLLABORATION - OF_THE_LEARNER,
+        set(SharedMetric)
+        - OF_A_SCHEDULER
+        - OF_EACH_NODE
+        - OF_A_COLLABORATION
+        - OF_THE_LEARNER
+        - {SharedMetric.QUERIES_REFUSED},
         ["mesh", "node"],
     )
     assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER | OF_EACH_NODE, ["mesh"])
