@@ -12,19 +12,24 @@ if TYPE_CHECKING:
     from nodes.values import Observations
     from streams.local.recorder import NodeHistory
     from streams.local.run import Outcome, run
+    from streams.local.star_outcome import CollaborationOutcome
     from streams.local.summary import Summary
     from streams.mesh.errors import MeshFileError
     from streams.mesh.examples import example_mesh, examples
-    from streams.mesh.file import MeshFile, load, promise
+    from streams.mesh.file import CollaborationFile, MeshFile, load, load_collaboration, promise
     from streams.mesh.model_file import Model, read_model
     from streams.public.account import Account
+    from streams.public.owner_account import OwnerAccount
     from streams.public.standings import budget
+    from streams.tools.model.of_run import run_model
     from streams.tools.model.predicting import Predictions, predict
-    from streams.tools.model.writing import run_model, write_model
+    from streams.tools.model.writing import write_model
     from streams.tools.tuning.forecasting import Worth, forecast
 
 __all__ = [
     "Account",
+    "CollaborationFile",
+    "CollaborationOutcome",
     "Engine",
     "MeshFile",
     "MeshFileError",
@@ -32,6 +37,7 @@ __all__ = [
     "NodeHistory",
     "Observations",
     "Outcome",
+    "OwnerAccount",
     "Predictions",
     "Step",
     "Summary",
@@ -42,6 +48,7 @@ __all__ = [
     "examples",
     "forecast",
     "load",
+    "load_collaboration",
     "predict",
     "promise",
     "read_model",
@@ -56,14 +63,17 @@ _MODULES = {
     "nodes.values": ("Observations",),
     "streams.local.recorder": ("NodeHistory",),
     "streams.local.run": ("Outcome", "run"),
+    "streams.local.star_outcome": ("CollaborationOutcome",),
     "streams.local.summary": ("Summary",),
     "streams.mesh.errors": ("MeshFileError",),
     "streams.mesh.examples": ("example_mesh", "examples"),
-    "streams.mesh.file": ("MeshFile", "load", "promise"),
+    "streams.mesh.file": ("CollaborationFile", "MeshFile", "load", "load_collaboration", "promise"),
     "streams.mesh.model_file": ("Model", "read_model"),
     "streams.public.account": ("Account",),
+    "streams.public.owner_account": ("OwnerAccount",),
     "streams.public.standings": ("budget",),
-    "streams.tools.model.writing": ("run_model", "write_model"),
+    "streams.tools.model.of_run": ("run_model",),
+    "streams.tools.model.writing": ("write_model",),
     "streams.tools.tuning.forecasting": ("Worth", "forecast"),
     "streams.tools.model.predicting": ("Predictions", "predict"),
 }

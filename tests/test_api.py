@@ -8,6 +8,9 @@ import pytest
 
 import mirrormesh
 from streams.cli import main
+from streams.local.collaboration import run_collaboration
+from streams.mesh.errors import UsageError
+from tests.support.collaborations import write
 
 FILE = mirrormesh.load(mirrormesh.example_mesh("tracking.yaml"))
 
@@ -45,6 +48,40 @@ def test_a_budget_is_read_from_a_journal(tmp_path):
     account = mirrormesh.budget(FILE, name, tmp_path)
     assert (account.stepped, account.charged, account.source) == (5, 5, "journal")
     assert account.guarantee == mirrormesh.promise(FILE, name).sentence(name)
+
+
+def test_a_collaboration_is_loaded_run_taken_away_and_asked_about(tmp_path):
+    path = write(tmp_path, more="held_out: {kind: csv, path: a.csv, schema: schema.yaml}\n")
+    file = mirrormesh.load_collaboration(path)
+    outcome = mirrormesh.run(file)
+    assert outcome.queries == 5
+    assert outcome.average.tobytes() == run_collaboration(file).average.tobytes()
+    assert {name: one.charged for name, one in outcome.owners.items()} == {"a": 5, "b": 5, "c": 5}
+    assert outcome.owners["a"].guarantee == mirrormesh.promise(file, "a").sentence("a")
+    assert outcome.scores["average"].records == 6
+    assert mirrormesh.run(file, rounds=2).queries == 2
+    assert mirrormesh.run(file, seed=4).average.tobytes() != outcome.average.tobytes()
+    model = mirrormesh.run_model(file, outcome)
+    for made in mirrormesh.write_model(tmp_path / "model", model):
+        assert mirrormesh.read_model(made) == model
+    found = mirrormesh.predict(tmp_path / "model.json", str(tmp_path / "b.csv"))
+    assert len(found.records) == 4
+    with pytest.raises(TypeError, match="a CollaborationOutcome is not what a run of a MeshFile gives"):
+        mirrormesh.run_model(FILE, outcome)
+
+
+def test_an_owners_budget_is_read_from_its_journal(tmp_path):
+    path, state = write(tmp_path, noise="exact"), tmp_path / "state"
+    file = mirrormesh.load_collaboration(path)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path), "--rounds", "2", "--state", str(state)])
+    assert not ended.value.code
+    account = mirrormesh.budget(file, "a", state)
+    assert (account.charged, account.queries, account.epsilon_spent, account.epsilon) == (2, 5, 3.2, 8.0)
+    assert account.all_runs == (8.0, 0.0)
+    assert account.guarantee == mirrormesh.promise(file, "a").sentence("a")
+    with pytest.raises(UsageError, match="--state: must be given"):
+        mirrormesh.budget(file, "a")
 
 
 def test_types_are_those_that_a_program_is_checked_against():

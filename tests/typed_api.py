@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import assert_type
 
 import mirrormesh
-from mirrormesh import MeshFile, Model, NodeHistory, Outcome, Summary
+from mirrormesh import CollaborationFile, CollaborationOutcome, MeshFile, Model, NodeHistory, Outcome, Summary
 
 
 def learns(path: Path, folder: Path) -> None:
@@ -22,6 +22,22 @@ def learns(path: Path, folder: Path) -> None:
     found = mirrormesh.predict(folder / "model.json", "new.csv", vector="newest", mesh=(file, "a"))
     assert_type(found, mirrormesh.Predictions)
     assert_type(found.records, list[tuple[int, float | None]])
+
+
+def collaborates(path: Path, folder: Path) -> None:
+    """Do all of that for a collaboration."""
+    file = mirrormesh.load_collaboration(path)
+    assert_type(file, CollaborationFile)
+    outcome = mirrormesh.run(file, rounds=10)
+    assert_type(outcome, CollaborationOutcome)
+    assert_type(outcome.owners["a"].epsilon_spent, float)
+    model = mirrormesh.run_model(file, outcome)
+    assert_type(model, Model)
+    assert_type(mirrormesh.promise(file, "a").sentence("a"), str)
+    account = mirrormesh.budget(file, "a", folder)
+    assert_type(account, mirrormesh.OwnerAccount)
+    assert_type(account.all_runs.epsilon, float | None)
+    assert_type(mirrormesh.forecast(file, synthetic=True), mirrormesh.Worth)
 
 
 def asks(file: MeshFile, state: Path) -> None:

@@ -61,17 +61,28 @@ def audit(
     Costs 2 `draws` runs of `audit_rounds` releases; `drawn` gets the number of new ones from time to time.
     Raises ValueError for simulated noise, which protects nothing.
     """
-    if mechanism.simulated:
-        raise ValueError("the noise is simulated: there is nothing to audit")
-    row = np.zeros((1, mechanism.dimension))
-    row[0, 0] = mechanism.theta
-    first, second = (_statistics(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
+    first, second = samples(mechanism, draws, round, drawn)
     if mechanism.mu is None:
         bound = epsilon_lower_bound(first, second, confidence)
         return Audit(bound, float(mechanism.epsilon), confidence, draws)
     mu = mu_lower_bound(first, second, confidence)
     bound = gaussian_epsilon(mu, mechanism.delta) if mu > 0 else 0.0
     return Audit(bound, gaussian_epsilon(mechanism.mu, mechanism.delta), confidence, draws)
+
+
+def samples(
+    mechanism: Audited, draws: int, round: int = 1, drawn: Callable[[int], None] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the statistic (draws,) on each of two slots of one record that are as far apart as it allows.
+
+    Raises ValueError for simulated noise.
+    """
+    if mechanism.simulated:
+        raise ValueError("the noise is simulated: there is nothing to audit")
+    row = np.zeros((1, mechanism.dimension))
+    row[0, 0] = mechanism.theta
+    first, second = (_statistics(mechanism, sign * row, draws, round, drawn) for sign in (1.0, -1.0))
+    return first, second
 
 
 def audit_rounds(mechanism: Audited) -> int:

@@ -10,14 +10,16 @@ from nodes.privacy.mechanism import Audited
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
 from streams.mesh.errors import UsageError, chosen
-from streams.mesh.file import CollaborationFile, MeshFile, load, load_any
+from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.public.audit_releases import audit_releases, read_mesh
 from streams.public.audit_responses import audit_responses, read_collaboration
+from streams.public.audited_answers import answer_draws, answer_subjects, audited_answers
 from streams.public.audited_mechanisms import Subject, audited, subjects
-from streams.terminal.audits import audit_bar, mechanism_facts, release_facts, releases_json
+from streams.terminal.audits import answer_facts, audit_bar, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
 from streams.terminal.response_audits import response_facts, responses_json
 
+_SEEDED = "a seed repeats this noise, so no epsilon is claimed: must be exact to be audited"
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -38,7 +40,8 @@ def _audit() -> None:
 def mechanism(
     mesh: MeshArgument,
     node: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="This node's. [default: all]", show_default=False)
+        str | None,
+        typer.Argument(metavar="NODE", help="This node's, or owner's. [default: all]", show_default=False),
     ] = None,
     *,
     draws: Annotated[
@@ -48,7 +51,7 @@ def mechanism(
             metavar="N",
             min=100,
             max=10_000_000,
-            help="Draws on each of two slots. [default: 40000, fewer if they take more than about a minute]",
+            help="Draws on each of two slots. [default: 40000, for answers 1000000, or what takes a minute]",
         ),
     ] = None,
     confidence: Annotated[
@@ -58,17 +61,21 @@ def mechanism(
     """Try to refute the claims of a mesh's mechanisms.
 
     Draws from them, runs a lattice test and computes a lower bound on epsilon. Reads only the mesh file;
-    nodes with the same settings are audited once. A bound below the claim proves nothing. At confidence 0.95,
-    one audit in 20 of a sound mechanism may give a bound above it. Exit code 1: refuted.
+    nodes with the same settings are audited once. Of a collaboration it audits the owners' answers: the bound
+    is that of all T answers of an owner, by draws of one. A bound below the claim proves nothing. At
+    confidence 0.95, one audit in 20 of a sound mechanism may give a bound above it. Exit code 1: refuted.
 
     \b
     Examples:
       mirrormesh audit mechanism mesh.yaml
       mirrormesh audit mechanism mesh.yaml east --draws 200000 --confidence 0.999
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load_any(mesh)
     if not 0.0 < confidence < 1.0:
         raise UsageError(f"--confidence {confidence}: must be above 0 and below 1")
+    if isinstance(file, CollaborationFile):
+        _answers(file, node, draws, confidence)
+        return
     found = _protecting(file, node)
     sound, each = True, 1 - (1 - confidence) / len(found)  # so that all hold together
     for subject, mechanism in found:
@@ -127,6 +134,22 @@ def releases(
         raise typer.Exit(1)
 
 
+def _answers(file: CollaborationFile, owner: str | None, draws: int | None, confidence: float) -> None:
+    names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
+    if not file.mesh.noise.exact:
+        raise file.refuse(("mesh", "noise"), _SEEDED, file.mesh.noise.model_dump(exclude_unset=True))
+    found = answer_subjects(file.resolved, names)
+    sound, each = True, 1 - (1 - confidence) / len(found)
+    for subject in found:
+        made, most = subject.mechanism, draws or answer_draws(subject.mechanism)
+        with audit_bar(made.audited, most) as drawn:
+            done = audited_answers(made, most, each, drawn)
+        say_facts(Console(highlight=False), answer_facts(subject, done, confidence, len(found)))
+        sound = sound and done.sound
+    if not sound:
+        raise typer.Exit(1)
+
+
 def _responses(file: CollaborationFile, *, as_json: bool) -> None:
     try:
         said = read_collaboration(file)
@@ -151,7 +174,7 @@ def _protecting(file: MeshFile, node: str | None) -> list[tuple[Subject, Audited
     if file.mesh.privacy.noise != "exact":
         raise file.refuse(
             ("mesh", "privacy", "noise"),
-            "a seed repeats this noise, so no epsilon is claimed: must be exact to be audited",
+            _SEEDED,
             file.mesh.privacy.noise,
         )
     return protecting

@@ -3,31 +3,24 @@
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from nodes.accounting.spends import Reuse
-from nodes.collaboration.messages import QueryRecord
-from nodes.decimals import rounded_up
-from nodes.sparse import Rows
-from nodes.values import FloatArray
 from streams.cli.orderly_end import OrderlyEnd
-from streams.live.owner_spend import OwnerSpend
 from streams.live.stopping import INTERRUPTED
 from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
-from streams.local.scoring import Score, score
+from streams.local.scoring import Score
 from streams.local.star_journals import StateJournals
-from streams.mesh.errors import MeshFileError, UsageError, chosen, told_once, writable_folder
+from streams.local.star_outcome import CollaborationOutcome, seeded, star_outcome
+from streams.mesh.errors import MeshFileError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
-from streams.mesh.settings.collaboration import NoiseSettings
+from streams.public.owner_account import owner_account
 from streams.records.passes import fixed_sets
 from streams.records.sources import held_out
-from streams.state.folder import StateFolder
-from streams.state.owner_journal import OwnerJournal
 from streams.terminal.collaboration import headline, of_own, promises, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts
@@ -46,7 +39,7 @@ def run(
     quiet: bool,
 ) -> None:
     """Run all in this process; `rounds`: queries of this run at most. `seed` is for simulated noise alone."""
-    file = _seeded(file, seed)
+    file = seeded(file, seed)
     test_records = None if file.held_out is None else held_out(file)
     if output is not None:
         writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
@@ -60,27 +53,17 @@ def run(
         for sentence in promises(file, {} if journals is None else journals.begin()):
             say(console, sentence)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
-    record = local.record
-    scores = {} if test_records is None or not local.answered else _scores(file, record, *test_records)
+    found = star_outcome(local, test_records)
     if over:
         say(console, "Nothing was asked: this run is over, and what follows is what it has learnt.", "bold")
-    _report(console, local, scores, interrupted=interrupted)
+    _report(console, local, found.scores, interrupted=interrupted)
     if output is not None and local.answered:
-        text = json.dumps(_summary(local, scores, interrupted=interrupted), indent=2, allow_nan=False)
+        text = json.dumps(_summary(local, found, interrupted=interrupted), indent=2, allow_nan=False)
         write_whole(output / SUMMARY, f"{text}\n".encode())
-        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, record))):
+        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, found.record))):
             say(console, f"Wrote {path}.")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def _seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:
-    if seed is None:
-        return file
-    if file.mesh.noise.simulated is None:
-        raise UsageError("--seed: goes with noise: {simulated: ...}, as exact noise has none")
-    noise = NoiseSettings(simulated=seed)
-    return replace(file, mesh=file.mesh.model_copy(update={"noise": noise}))
 
 
 def _to_the_end(local: LocalCollaboration, rounds: int | None, *, quiet: bool) -> bool:
@@ -93,15 +76,6 @@ def _to_the_end(local: LocalCollaboration, rounds: int | None, *, quiet: bool) -
     except KeyboardInterrupt:
         return True
     return end.asked
-
-
-def _scores(
-    file: CollaborationFile, record: QueryRecord, features: Rows, labels: FloatArray
-) -> dict[str, Score]:
-    vectors = {"last theta": record.parameters}
-    if file.mesh.algorithm.name == "averaged":
-        vectors["average"] = record.average
-    return {what: score(file.resolved.loss, vector, features, labels) for what, vector in vectors.items()}
 
 
 def _report(
@@ -121,36 +95,19 @@ def _report(
         say(console, sentence, "bold")
 
 
-def _summary(local: LocalCollaboration, scores: dict[str, Score], *, interrupted: bool) -> dict[str, object]:
-    mesh, record = local.file.mesh, local.record
-    owners = {
-        name: {
-            "records": mesh.owners[name].records,
-            "charged": owner.machine.charged,
-            "epsilon_spent": owner.machine.epsilon_spent,
-            "guarantee": local.file.resolved.guarantee(name).sentence(name),
-        }
-        for name, owner in local.owners.items()
-    }
-    measured = {
-        what: {
-            "records": one.records,
-            "loss": one.loss,
-            "rmse": one.rmse,
-            "accuracy": one.accuracy,
-            "auc": one.auc,
-        }
-        for what, one in scores.items()
-    }
+def _summary(
+    local: LocalCollaboration, found: CollaborationOutcome, *, interrupted: bool
+) -> dict[str, object]:
+    mesh = local.file.mesh
     return {
         "mesh": mesh.name,
         "run": mesh.run,
         "interrupted": interrupted,
-        "queries": local.answered,
-        "owners": owners,
-        "parameters": record.parameters.tolist(),
-        "average": record.average.tolist(),
-        "scores": measured,
+        "queries": found.queries,
+        "owners": {name: asdict(owner) for name, owner in found.owners.items()},
+        "parameters": found.parameters.tolist(),
+        "average": found.average.tolist(),
+        "scores": {what: asdict(one) for what, one in found.scores.items()},
     }
 
 
@@ -181,43 +138,13 @@ def _mistakes(look: Callable[[], object]) -> list[str]:
 
 def budget(file: CollaborationFile, owner: str | None, state: Path | None, *, as_json: bool) -> None:
     """Show what the owners have spent, by their journals and `.spends` in the folder."""
-    if state is None:
-        raise UsageError("--state: must be given: an owner's spending is in its journal")
-    names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
-    if not state.is_dir():
-        raise UsageError(f"{state}: is no folder: must be the state folder of a run or an owner")
     console, found = Console(highlight=False), []
-    for name in names:
-        path = StateFolder(state).journal(name)
-        with ExitStack() as closing:
-            journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
-            if journal is not None and journal.life.run != file.mesh.run:
-                raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
-            spend, made = OwnerSpend(file, name, state), file.resolved.mechanism(name)
-            charged = max(spend.told, 0 if journal is None else len(journal.records))
-            reuse = spend.reuse(journal)
-            found.append(
-                {
-                    "owner": name,
-                    "charged": charged,
-                    "queries": made.queries,
-                    "epsilon_spent": made.spent(charged),
-                    "epsilon": made.spent(made.queries),
-                    "delta": made.own_delta,
-                    "all_runs": _all_runs(reuse),
-                    "guarantee": file.resolved.guarantee(name).sentence(name),
-                }
-            )
-            if not as_json:
-                say_facts(console, spending(file, name, charged, reuse))
+    for name in chosen(file.mesh.owners, owner, "an owner of the collaboration"):
+        account = owner_account(file, name, state)
+        if as_json:
+            tree = account._asdict() | {"all_runs": account.all_runs._asdict()}
+            found.append({key: value for key, value in tree.items() if key != "reuse"})
+        else:
+            say_facts(console, spending(file, name, account.charged, account.reuse))
     if as_json:
         typer.echo(json.dumps({"mesh": file.mesh.name, "run": file.mesh.run, "owners": found}, indent=2))
-
-
-def _all_runs(reuse: Reuse) -> dict[str, float | None]:
-    """Return the total of all known runs, None where one of them is not known to protect anything."""
-    epsilon, delta, *_ = reuse.total
-    return {
-        "epsilon": None if epsilon is None else rounded_up(epsilon),
-        "delta": None if epsilon is None else delta,
-    }

@@ -25,7 +25,7 @@ from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary
 from streams.terminal.run_end import starved, too_short, what_ended, why_nothing
-from streams.tools.model.writing import model_paths, run_model, write_model
+from streams.tools.model.writing import mesh_model, model_paths, write_model
 
 OutputOption = Annotated[
     Path | None,
@@ -106,7 +106,7 @@ def run(
     written: tuple[Path, ...] = ()
     if output and summary.rounds:
         written = write_results(output, local.recorder, summary)
-        written += write_model(output / MODEL, run_model(file, summary))
+        written += write_model(output / MODEL, mesh_model(file, summary))
     if fresh and not (summary.rounds or interrupted) and starved(local):
         raise MeshFileError(too_short(local, file))
     report(console, local, file, summary, written)

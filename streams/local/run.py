@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import overload
 
 from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
@@ -9,8 +10,9 @@ from streams.local.memory_node import NodeParts
 from streams.local.mesh import MemoryMesh, MeshParts
 from streams.local.recorder import NodeHistory, Recorder, for_the_owner
 from streams.local.run_spend import LocalSpends
+from streams.local.star_outcome import CollaborationOutcome, collaboration_outcome
 from streams.local.summary import Summary, summarise
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.topology import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
@@ -130,12 +132,28 @@ class Outcome:
     nodes: dict[str, NodeHistory]
 
 
-def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -> Outcome:
-    """Run a mesh file's whole mesh in this process, to its end.
+@overload
+def run(file: MeshFile, *, rounds: int | None = None, seed: int | None = None) -> Outcome: ...
+
+
+@overload
+def run(
+    file: CollaborationFile, *, rounds: int | None = None, seed: int | None = None
+) -> CollaborationOutcome: ...
+
+
+def run(
+    file: MeshFile | CollaborationFile, *, rounds: int | None = None, seed: int | None = None
+) -> Outcome | CollaborationOutcome:
+    """Run a mesh file's whole mesh, or its collaboration, in this process, to its end.
 
     Nothing is kept on the disk, so the total spending of several runs over the same records is not counted;
-    `mirrormesh run --state` counts it. `rounds` and `seed` replace the file's. Raises MeshFileError.
+    `mirrormesh run --state` counts it. `rounds` and `seed` replace the file's: in a collaboration the number
+    of queries, at most the file's, and the seed of simulated noise. Raises MeshFileError, and UsageError for
+    a collaboration whose theta diverges, or whose noise has no seed.
     """
+    if isinstance(file, CollaborationFile):
+        return collaboration_outcome(file, rounds, seed)
     local = LocalRun(mesh_parts(file, rounds=rounds, seed=seed))
     local.mesh.run()
     local.mesh.close()

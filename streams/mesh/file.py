@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, overload
 
 from nodes.accounting.guarantee import Guarantee
+from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh import checks, collaboration_file
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import MeshFileError, Problem, told_once
@@ -159,8 +160,18 @@ _COLLABORATION = Kind(
 )
 
 
-def promise(file: MeshFile, node: str) -> Guarantee:
-    """Return the guarantee of a node, given the brokers that the mesh file names."""
+@overload
+def promise(file: MeshFile, node: str) -> Guarantee: ...
+
+
+@overload
+def promise(file: CollaborationFile, node: str) -> AnswerGuarantee: ...
+
+
+def promise(file: MeshFile | CollaborationFile, node: str) -> Guarantee | AnswerGuarantee:
+    """Return the guarantee of a node, given the brokers that the mesh file names, or of an owner."""
+    if isinstance(file, CollaborationFile):
+        return file.resolved.guarantee(node)
     return file.resolved.node(node).guarantee
 
 

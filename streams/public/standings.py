@@ -3,12 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import overload
 
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.public.account import Account, Standing, account
+from streams.public.owner_account import OwnerAccount, owner_account
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import price_in_spends
 from streams.state.journal_file import JournalEmpty
@@ -94,12 +96,25 @@ def _stepped(log: MeshLog, node: str) -> int | None:
     return said[-1].stepped if said else (None if beats else 0)
 
 
-def budget(file: MeshFile, node: str, state: Path | None = None) -> Account:
-    """Return the privacy that a node has spent in the mesh file's run, and the rest.
+@overload
+def budget(file: MeshFile, node: str, state: Path | None = None) -> Account: ...
+
+
+@overload
+def budget(file: CollaborationFile, node: str, state: Path | None = None) -> OwnerAccount: ...
+
+
+def budget(
+    file: MeshFile | CollaborationFile, node: str, state: Path | None = None
+) -> Account | OwnerAccount:
+    """Return the privacy that a node, or an owner, has spent in the mesh file's run, and the rest.
 
     The numbers are exact if the folder `state` holds the node's journal. Otherwise they are upper bounds from
-    the mesh broker. Raises JournalError, BusError, MeshFileError.
+    the mesh broker; an owner's are in its journal alone. Raises JournalError, BusError, MeshFileError,
+    UsageError.
     """
+    if isinstance(file, CollaborationFile):
+        return owner_account(file, node, state)
     return account(file, node, standings(file, [node], state)[node])
 
 

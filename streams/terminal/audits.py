@@ -13,7 +13,9 @@ from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.public.audit_releases import Findings, Read
+from streams.public.audited_answers import AnswerSubject
 from streams.public.audited_mechanisms import DRAWS, MechanismAudit, Subject, affordable
+from streams.terminal.collaboration import at_own_delta, noise
 from streams.terminal.spending import at_delta
 from streams.terminal.wording import counted, described, listed
 
@@ -34,11 +36,28 @@ def mechanism_facts(
     mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` holds for `together` audits together."""
-    made, found = subject.mechanism, done.audit
+    made = subject.mechanism
     yield "mechanism", described(mesh.node(subject.nodes[0]), None)
     if subject.round is not None:
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)
+    yield from _found(done, f"{at_delta(made.delta if made else 0.0)} of one record", confidence, together)
+
+
+def answer_facts(
+    subject: AnswerSubject, done: MechanismAudit, confidence: float, together: int
+) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of the audit of owners' answers; `confidence` as in `mechanism_facts`."""
+    made = subject.mechanism
+    yield "mechanism", noise(made)
+    yield "owners", listed(subject.owners)
+    of = f"{at_own_delta(made)} of one record, for all {made.queries:,} answers of an owner"
+    yield from _found(done, of, confidence, together)
+
+
+def _found(done: MechanismAudit, of: str, confidence: float, together: int) -> Iterator[tuple[str, str]]:
+    """Yield what the draws have shown; `of`: what the epsilon is of."""
+    found = done.audit
     pairs = counted(done.pairs, "pair")
     yield (
         "lattice",
@@ -46,9 +65,8 @@ def mechanism_facts(
         if done.lattice
         else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
     )
-    at = at_delta(made.delta if made else 0.0)
     every = f", all {together} together" if together > 1 else ""
-    bound = f"epsilon is at least {found.lower_bound:.4g}{at} of one record"
+    bound = f"epsilon is at least {found.lower_bound:.4g}{of}"
     yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
     verdict = "REFUTED" if found.refuted else "not refuted (which proves nothing)"
     yield "claim", f"{found.claimed:.6g}: {verdict}"

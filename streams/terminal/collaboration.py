@@ -34,7 +34,7 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     total = sum(whole.records.values())
     for name, records in whole.records.items():
         made = whole.mechanism(name)
-        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {_noise(made)}"
+        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(made)}"
     yield "noise", _together(file)
     yield from (("warning", line) for line in warnings(mesh))
     if mesh.noise.simulated is not None:
@@ -65,6 +65,11 @@ def warnings(mesh: CollaborationSettings) -> list[str]:
     return found
 
 
+def at_own_delta(made: QueryMechanism) -> str:
+    """Return the delta of an owner's answers, delta_l over sharing, for what is said of their epsilon."""
+    return f" at delta = {up_to_digits(made.own_delta):.6g}" if made.own_delta else ""
+
+
 def of_own(made: QueryMechanism) -> str:
     """Return what an owner's answers may spend in all, and why that is less than its epsilon."""
     most = f"{up_to_digits(made.spent(made.queries)):,.6g}"
@@ -80,7 +85,8 @@ def _algorithm(mesh: CollaborationSettings) -> str:
     return f"steps of {mesh.algorithm.rho:g}/(T^2 k), and the last theta is the model{eta}"
 
 
-def _noise(made: QueryMechanism) -> str:
+def noise(made: QueryMechanism) -> str:
+    """Return the noise on an owner's answers, and what it is made for."""
     delta = f", delta {made.delta!r}" if made.delta else ""
     shared = f" over {made.sharing} (sharing)" if made.sharing > 1 else ""
     return (
@@ -108,7 +114,7 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
     """Yield what an owner has spent in `charged` answers, what is left, and what all runs cost."""
     made = file.resolved.mechanism(owner)
     spent, most = made.spent(charged), made.spent(made.queries)
-    delta = f" at delta = {made.own_delta!r}" if made.own_delta else ""
+    delta = at_own_delta(made)
     yield "owner", f"{owner}: {charged:,} of {made.queries:,} queries answered"
     if made.simulated:
         yield "spent", "everything: nothing is protected"

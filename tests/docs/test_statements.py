@@ -28,7 +28,7 @@ def python_block(path, word):
 
 
 def test_the_python_example_runs():
-    code = python_block("docs/howto/python.md", "mirrormesh.run")
+    code = python_block("docs/howto/python.md", "tracking.yaml")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -37,6 +37,19 @@ def test_the_python_example_runs():
     )
     assert all(line.endswith(" 100") for line in lines)  # charged rounds
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
+
+
+def test_the_python_example_of_a_collaboration_runs(tmp_path):
+    code = "from pathlib import Path\nimport mirrormesh\n" + python_block(
+        "docs/howto/python.md", "lending.yaml"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *_, a, b, c = done.stdout.splitlines()
+    assert [line.split()[:2] for line in (a, b, c)] == [[f"bank-{one}", "20"] for one in "abc"]
+    assert (tmp_path / "rates.json").exists()
 
 
 def test_the_own_loss_shown_is_right_and_learns(tmp_path):

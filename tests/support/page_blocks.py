@@ -90,6 +90,7 @@ LEFT_OUT = {
     ),
     "mirrormesh provision lending.yaml --check": "The same; tests/kafka/test_collaboration.py.",
     "mirrormesh watch lending.yaml": "Runs until it is over; tests/kafka/test_collaboration.py.",
+    "mirrormesh audit mechanism lending.yaml": "Draws for a minute; tests/streams/cli/test_audit.py.",
     "mirrormesh audit releases lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",
     "mirrormesh watch mesh.yaml": "Runs until it is stopped; tests/kafka/test_watch.py.",
     "mirrormesh watch mesh.yaml --once": "Needs a broker; tests/kafka/test_tutorial.py has the same.",

@@ -148,7 +148,7 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
 AVERAGED = "the mean of the nodes' running averages, each over its rounds in this run"
 
 
-def run_model(file: MeshFile, summary: Summary) -> Model:
+def mesh_model(file: MeshFile, summary: Summary) -> Model:
     """Return the means of the nodes' last decisions and of their averages, which the run's scores measure."""
     return model_of(
         file,

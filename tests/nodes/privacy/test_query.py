@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.accounting.calibration import discrete_delta
+from nodes.audit.answers import audit_answers
 from nodes.audit.mechanism import audit, lattice_holds
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.private import Private
@@ -31,7 +32,7 @@ class Silent(SimulatedSampler):
     gaussian = laplace
 
 
-def made(name="laplace", **changes) -> QueryMechanism:
+def made(name="laplace", kind=QueryMechanism, **changes) -> QueryMechanism:
     options = {
         "gradient_bound": 0.5,
         "epsilon": Fraction(2),
@@ -42,7 +43,7 @@ def made(name="laplace", **changes) -> QueryMechanism:
         "dimension": 2,
         "sampler": ExactSampler(),
     }
-    return QueryMechanism(name, **options | changes)
+    return kind(name, **options | changes)
 
 
 def summed(mechanism, rows, *cuts):
@@ -185,6 +186,32 @@ def test_an_audit_finds_no_more_than_an_answer_claims_and_finds_a_fault(name):
     assert audit(made(name, sampler=Faint(), **one).audited, 10_000).refuted
     assert lattice_holds(made(name, **one).audited, 20)
     assert made(name).audited.batch_size == 1
+
+
+class Forgetful(QueryMechanism):
+    """The fault: noise for one answer, not for T."""
+
+    __slots__ = ()
+
+    def _mechanism(self, records):
+        one = {"epsilon": self.epsilon, "sharing": self.sharing, "queries": 1, "records": records}
+        return made(self.name, sampler=self.sampler, **one).answers
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sharing", [1, 2])
+def test_an_audit_of_all_answers_finds_no_more_than_they_claim_and_finds_faults(name, sharing):
+    sound = audit_answers(made(name, epsilon=Fraction(20), sharing=sharing), 4_000, 0.999)
+    assert (sound.claimed, sound.refuted) == (20 / sharing, False)
+    assert sound.lower_bound > 0.3 * sound.claimed
+    for fault in ({"sampler": Faint()}, {"kind": Forgetful}):
+        wrong = made(name, epsilon=Fraction(20), sharing=sharing, **fault)
+        assert audit_answers(wrong, 4_000, 0.999).refuted
+
+
+def test_an_audit_of_answers_with_seeded_noise_is_refused():
+    with pytest.raises(ValueError, match="the noise is simulated"):
+        audit_answers(made(sampler=SimulatedSampler(1, "a")), 100)
 
 
 # ---------------------------------------------------------------------------------------------- edges

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from nodes.privacy.exact import ExactSampler
-from streams.mesh import privacy
+from streams.mesh import collaboration, privacy
 from tests.streams.cli.test_plan import change, facts
+from tests.support.collaborations import write
 
 EASY = ("--draws", 2000, "--confidence", 0.9999)
 
@@ -50,6 +51,9 @@ class TooLittle(ExactSampler):
 
     def laplace(self, round, values, scale):
         return super().laplace(round, values, scale / 2)
+
+    def gaussian(self, round, values, scale):
+        return super().gaussian(round, values, scale / 2)
 
 
 class Floats(ExactSampler):
@@ -110,3 +114,43 @@ def test_releases_need_a_broker(call, exact):
     outcome = call("audit", "releases", exact)
     assert (outcome.code, outcome.out) == (2, "")
     assert "brokers: missing: must be given to use a broker" in outcome.err
+
+
+@pytest.fixture
+def star(tmp_path):
+    """A small collaboration with exact noise; two of its owners have the same terms."""
+    path = write(tmp_path, noise="exact", sharing=2)
+    path.write_text(path.read_text().replace("epsilon: 7", "epsilon: 8"))
+    return path
+
+
+def test_the_answers_of_a_collaboration_are_audited_for_all_queries_together(call, star):
+    outcome = call("audit", "mechanism", star, *EASY)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert (
+        outcome.out.count("of one record, for all 5 answers of an owner, at 0.9999 confidence, all 2 tog")
+        == 2
+    )
+    found = facts(call("audit", "mechanism", star, "b", "--draws", 10_000, "--confidence", 0.9999))
+    assert found["owners"] == "b"
+    assert found["mechanism"].startswith("gaussian, epsilon 9, delta 1e-06 over 2 (sharing) for all answers")
+    assert " at delta = 5e-07 of one record" in found["bound"]
+    assert 0.5 < bound(found["bound"]) < 4.5
+    assert found["claim"] == "4.5: not refuted (which proves nothing)"
+    assert facts(call("audit", "mechanism", star, "c", *EASY))["owners"] == "c"
+
+
+@pytest.mark.parametrize("owner", ["a", "b"])
+def test_a_collaborations_fault_is_found(call, star, monkeypatch, owner):
+    monkeypatch.setattr(collaboration, "ExactSampler", TooLittle)
+    outcome = call("audit", "mechanism", star, owner, "--draws", 10_000)
+    assert outcome.code == 1
+    assert ": REFUTED\n" in outcome.out
+
+
+def test_a_collaboration_with_seeded_noise_is_not_audited(call, tmp_path):
+    path = write(tmp_path)
+    refused = call("audit", "mechanism", path)
+    says = 'mesh.noise: {"simulated": 3}: a seed repeats this noise, so no epsilon is claimed'
+    assert refused == (2, "", f"{path}: {says}: must be exact to be audited\n")
+    assert "not an owner of the collaboration" in call("audit", "mechanism", path, "zz").err

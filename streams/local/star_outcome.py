@@ -1,0 +1,90 @@
+"""The result of a collaboration's run in this process, as a value."""
+
+from dataclasses import dataclass, replace
+
+from nodes.collaboration.messages import QueryRecord
+from nodes.sparse import Rows
+from nodes.values import FloatArray
+from streams.local.collaboration import LocalCollaboration
+from streams.local.scoring import Score, score
+from streams.mesh.errors import UsageError
+from streams.mesh.file import CollaborationFile
+from streams.mesh.settings.collaboration import NoiseSettings
+from streams.records.sources import held_out
+
+LAST, AVERAGE = "last theta", "average"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerOutcome:
+    """What an owner's `charged` answers about its `records` have spent, and what it promises for all T."""
+
+    records: int
+    charged: int
+    epsilon_spent: float
+    guarantee: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollaborationOutcome:
+    """The result of a run: theta (d,) after `queries`, and the `average` (d,), which is the model.
+
+    With Algorithm 1, which averages nothing, both are the last theta. `scores`: on the held-out records, if
+    there are any, of the "last theta" and, with Algorithm 2, the "average".
+    """
+
+    queries: int
+    parameters: FloatArray
+    average: FloatArray
+    owners: dict[str, OwnerOutcome]
+    scores: dict[str, Score]
+    record: QueryRecord
+
+
+def star_outcome(
+    local: LocalCollaboration, test_records: tuple[Rows, FloatArray] | None
+) -> CollaborationOutcome:
+    """Return what a run has reached so far, scored on features and labels (None: on nothing)."""
+    whole, record = local.file.resolved, local.record
+    owners = {
+        name: OwnerOutcome(
+            whole.records[name],
+            owner.machine.charged,
+            owner.machine.epsilon_spent,
+            whole.guarantee(name).sentence(name),
+        )
+        for name, owner in local.owners.items()
+    }
+    scores = {} if test_records is None or not local.answered else _scores(local.file, record, *test_records)
+    return CollaborationOutcome(local.answered, record.parameters, record.average, owners, scores, record)
+
+
+def _scores(
+    file: CollaborationFile, record: QueryRecord, features: Rows, labels: FloatArray
+) -> dict[str, Score]:
+    vectors = {LAST: record.parameters}
+    if file.mesh.algorithm.name == "averaged":
+        vectors[AVERAGE] = record.average
+    return {what: score(file.resolved.loss, vector, features, labels) for what, vector in vectors.items()}
+
+
+def seeded(file: CollaborationFile, seed: int | None) -> CollaborationFile:
+    """Return the file with another seed of its simulated noise. Raises UsageError if the noise is exact."""
+    if seed is None:
+        return file
+    if file.mesh.noise.simulated is None:
+        raise UsageError("--seed: goes with noise: {simulated: ...}, as exact noise has none")
+    noise = NoiseSettings(simulated=seed)
+    return replace(file, mesh=file.mesh.model_copy(update={"noise": noise}))
+
+
+def collaboration_outcome(
+    file: CollaborationFile, queries: int | None = None, seed: int | None = None
+) -> CollaborationOutcome:
+    """Run a collaboration in this process for that many queries, or to its end; see `run`."""
+    file = seeded(file, seed)
+    test_records = None if file.held_out is None else held_out(file)
+    local = LocalCollaboration(file)
+    while (queries is None or local.answered < queries) and local.advance():
+        pass
+    return star_outcome(local, test_records)

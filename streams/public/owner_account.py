@@ -1,0 +1,74 @@
+"""What an owner of a collaboration has spent, by its journal and the lines beside it."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from nodes.accounting.spends import Reuse
+from nodes.decimals import rounded_up
+from streams.live.owner_spend import OwnerSpend
+from streams.mesh.errors import UsageError, chosen
+from streams.mesh.file import CollaborationFile
+from streams.state.folder import StateFolder
+from streams.state.owner_journal import OwnerJournal
+
+
+class Total(NamedTuple):
+    """The total of all known runs on a set; None where one of them is not known to protect anything."""
+
+    epsilon: float | None
+    delta: float | None
+
+
+class OwnerAccount(NamedTuple):
+    """What `charged` of `queries` answers have spent of the `epsilon` that all of them may spend.
+
+    Both are the owner's epsilon over `sharing`, and `delta` so its delta. `all_runs`: with the other runs
+    that the state folder knows of, for a record that is in up to `sharing` sets.
+    """
+
+    owner: str
+    charged: int
+    queries: int
+    epsilon_spent: float
+    epsilon: float
+    delta: float
+    all_runs: Total
+    guarantee: str
+    reuse: Reuse
+
+
+def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> OwnerAccount:
+    """Return an owner's account, by its journal and `.spends` in the folder. Writes nothing.
+
+    Raises UsageError for an unknown owner, without a folder, and for the journal of another run.
+    """
+    chosen(file.mesh.owners, owner, "an owner of the collaboration")
+    if state is None:
+        raise UsageError("--state: must be given: an owner's spending is in its journal")
+    if not state.is_dir():
+        raise UsageError(f"{state}: is no folder: must be the state folder of a run or an owner")
+    path = StateFolder(state).journal(owner)
+    with ExitStack() as closing:
+        journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
+        if journal is not None and journal.life.run != file.mesh.run:
+            raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
+        spend, made = OwnerSpend(file, owner, state), file.resolved.mechanism(owner)
+        charged = max(spend.told, 0 if journal is None else len(journal.records))
+        reuse = spend.reuse(journal)
+    return OwnerAccount(
+        owner,
+        charged,
+        made.queries,
+        made.spent(charged),
+        made.spent(made.queries),
+        made.own_delta,
+        _total(reuse),
+        file.resolved.guarantee(owner).sentence(owner),
+        reuse,
+    )
+
+
+def _total(reuse: Reuse) -> Total:
+    epsilon, delta, *_ = reuse.total
+    return Total(None, None) if epsilon is None else Total(rounded_up(epsilon), delta)
