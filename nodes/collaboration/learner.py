@@ -12,7 +12,8 @@ Rules
 * An owner waited for in vain m times in a row is waited for again 2^m queries later, and asked all the time.
 * Owners are added in the order of their names, so a run depends on who answered what, not on when.
 * A restart asks the newest query again, the same bytes. After query T the last theta is sent as final.
-* Where theta diverges nothing more is asked, as no owner could answer: it halts, and that record is not kept.
+* Where theta diverges nothing more is asked, as no owner could answer: that record is not kept, the last
+  query is sent again as final, so that all owners end too, and it halts.
 """
 
 from collections.abc import Callable, Mapping
@@ -177,6 +178,7 @@ class LearnerMachine:
 
     def _diverge(self) -> None:
         self._halted = True
+        self._effects.append(SendQuery(self._query(final=True)))
         must = "the algorithm's step or rho must be smaller, in a new run"
         self._effects.append(Halt(f"theta diverges at query {self.record.number}: {must}", failed=True))
 
@@ -185,15 +187,18 @@ class LearnerMachine:
         self._effects.append(JournalQuery(record))
 
     def _ask(self) -> None:
-        who, record = self.identity, self.record
-        final = record.number > self._step.queries
-        query = Query(who.run, who.name, who.instance, record.number, record.parameters, final)
-        self._effects.append(SendQuery(query))
+        number = self.record.number
+        final = number > self._step.queries
+        self._effects.append(SendQuery(self._query(final=final)))
         if final:
             self._halted = True
             self._effects.append(Halt("all queries are answered"))
         else:
-            self._effects.append(StartDeadline(record.number))
+            self._effects.append(StartDeadline(number))
+
+    def _query(self, *, final: bool) -> Query:
+        who, record = self.identity, self.record
+        return Query(who.run, who.name, who.instance, record.number, record.parameters, final)
 
     def _is_waited_for(self, owner: str) -> bool:
         return self._waited_from.get(owner, 0) <= self.record.number

@@ -19,7 +19,8 @@ class Identity(NamedTuple):
 class Query(NamedTuple):
     """The learner asks every owner for the private mean gradient at theta_k, k = `number`.
 
-    `final`: nothing is asked any more; `parameters` (d,) are the run's last, and `number` is T + 1.
+    `final`: nothing is asked any more; `parameters` (d,) are the run's last, and `number` is T + 1, or, where
+    the run ends before query T is over, that of the last query.
     """
 
     run: str

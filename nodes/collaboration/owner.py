@@ -12,6 +12,7 @@ Rules
   charged for the one before, and it is not answered any more.
 * The count goes on from the owner's own journal: a new learner, or a new journal of the same, cannot restart
   it. So no more than T answers are drawn, and no more than epsilon_l/kappa is spent.
+* A final query ends it, whatever is being read: nothing is drawn any more.
 * The set is fixed by the first answer. Another one ends the machine before anything is drawn.
 """
 
@@ -119,7 +120,7 @@ class OwnerMachine:
         if (query.run, query.learner) != (self.identity.run, self._learner):
             self._notice(Notice.FOREIGN, number)
         elif query.final:
-            self._halt("the learner is done", failed=False)
+            self._halt(self._over(number), failed=False)
         elif number in self._asked:
             self._receive_again(query)
         elif number < 1 or number > self._mechanism.queries:
@@ -134,6 +135,11 @@ class OwnerMachine:
             self._asked[number] = digest(query.parameters)
             self._reading = query
             self._effects.append(ReadSet(number, query.parameters))
+
+    def _over(self, number: int) -> str:
+        queries = self._mechanism.queries
+        early = f"the learner has ended the run at query {number:,} of {queries:,}, and asks no more"
+        return "the learner is done" if number > queries else early
 
     def _receive_again(self, query: Query) -> None:
         if self._asked[query.number] != digest(query.parameters):

@@ -114,14 +114,14 @@ def _first_response(
 
 
 def _first_new(bus: Bus, topic: str, expected: Expected, asked: Mapping[int, bytes]) -> int:
-    """Return the offset of the first query beyond those `asked`, or one of them at another theta.
+    """Return the offset of the first query beyond those `asked`, or one of them at another theta, or final.
 
     `asked`: the digests of theta by number.
     """
     last = max(asked, default=0)
     for offset, _, query in _messages(bus, topic, lambda value: decode_query(value, expected)):
         known = asked.get(query.number)
-        if query.number > last or known not in {None, digest(query.parameters)}:
+        if query.final or query.number > last or known not in {None, digest(query.parameters)}:
             return offset
     return bus.end(topic)
 

@@ -189,7 +189,10 @@ class LocalCollaboration:
             match effect:
                 case JournalQuery(record):
                     self._journals.learner.append(record)
-                case SendQuery(query) if not query.final:
+                case SendQuery(query) if query.final:
+                    for owner in self.owners.values():
+                        owner.take(QueryArrived(query))
+                case SendQuery(query):
                     self._asked.append(query)
                 case Noticed():
                     self._noticed(effect)

@@ -1,7 +1,8 @@
 """Finds mistakes in what the parties of a collaboration have said, which anybody on its broker may read.
 
-The learner asks each of T queries at one theta; each owner answers a query with one value, none that was not
-asked, and none beyond T. Each has one journal. The noise is that of the mesh file.
+The learner asks each of T queries at one theta, or ends before and says so; each owner answers a query with
+one value, none that was not asked, and none beyond T. Each has one journal. The noise is that of the mesh
+file.
 """
 
 from collections import Counter, defaultdict
@@ -51,10 +52,11 @@ def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wron
         *_instances((one.learner, one.number, one.instance) for one in said.queries),
         *_instances((one.owner, one.query, one.instance) for one in said.responses),
     ]
+    ends = _ends(said, queries)
     found += [
         Wrong("out of order", one.learner, one.number, f"the run has {queries:,} queries")
         for one in said.queries
-        if (one.number != queries + 1 if one.final else one.number > queries)
+        if (one.number not in ends if one.final else one.number > queries)
     ]
     for answer in said.responses:
         if answer.query > queries:
@@ -65,6 +67,13 @@ def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wron
             words = "simulated noise, where the mesh file says exact"
             found.append(Wrong("simulated", answer.owner, answer.query, words))
     return sorted(set(found), key=lambda one: (one.query, one.party, one.kind))
+
+
+def _ends(said: Said, queries: int) -> set[int]:
+    """Return the numbers that a final query may have: T + 1, or the last query's where a run ended early."""
+    last = max((one.number for one in said.queries if not one.final), default=0)
+    whole = any(one.final and one.number == queries + 1 for one in said.queries)
+    return {queries + 1} if whole else {queries + 1, last}
 
 
 def _second_values(said: Iterable[tuple[str, int, bytes]]) -> Iterator[Wrong]:

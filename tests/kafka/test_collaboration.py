@@ -69,7 +69,7 @@ def test_killed_owners_and_a_killed_learner_go_on_and_nothing_is_drawn_twice(tmp
         assert "the learner is done" in again.log
 
 
-def test_a_theta_that_diverges_ends_the_learner_with_a_line(tmp_path, broker):
+def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_path, broker):
     strong = {"constraint": None, "algorithm": {"name": "strongly-convex", "rho": 1e200}, "regulariser": 1.0}
     with LiveStar(collaboration_file(tmp_path, broker.address, **strong)) as star:
         star.begin()
@@ -77,6 +77,15 @@ def test_a_theta_that_diverges_ends_the_learner_with_a_line(tmp_path, broker):
         assert learner.ends() == 1
         assert "theta diverges at query 2: the algorithm's step or rho must be smaller" in learner.log
         assert sorted(star.queries()) == [1, 2]
+        star.finish(*OWNERS)
+        late = star.owner("bank-a")  # one that was away when the learner ended
+        assert late.ends() == 0
+        over = "the learner has ended the run at query 2 of 12, and asks no more"
+        assert all(over in star.processes[name].log for name in OWNERS)
+        assert {len(star.values(name)) for name in OWNERS} == {2}
+        again = star.learner(label="again")
+        assert again.ends() == 1
+        assert "theta diverges at query 2" in again.log
 
 
 def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker):

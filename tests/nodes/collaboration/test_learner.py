@@ -18,7 +18,7 @@ from nodes.collaboration.events import (
     Stepped,
 )
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity, Response
+from nodes.collaboration.messages import Identity, Query, Response
 from nodes.collaboration.steps import Averaged, StronglyConvex
 from nodes.geometry.constraints import L2Ball
 
@@ -175,13 +175,14 @@ def test_after_the_last_query_the_result_is_sent_as_final():
 @pytest.mark.parametrize(
     "step", [StronglyConvex(2, 4, 1e308), Averaged(L2Ball(2, 5.0), 4, 1e308)], ids=("last", "averaged")
 )
-def test_where_theta_diverges_it_halts_with_a_line_and_asks_nothing_more(step):
+def test_where_theta_diverges_it_halts_with_a_line_and_tells_the_owners(step):
     machine, _ = made(step=step)
     before = machine.record
     for owner in "ab":
         machine.handle(response(owner, 1, value=1e9))
     effects = machine.handle(response("c", 1, value=1e9))
     must = "the algorithm's step or rho must be smaller, in a new run"
-    assert effects == (Halt(f"theta diverges at query 1: {must}", failed=True),)
+    asked = Query(*machine.identity, 1, before.parameters, final=True)
+    assert effects == (SendQuery(asked), Halt(f"theta diverges at query 1: {must}", failed=True))
     assert machine.halted
     assert machine.record is before

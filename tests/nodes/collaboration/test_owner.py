@@ -208,7 +208,16 @@ def test_a_journal_older_than_what_was_sent_is_refused():
 
 def test_the_final_query_ends_it_in_order():
     owner = Asked()
-    assert owner.ask(query(2, final=True)) == (Halt("the learner is done", failed=False),)
+    assert owner.ask(query(QUERIES + 1, final=True)) == (Halt("the learner is done", failed=False),)
+
+
+def test_a_final_query_before_the_last_ends_it_and_what_is_being_read_is_never_drawn():
+    owner = Asked()
+    owner.answer(1)
+    owner.ask(query(2))
+    (halt,) = owner.ask(query(2, final=True))
+    assert halt == Halt(f"the learner has ended the run at query 2 of {QUERIES}, and asks no more")
+    assert (owner.machine.charged, owner.machine.reading) == (1, None)
 
 
 def test_the_caller_must_start_it_once_and_first():

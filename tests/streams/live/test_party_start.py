@@ -1,9 +1,12 @@
 """An owner that starts compares its journal with what its topic says it has answered."""
 
+import numpy as np
 import pytest
 
+from nodes.collaboration.messages import Query, RecordSet, Response, ResponseRecord
+from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
-from streams.codec import encode_response
+from streams.codec import encode_query, encode_response
 from streams.live.party_start import owner_start
 from streams.live.stopping import Failed
 from streams.local.collaboration import LocalCollaboration, StarJournals
@@ -44,3 +47,21 @@ def test_an_answer_that_the_journal_lacks_ends_the_start(start, journalled, miss
     words = f"holds an answer to query {missing} that the journal does not: go on with the journal that"
     with pytest.raises(Failed, match=words):
         start(journalled, (1, 2))
+
+
+def test_an_owner_that_was_away_when_the_run_ended_reads_that_it_has(tmp_path):
+    file = written(tmp_path)
+    wire = Wire(file.resolved)
+    own, learner = wire.responses["a"], "5a" * 16
+    bus = MemoryBus(MemoryBroker([wire.topics.response("a"), wire.topics.query]))
+    theta = np.zeros(3)
+    known = [ResponseRecord(1, digest(theta), theta, 1, 1.0, RecordSet("", (), 6))]
+    for final in (False, True):
+        asked = Query("first", "l", learner, 1, theta, final=final)
+        bus.send(wire.topics.query, encode_query(asked, wire.whole.digest))
+    bus.send(
+        wire.topics.response("a"),
+        encode_response(Response("first", "a", learner, 1, True, theta), own.digest),
+    )
+    found = owner_start(known, learner, wire.topics, own, wire.queries, bus, simulated=True)
+    assert (found.offset, found.end) == (1, 2)

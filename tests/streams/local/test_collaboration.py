@@ -19,7 +19,7 @@ from streams.records.passes import chunks, passes
 from streams.records.sources import held_out
 from streams.state.folder import JournalError
 from streams.state.owner_journal import OwnerJournal
-from tests.support.collaborations import written
+from tests.support.collaborations import write, written
 
 
 def everything(record):
@@ -207,3 +207,25 @@ def test_the_example_learns_the_rate_of_a_loan():
     error = np.sqrt(((features @ local.record.average - labels) ** 2).mean())
     assert error < 0.9 * labels.std() + 0.004
     assert all(owner.machine.epsilon_spent < 2 for owner in local.owners.values())
+
+
+def test_all_owners_learn_that_the_run_is_over(tmp_path):
+    local = LocalCollaboration(written(tmp_path))
+    assert not any(owner.machine.halted for owner in local.owners.values())
+    local.run()
+    assert all(owner.machine.halted for owner in local.owners.values())
+
+
+def test_all_owners_learn_that_a_run_whose_theta_diverges_is_over_and_again_at_a_restart(tmp_path):
+    path = write(tmp_path)
+    text = path.read_text().replace("  constraint: {l2-ball: 5}\n", "")
+    path.write_text(text.replace("{name: averaged, step: 0.5}", "{name: strongly-convex, rho: 1.0e+200}"))
+    file = load_any(path)
+    journals, ended = StarJournals.in_memory(file), []
+    for _ in range(2):
+        local = LocalCollaboration(file, journals)
+        with pytest.raises(UsageError, match="theta diverges at query"):
+            local.run()
+        assert all(owner.machine.halted for owner in local.owners.values())
+        ended.append([owner.machine.charged for owner in local.owners.values()])
+    assert ended[0] == ended[1]

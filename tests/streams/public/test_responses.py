@@ -50,6 +50,13 @@ def test_each_mistake_is_found(queries, responses, expected):
     assert found(RIGHT[0] + queries, RIGHT[1] + responses) == [expected]
 
 
+def test_a_run_may_end_early_at_its_last_query_and_nowhere_else():
+    early = [asked(1), asked(1, final=True)]
+    assert found(early, [said(1)]) == []
+    assert found([asked(1), asked(2), asked(1, final=True)], []) == [("out of order", "analyst", 1)]
+    assert found([*early, asked(1, 0.5, final=True)], []) == [("second value", "analyst", 1)]
+
+
 def test_an_answer_to_a_query_that_nobody_asked_is_found():
     assert found([asked(1)], [said(1), said(2)]) == [("not asked", "bank-a", 2)]
 
