@@ -117,7 +117,7 @@ class Learner:
 
     def _clamped_rows(self, releases: Release) -> Release:
         near = np.add.reduce(releases * releases, -1) > self.release_bound**2 * (1 - 1e-9)
-        if not near.any():
+        if not np.count_nonzero(near):
             return releases
         held = releases.copy()
         for row in np.argwhere(near):

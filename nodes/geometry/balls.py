@@ -81,6 +81,8 @@ class L2Ball(_Ball):
     def project(self, x: FloatArray) -> FloatArray:
         """Return the nearest member in L2, shape (..., d): points outside are scaled to the sphere."""
         norm = np.sqrt(np.add.reduce(x * x, -1, keepdims=True))
+        if np.count_nonzero(norm <= self.radius) == norm.size:
+            return x
         scaled: FloatArray = x * (self.radius / np.maximum(norm, self.radius))
         return scaled
 

@@ -102,12 +102,10 @@ def to_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> Int
     their own.
     """
     limit = 2.0 * grid.radius * grid.step
-    held = np.fmin(np.fmax(vectors, -limit), limit)
-    points = np.rint(held / grid.step).astype(np.int64)
+    points = _rounded(vectors, limit, grid.step)
     magnitudes = np.abs(points)
     sizes = np.maximum(totals(magnitudes), grid.radius)
-    bounded: IntArray = np.sign(points) * (magnitudes * grid.radius // sizes)
-    return bounded
+    return _scaled(points, magnitudes, grid.radius, sizes)
 
 
 def _norms(vectors: Rows, norm: Norm) -> FloatArray:
@@ -153,10 +151,24 @@ def to_l2_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> 
     `totals`: as for `to_grid`.
     """
     limit = grid.radius * grid.step
-    held = np.fmin(np.fmax(vectors, -limit), limit)
-    points = np.rint(held / grid.step).astype(np.int64)
+    points = _rounded(vectors, limit, grid.step)
     squares = totals(points * points)
     roots = np.sqrt(squares).astype(np.int64) + 2  # the float root errs by far less than 1
     sizes = np.where(squares > grid.radius**2, roots, grid.radius)
-    bounded: IntArray = np.sign(points) * (np.abs(points) * grid.radius // sizes)
-    return bounded
+    return _scaled(points, np.abs(points), grid.radius, sizes)
+
+
+def _rounded(vectors: FloatArray, limit: float, step: float) -> IntArray:
+    """Return the vectors in steps, rounded, each coordinate first limited to `limit` (NaN as well)."""
+    held = np.fmax(vectors, -limit)
+    np.fmin(held, limit, out=held)
+    np.divide(held, step, out=held)
+    return np.rint(held, out=held).astype(np.int64)
+
+
+def _scaled(points: IntArray, magnitudes: IntArray, radius: int, sizes: IntArray) -> IntArray:
+    """Return sign_i floor(|k_i| radius/sizes), `magnitudes` |k_i|. Overwrites both arrays."""
+    np.multiply(magnitudes, radius, out=magnitudes)
+    np.floor_divide(magnitudes, sizes, out=magnitudes)
+    np.sign(points, out=points)
+    return np.multiply(points, magnitudes, out=points)
