@@ -121,11 +121,11 @@ class MemoryBroker:
             due = self._pending.popleft()
             if not isinstance(due, tuple):
                 due()
-            elif due[0].active:
-                self._hand_over(*due)
-            else:
-                continue
-            return True
+                return True
+            reader, log = due
+            if reader.active:
+                self._hand_over(reader, log)
+                return True
         if self._timers:
             self.now, _, action = heapq.heappop(self._timers)
             action()
@@ -133,14 +133,15 @@ class MemoryBroker:
         return False
 
     def _hand_over(self, reader: "MemoryReader", log: _Log) -> None:
-        offset, records = reader.positions[log.topic], log.records
+        topic, records = log.topic, log.records
+        offset = reader.positions[topic]
         place = offset - log.first
         if 0 <= place < len(records):
-            reader.take(log.topic, records[place])
+            reader.take(topic, records[place])
             if self._chance is not None and self._chance.random() < self._duplicate and reader.active:
                 reader.take(log.topic, records[int(self._chance.integers(place + 1))])
         elif offset != NOWHERE and place != len(records):  # at the end: a handler has let it be delivered
-            reader.fail(log.topic)
+            reader.fail(topic)
 
 
 class MemoryReader(Reader):
@@ -207,13 +208,14 @@ class MemoryBus(Bus):
         self, topic: str, value: bytes, acknowledged: Action | None = None, key: bytes | None = None
     ) -> None:
         """Append `value` (after the topic's latency). Raises UnknownTopic, TooLarge."""
-        log = self._log(topic)
-        if len(value) > self._broker.largest:
-            raise TooLarge(f"{len(value)} bytes for {topic}: at most {self._broker.largest} are allowed")
-        latency = self._broker.latency.get(topic, 0.0)
+        broker = self._broker
+        log = broker.logs.get(topic) or self._log(topic)
+        if len(value) > broker.largest:
+            raise TooLarge(f"{len(value)} bytes for {topic}: at most {broker.largest} are allowed")
+        latency = broker.latency.get(topic, 0.0) if broker.latency else 0.0
         self.waiting += 1
         if latency:
-            self._broker.after(latency, partial(self._land, log, value, acknowledged, key or b""))
+            broker.after(latency, partial(self._land, log, value, acknowledged, key or b""))
         else:
             self._land(log, value, acknowledged, key or b"")
 

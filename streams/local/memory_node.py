@@ -64,8 +64,8 @@ class MemoryNode:
         self._parts, self._mesh, self._broker, self._faults = parts, surroundings, broker, faults
         self._new_id, self._report = new_id, report
         self._data = DataLog(iter(parts.records))
-        self._sources = {surroundings.topics.edge(source, name): source for source in surroundings.expected}
-        self._topology = surroundings.topics.topology
+        self._edges = {source: surroundings.topics.edge(source, name) for source in surroundings.expected}
+        self._handlers: dict[str, Callable[[int, bytes], None]] = {}  # by topic
         self._effects = 0
         self._bus = MemoryBus(broker)
         self._reader: Reader | None = None
@@ -105,9 +105,14 @@ class MemoryNode:
             halt=self._halt,
         )
         crash = self._before_effect if self._faults.crash_before else None
-        self.shell = NodeShell(start, self._parts.learner, self.journal, mesh, ports, crash)
+        self.shell = shell = NodeShell(start, self._parts.learner, self.journal, mesh, ports, crash)
+        self._handlers = {edge: partial(shell.release_read, source) for source, edge in self._edges.items()}
+        self._handlers |= {
+            mesh.topics.topology: shell.plan_read,
+            mesh.topics.progress(self.name): self._own_beat_read,
+        }
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
-        self._reader = self._bus.subscribe(start.offsets, partial(self._do, self._read), self._reading_failed)
+        self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         self._do(self.shell.start)
 
     def stop(self) -> None:
@@ -122,14 +127,12 @@ class MemoryNode:
             self._do(shell.beat)
 
     def _read(self, topic: str, offset: int, value: bytes) -> None:
+        if self.shell is not None:
+            self._do(self._handlers[topic], offset, value)
+
+    def _own_beat_read(self, offset: int, value: bytes) -> None:
         shell = self.shell
-        if shell is None:
-            return
-        if topic in self._sources:
-            shell.release_read(self._sources[topic], offset, value)
-        elif topic == self._topology:
-            shell.plan_read(offset, value)
-        elif not shell.own_beat_read(offset, value) and shell.replaced:
+        if shell is not None and not shell.own_beat_read(offset, value) and shell.replaced:
             self.replaced = True
             self.stop()
 
@@ -175,7 +178,7 @@ class MemoryNode:
 
         def passed() -> None:
             if shell is not None and self.shell is shell and self._reader is not None:
-                ends = {edge: self._bus.end(edge) for edge in self._sources}
+                ends = {edge: self._bus.end(edge) for edge in self._edges.values()}
                 self._reader.when_read(ends, partial(self._do, shell.deadline_passed, started.round))
 
         self._broker.after(0.0 if started.at_once else self._mesh.round_timeout or 0.0, passed)

@@ -39,13 +39,16 @@ class MeshParts:
     round_timeout: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     agreed: str = ""
+    _expected: dict[str, Expected] = field(default_factory=dict, init=False, repr=False)
 
     def expected(self, source: str) -> Expected:
-        """Return the releases that a reader of that source's edges accepts."""
-        learner = self.nodes[source].learner
-        return Expected(
-            self.topics.run, source, self.digest, learner.algorithm.dimension, learner.release_bound
-        )
+        """Return the releases that readers of that source's edges accept: one for all, who share decoding."""
+        found = self._expected.get(source)
+        if found is None:
+            learner = self.nodes[source].learner
+            bounds = learner.algorithm.dimension, learner.release_bound
+            found = self._expected[source] = Expected(self.topics.run, source, self.digest, *bounds)
+        return found
 
     def surroundings(self, name: str) -> Surroundings:
         """Return a node's settings for the mesh."""

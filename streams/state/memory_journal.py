@@ -59,7 +59,8 @@ class MemoryJournal:
 
     def records(self) -> tuple[JournalRecord, ...]:
         """Return the records, oldest first."""
-        return tuple(self._records)
+        *older, newest = self._records or (None,)
+        return () if newest is None else (*[record._replace(average=None) for record in older], newest)
 
     def secret(self) -> Secret | None:
         """Return the secret of the last record."""
@@ -69,11 +70,9 @@ class MemoryJournal:
         """Keep both; repeating it is harmless. Raises JournalError for a different value of a round."""
         if self._records and record.round <= self._records[-1].round:
             known = record if record.round == self._records[-1].round else record._replace(average=None)
-            if to_row(known) not in map(to_row, self._records):
+            if to_row(known) not in map(to_row, self.records()):
                 raise JournalError(f"round {record.round} is neither a new round, nor the same again")
             return
-        if self._records:
-            self._records[-1] = self._records[-1]._replace(average=None)
         self._records.append(record)
         self._secret = secret
 
