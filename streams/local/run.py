@@ -95,9 +95,10 @@ class LocalRun:
 
     def to_round(self, round: int) -> bool:
         """Run until every node has stepped `round` rounds. Return False if the run ended before."""
-        while self.recorder.common_rounds < round:
-            if not self.mesh.advance():
-                return False
+        for node in self.recorder.nodes.values():
+            while len(node.rounds) < round:
+                if not self.mesh.advance():
+                    return False
         return True
 
     @property

@@ -19,6 +19,7 @@ from streams.terminal.report import say
 from streams.terminal.tables import Fitting, table
 
 _PERIOD = 0.1
+_SHARE = 10  # of the time, to draw in: a tenth
 _LINES = 10
 _TICKS = "▁▂▃▄▅▆▇█"
 
@@ -49,7 +50,13 @@ class Watched:
 
     def errors(self, done: int) -> FloatArray:
         """Return each node's distance from the target in round `done`, shape (N,)."""
-        return distances(self.decisions(done), self.target[done - 1])
+        errors: FloatArray = self.errors_after(done - 1, done)[0]
+        return errors
+
+    def errors_after(self, round: int, done: int) -> FloatArray:
+        """Return each node's distance from the target in rounds `round` + 1 to `done`, shape (T, N)."""
+        made = [node.decisions[round:done] for node in self.recorder.nodes.values()]
+        return distances(np.stack([np.array(one) for one in made], 1), self.target[round:done])
 
     def regrets(self, done: int) -> list[float]:
         """Return each node's local R_t/t."""
@@ -89,30 +96,39 @@ class Lines:
 
 
 class Picture:
-    """A table of the nodes, and the error over the rounds so far."""
+    """A table of the nodes, and the error over the rounds so far. It takes a tenth of the time at most."""
 
     def __init__(self, live: Live, watched: Watched, title: str) -> None:
         self._live, self._watched, self._title = live, watched, title
         self._parts = min(60, watched.rounds)
         self._sums, self._counts = np.zeros(self._parts), np.zeros(self._parts)
-        self._drawn = float("-inf")
+        self._taken = 0  # rounds in the sums
+        self._due = float("-inf")
 
     def __call__(self, done: int) -> None:
-        """Take the round, and draw if it is time to."""
-        part = (done - 1) * self._parts // self._watched.rounds
-        self._sums[part] += self._watched.errors(done).mean()
-        self._counts[part] += 1
-        if time.monotonic() - self._drawn >= _PERIOD:
+        """Draw if it is time to."""
+        if time.monotonic() >= self._due:
             self.draw(done)
 
     def draw(self, done: int) -> None:
         """Draw the state of the run."""
+        began = time.monotonic()
         if done:
+            self._take(done)
             self._live.update(
                 Group(Text(self._title, "bold"), self._head(done), self._nodes(done), self._history()),
                 refresh=True,
             )
-        self._drawn = time.monotonic()
+        now = time.monotonic()
+        self._due = now + max(_PERIOD, (_SHARE - 1) * (now - began))
+
+    def _take(self, done: int) -> None:
+        """Add the errors of the rounds since the last picture."""
+        if done > self._taken:
+            parts = np.arange(self._taken, done) * self._parts // self._watched.rounds
+            np.add.at(self._sums, parts, self._watched.errors_after(self._taken, done).mean(1))
+            np.add.at(self._counts, parts, 1)
+            self._taken = done
 
     def _head(self, done: int) -> Table:
         watched = self._watched

@@ -10,7 +10,7 @@ from streams.local.tracking import distances
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.records.localisation import target_path
-from streams.terminal.demo_view import Watched, shown
+from streams.terminal.demo_view import Picture, Watched, shown
 from streams.terminal.plots import MISSING
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -96,3 +96,21 @@ def test_on_a_terminal_a_picture_is_drawn(mesh):
     decision = local.recorder.nodes["b"].decisions[19]
     assert f"({decision[0]:6.3f}, {decision[1]:6.3f})" in last
     assert f"{local.recorder.nodes['b'].regrets[19] / 20:.4f}" in last
+
+
+def test_the_picture_takes_a_tenth_of_the_time_at_most(mesh, monkeypatch):
+    local = LocalRun(mesh_parts(load(mesh), rounds=200))
+    now, drawn = 0.0, 0.0
+
+    class SlowLive:
+        def update(self, picture, *, refresh):
+            nonlocal now, drawn
+            now, drawn = now + 0.05, drawn + 0.05
+
+    monkeypatch.setattr("streams.terminal.demo_view.time.monotonic", lambda: now)
+    picture = Picture(SlowLive(), Watched(local, target_path(0, 200), "1 a record"), "slow")
+    while local.to_round(local.recorder.common_rounds + 1):
+        now += 0.01
+        picture(local.recorder.common_rounds)
+    assert drawn >= 0.2  # the first picture, and one every half second
+    assert drawn <= now / 10 + 0.05
