@@ -11,6 +11,7 @@ from nodes.machine.journal import DataPosition
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import Outside
 from streams.codec.topics import DataTopics
+from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
 from streams.live.deadlines import FetchClock
 from streams.live.lane import Ended, Lane
@@ -18,7 +19,6 @@ from streams.live.live_node import LiveNode
 from streams.live.loop import Loop
 from streams.live.node_watcher import NodeWatcher
 from streams.live.outputs import Decisions, Predictions
-from streams.live.serving import Certificates
 from streams.live.spend import NodeOptions, RunSpend
 from streams.live.start import Ask, MeshStart, Starter, is_named
 from streams.mesh.errors import UsageError

@@ -15,13 +15,13 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import MeshTopics
+from streams.live.certificates import warn_of_end
 from streams.live.deadlines import FetchClock, InFlight
 from streams.live.liveness import Liveness
 from streams.live.loop import Loop
 from streams.live.process import opened, reached, retry_until_reachable, unreadable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
 from streams.live.service_manager import ServiceManager
-from streams.live.serving import warn_of_end
 from streams.live.start import FLUSH
 from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.ended_slots import refuse_ended

@@ -12,6 +12,7 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import preflight
 from streams.codec.topics import DataTopics
+from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
 from streams.live.live_nodes import LiveNodes
@@ -19,7 +20,7 @@ from streams.live.loop import Loop
 from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.process import retry_until_reachable
 from streams.live.service_manager import ServiceManager
-from streams.live.serving import Certificates, Endpoints, liveness, serve, warn_of_open
+from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.live.start import FLUSH, Ask
 from streams.live.stopping import Failed, ProcessExit, Stop

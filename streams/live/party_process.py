@@ -12,12 +12,12 @@ from streams.bus.access import Access
 from streams.bus.expiry import Expiry
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import TopicSpec
+from streams.live.certificates import warn_of_end
 from streams.live.live_party import LiveParty
 from streams.live.liveness import Liveness
 from streams.live.presence import Presence, Whose
 from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.service_manager import ServiceManager
-from streams.live.serving import warn_of_end
 from streams.live.start import FLUSH, Ask
 from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.collaboration_file import CollaborationFile

@@ -6,9 +6,10 @@ from urllib.error import URLError
 
 import pytest
 
+from streams.live.certificates import Certificates
 from streams.live.node_process import NodeProcess
 from streams.live.process import Stopped
-from streams.live.serving import Certificates, Endpoints
+from streams.live.serving import Endpoints
 from streams.live.spend import NodeOptions
 from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
