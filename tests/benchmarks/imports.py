@@ -1,9 +1,10 @@
-"""What a start costs before anything is done: processor seconds of a fresh Python, the lowest of five.
+"""What a start costs before anything is done: processor seconds and memory of a fresh Python, lowest of five.
 
-`python -m tests.benchmarks.imports`, on a machine that does nothing else.
+`python -m tests.benchmarks.imports`, on a machine that does nothing else. Compiled modules are written by the
+first of the five, as an installation has them.
 """
 
-import resource
+import os
 import subprocess
 import sys
 
@@ -19,21 +20,24 @@ STARTS = {
 }
 
 
-def lowest(code: str) -> float:
-    """Return the processor seconds of a Python that runs `code`, the lowest of `TIMES`."""
-    found = []
-    for _ in range(TIMES):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(found)
+def cost(code: str) -> tuple[float, float]:
+    """Return the processor seconds, and the MiB of memory at most, of a Python that runs `code`."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, env=environment
+    ) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"python -c {code!r} ended with {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def main() -> None:
     """Print a line for each start."""
     for name, code in STARTS.items():
-        print(f"{name:28}{lowest(code):6.2f} s", flush=True)
+        seconds, memory = map(min, zip(*[cost(code) for _ in range(TIMES)], strict=True))
+        print(f"{name:28}{seconds:6.2f} s{memory:6.0f} MiB", flush=True)
 
 
 if __name__ == "__main__":
