@@ -1,8 +1,24 @@
 """Seeded randomness: the same keys give the same stream in every process."""
 
 import hashlib
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
+
+
+class _Key(ISeedSequence):
+    """The key of a Philox generator: `Philox(key=...)` gives the same, and first asks for entropy in vain."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[np.uint64]:  # noqa: ARG002 # Philox wants two of 64 bits
+        """Return the two words."""
+        return self._words
 
 
 def generator(*keys: int | str) -> np.random.Generator:
@@ -11,4 +27,5 @@ def generator(*keys: int | str) -> np.random.Generator:
     For schedules, data order and simulated noise; never for noise that must protect data.
     """
     digest = hashlib.sha256(repr(keys).encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+    key: Any = _Key(np.frombuffer(digest, "<u8", 2))  # numpy's types know its own seeds alone
+    return np.random.Generator(np.random.Philox(key))

@@ -78,8 +78,10 @@ class SimulatedSampler:
             raise ValueError(
                 f"values are of shape {shape[1:]}: simulated noise is {whose}, ({'h, d'[-axes:]},)"
             )
-        rows = [draw(generator(kind, self.seed, name, number), (shape[0], *shape[-axes:])) for name in nodes]
-        return np.stack(rows, 1).reshape(shape)
+        rounds = np.empty((shape[0], len(nodes), *shape[-axes:]))
+        for row, name in enumerate(nodes):
+            rounds[:, row] = draw(generator(kind, self.seed, name, number), (shape[0], *shape[-axes:]))
+        return rounds.reshape(shape)
 
 
 def _laplace(random: np.random.Generator, shape: _Shape) -> FloatArray:

@@ -1,10 +1,13 @@
 """Speed of the engine beside a bare numpy loop with the same arithmetic, on a ring: ratios of one run.
 
 Both mix in the same order, take gradients, clip them to the integer grid, add seeded Laplace noise, step and
-project, and come to the same releases. The loop is one function without objects.
+project, and come to the same releases. The loop is one function without objects. Both take turns, and each
+turn has its own ratio, of processor time: `make bench`, or `python -m tests.benchmarks.engine 4096x100 ...`.
 """
 
+import sys
 import time
+from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
@@ -25,9 +28,9 @@ from topology.graphs import ring
 from topology.keyed import generator
 from topology.schedules import FixedSchedule
 
-SIZES = ((6, 2), (64, 55), (64, 1000))
+SIZES = ((6, 2), (64, 55), (64, 1000), (1024, 100), (4096, 2))
 BLOCK = 64
-RUNS = 5
+TURNS = 10
 STEP, THETA, RADIUS = 0.5, 0.5, 10.0
 
 
@@ -108,29 +111,39 @@ def projected(x: FloatArray) -> FloatArray:
     return np.where(norms > RADIUS, x * (RADIUS / np.maximum(norms, RADIUS)), x)
 
 
-def ratio(nodes: int, dimension: int, rounds: int) -> tuple[float, float]:
-    """Return (rounds/s of the engine, of the loop), the fastest of alternating runs of processor time."""
-    slots, fastest = records(nodes, dimension, rounds), [np.inf, np.inf]
+def turns(nodes: int, dimension: int, rounds: int) -> FloatArray:
+    """Return the seconds of processor time of (the engine, the loop) in each turn, shape (turns, 2)."""
+    slots, seconds = records(nodes, dimension, rounds), np.empty((TURNS, 2))
     assert np.allclose(
         of_engine(nodes, dimension, slots), bare(nodes, dimension, slots), rtol=1e-9, atol=1e-12
     )
-    for _ in range(RUNS):
+    for turn in seconds:
         for k, run in enumerate((of_engine, bare)):
             started = time.process_time()
             run(nodes, dimension, slots)
-            fastest[k] = min(fastest[k], time.process_time() - started)
-    return rounds / fastest[0], rounds / fastest[1]
+            turn[k] = time.process_time() - started
+    return seconds
 
 
-def main() -> None:
+def main(sizes: Iterable[tuple[int, int]] = SIZES) -> None:
     """Measure, and print."""
-    for nodes, dimension in SIZES:
-        ours, loop = ratio(nodes, dimension, max(127, 400_000 // (200 + nodes * dimension)))
+    for nodes, dimension in sizes:
+        rounds = max(
+            BLOCK - 1, 400_000 // (200 + nodes * dimension)
+        )  # or the noise of rounds that are not run
+        seconds = turns(nodes, dimension, rounds)
+        ours, loop = rounds / seconds.min(0)
+        times = seconds[:, 0] / seconds[:, 1]
         print(
             f"engine, ring of {nodes}, d = {dimension}: {ours:,.0f} rounds/s; a bare numpy loop with the "
-            f"same arithmetic {loop:,.0f}: {ours / loop:.0%} of its speed"
+            f"same arithmetic {loop:,.0f}; the engine takes {np.median(times):.2f} times as long "
+            f"({times.min():.2f} to {times.max():.2f} in {TURNS} turns)",
+            flush=True,
         )
 
 
 if __name__ == "__main__":
-    main()
+    asked = [
+        (int(nodes), int(dimension)) for nodes, _, dimension in (size.partition("x") for size in sys.argv[1:])
+    ]
+    main(asked or SIZES)
