@@ -52,7 +52,7 @@ class Mixing:
         counts = np.bincount(targets)
         starts = np.cumsum(counts) - counts
         self._groups: list[_Group] = []
-        for count in np.unique(counts).tolist():
+        for count in np.flatnonzero(np.bincount(counts)).tolist():
             rows = np.flatnonzero(counts == count)
             terms = starts[rows] + np.arange(count)[:, None]
             self._groups.append((rows, sources[terms], values[terms][..., None]))

@@ -1,8 +1,8 @@
 """Speed of the mesh in one process, through the real machines: `make bench`. Ratios are of one run.
 
 A ring of six, simulated noise, journals in memory, d = 2 (range loss) and d = 55 (hinge loss), raw records:
-rounds/s of processor time on one core, beside the same arithmetic without a mesh (one node's lesson, six
-times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8,
+rounds/s of processor time on one core, in turns with the same arithmetic without a mesh (one node's lesson,
+six times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8,
 and sparse records against dense ones.
 """
 
@@ -44,8 +44,8 @@ from topology.scheduler import SchedulerSettings
 from topology.schedules import FixedSchedule, SwitchingSchedule
 
 NODES = ("a", "b", "c", "d", "e", "f")
-ROUNDS = 1_500
-RUNS = 5
+ROUNDS = 750
+TURNS = 10
 WARM_UP = 200
 
 PARTS = {
@@ -157,23 +157,25 @@ def timed(mesh: MemoryMesh) -> float:
     return (time.process_time() - started) / ROUNDS
 
 
-def measure_mesh(dimension: int) -> float:
-    """Print the rounds/s of the mesh, and return the seconds a round."""
+def measure_mesh(dimension: int) -> None:
+    """Print the rounds/s of the mesh, and the lessons' share of its time."""
     warm = MemoryMesh(parts(dimension, WARM_UP), ignore)
     warm.run()
-    runs = sorted(timed(MemoryMesh(parts(dimension, ROUNDS), ignore)) for _ in range(RUNS))
-    seconds = runs[0]  # the others were disturbed more
+    seconds = np.empty((TURNS, 2))
+    for turn in seconds:
+        turn[:] = timed(MemoryMesh(parts(dimension, ROUNDS), ignore)), measure_lessons(dimension)
     again = MemoryMesh(parts(dimension, ROUNDS), ignore)
     with Shares() as shares:
         again.run()
-    bare = measure_lessons(dimension)
+    (fastest, bare), (median, _) = seconds.min(0), np.median(seconds, 0)
+    share = seconds[:, 1] / seconds[:, 0]
     print(
-        f"ring of 6, d = {dimension}: {1 / seconds:,.0f} rounds/s (the fastest of {RUNS} runs; "
-        f"median {1 / runs[RUNS // 2]:,.0f}); "
-        f"the lessons alone {1 / bare:,.0f} rounds/s, {bare / seconds:.2f} of the time"
+        f"ring of 6, d = {dimension}: {1 / fastest:,.0f} rounds/s (the fastest of {TURNS} turns; "
+        f"median {1 / median:,.0f}); the lessons alone {1 / bare:,.0f} rounds/s, "
+        f"{np.median(share):.2f} of the time ({share.min():.2f} to {share.max():.2f})",
+        flush=True,
     )
     print(f"  where the time goes: {shares}")
-    return seconds
 
 
 def measure_lessons(dimension: int) -> float:
