@@ -2,8 +2,8 @@
 
 A ring of six, simulated noise, journals in memory, d = 2 (range loss) and d = 55 (hinge loss), raw records:
 rounds/s of processor time on one core, in turns with the same arithmetic without a mesh (one node's lesson,
-six times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of degree 8,
-and sparse records against dense ones.
+six times a round), and where the time goes, sampled once a millisecond. Then the plan of 4,096 nodes of
+degree 8, and sparse records against dense ones.
 """
 
 import platform
