@@ -7,7 +7,7 @@ import yaml
 from confluent_kafka import Producer
 
 from streams.bus.connection import producer_settings
-from streams.codec.topics import DataTopics, MeshTopics
+from streams.codec.topics import DataTopics
 from streams.mesh.mesh import Mesh
 from tests.support.processes import LiveMesh
 from topology.keyed import generator
@@ -91,7 +91,7 @@ def start(mesh: LiveMesh) -> dict[str, int]:
 
 def first_edge(mesh: LiveMesh) -> str:
     """Return the topic from the first node to a neighbour of its."""
-    settings = mesh.file.mesh
-    first = next(iter(settings.nodes))
-    _, targets = Mesh(settings).schedule.graph.neighbours(first)
-    return MeshTopics(settings.name, settings.run).edge(first, targets[0])
+    made = Mesh(mesh.file.mesh)
+    first = next(iter(made.settings.nodes))
+    _, targets = made.graph.neighbours(first)
+    return made.topics.edge(first, targets[0])

@@ -110,17 +110,20 @@ class Live:
     def counts(self):
         return opened(self.stream.counts)
 
-    def run(self, position, begun):
-        async def main():
-            stopped = asyncio.Event()
-            begun(asyncio.get_running_loop(), stopped)
-            try:
-                node = self.stream.node
-                await self.streams.serve({node: position}, stopped, {node: self.slots.put})
-            except DataFailed as error:
-                self.failed = error
 
-        asyncio.run(main())
+def run(lives, positions, begun):
+    """Serve the streams, all of one app, by node from these positions on."""
+
+    async def main():
+        stopped = asyncio.Event()
+        begun(asyncio.get_running_loop(), stopped)
+        try:
+            closed = {live.stream.node: live.slots.put for live in lives}
+            await lives[0].streams.serve(positions, stopped, closed)
+        except DataFailed as error:
+            lives[0].failed = error
+
+    asyncio.run(main())
 
 
 def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
@@ -135,18 +138,24 @@ def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
 def live_stream(topic, tmp_path, position=(), slots=lambda: CountSlots(1), **changes):
     """A stream that runs until the end of the block, and then stops in time."""
     live = new_stream(topic, tmp_path, slots, **changes)
+    with running([live], {live.stream.node: position}):
+        yield live
+
+
+@contextmanager
+def running(lives, positions):
+    """Streams of one app that run until the end of the block, and then stop in time."""
     handles = {}
-    thread = threading.Thread(
-        target=live.run, args=(position, lambda loop, stopped: handles.update(loop=loop, stopped=stopped))
-    )
+    begun = lambda loop, stopped: handles.update(loop=loop, stopped=stopped)  # noqa: E731 # it is called once
+    thread = threading.Thread(target=run, args=(lives, positions, begun))
     thread.start()
     try:
-        yield live
+        yield
     finally:
         until(lambda: handles)
-        begun = time.monotonic()
+        asked = time.monotonic()
         if thread.is_alive():
             handles["loop"].call_soon_threadsafe(handles["stopped"].set)
         thread.join(PATIENCE)
-        live.stopped_in = time.monotonic() - begun
+        lives[0].stopped_in = time.monotonic() - asked
         assert not thread.is_alive()

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from streams.bus.connection import PATIENCE, client_settings
 from streams.mesh.settings.brokers import BrokerSettings
 
-AT_ONCE = 16
+AT_ONCE = 4
 """Groups of one turn: more would be work for the broker, of no use to anybody."""
 
 

@@ -117,6 +117,8 @@ class PinnedThread(AIOKafkaConsumerThread):
                 raise UnknownTopic(f"no topic {topic}")
             found += [TopicPartition(topic, number) for number in sorted(partitions)]
         pinned = tuple(found)
+        # otherwise it asks for each topic's leader by itself, a tenth of a second each
+        await asyncio.wait_for(consumer._client.set_topics(list(self.places)), PATIENCE)  # noqa: SLF001 # as above
         firsts = await asyncio.wait_for(consumer.beginning_offsets(pinned), PATIENCE)
         ends = await asyncio.wait_for(consumer.end_offsets(pinned), PATIENCE)
         for topic, place in self.places.items():

@@ -1,0 +1,68 @@
+"""The scheduler's time by number of nodes, in memory: `python -m tests.benchmarks.scheduling`.
+
+A circle of degree 4, fixed weights and random switching. Every node beats each H/4 rounds, as live ones do;
+every plan is encoded, and read back by the scheduler. Time is processor time, the least of three runs.
+"""
+
+import time
+
+from streams.codec import decode_plan, encode_plan
+from tests.support.scheduling import beat
+from topology.graphs import from_edges
+from topology.scheduler import (
+    HeartbeatRead,
+    PlanRead,
+    PublishPlan,
+    SchedulerMachine,
+    SchedulerSettings,
+    Started,
+)
+from topology.schedules import FixedSchedule, RandomSchedule, Schedule
+
+SIZES = (16, 64, 256, 1_000)
+HORIZON = 32
+DIGEST = bytes(16)
+
+
+def circle(size: int) -> list[tuple[str, str]]:
+    """Return the pairs of a circle in which a node hears the two nearest on either side."""
+    return [(f"n{k}", f"n{(k + step) % size}") for k in range(size) for step in (1, 2)]
+
+
+def seconds(schedule: Schedule, plans: int) -> float:
+    """Return the processor time of that many plans."""
+    nodes = schedule.graph.nodes
+    machine = SchedulerMachine(SchedulerSettings("r", schedule, HORIZON, 10.0))
+    beats = {stepped: [beat(node, stepped) for node in nodes] for stepped in range(0, plans, HORIZON // 4)}
+    began, made = time.process_time(), 0
+    machine.handle(Started((), ()))
+    for at in beats.values():
+        for one in at:
+            waiting = list(machine.handle(HeartbeatRead(one)))
+            while waiting:
+                effect = waiting.pop(0)
+                if isinstance(effect, PublishPlan):
+                    made += 1
+                    read = decode_plan(encode_plan(effect.plan, DIGEST), "r", DIGEST)
+                    waiting += machine.handle(PlanRead(read))
+    if made < plans:
+        raise ValueError(f"{made} plans, and not {plans}")
+    return (time.process_time() - began) / made
+
+
+def main() -> None:
+    """Measure, and print."""
+    print("| nodes | fixed: ms a plan | us a plan and node | switching: ms a plan | us a plan and node |")
+    print("|---|---|---|---|---|")
+    for size in SIZES:
+        names = tuple(f"n{k}" for k in range(size))
+        graph = from_edges(names, circle(size))
+        cells = []
+        for schedule in (FixedSchedule(graph), RandomSchedule(graph, 0.5, 0)):
+            took = min(seconds(schedule, 96) for _ in range(3))
+            cells.append(f"{1e3 * took:.2f} | {1e6 * took / size:.1f}")
+        print(f"| {size:,} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
