@@ -17,7 +17,7 @@ from topology.scheduler import (
     SchedulerSettings,
     Started,
 )
-from topology.schedules import FixedSchedule, RandomSchedule, Schedule
+from topology.schedules import FixedSchedule, Schedule, SwitchingSchedule
 
 SIZES = (16, 64, 256, 1_000)
 HORIZON = 32
@@ -33,7 +33,10 @@ def seconds(schedule: Schedule, plans: int) -> float:
     """Return the processor time of that many plans."""
     nodes = schedule.graph.nodes
     machine = SchedulerMachine(SchedulerSettings("r", schedule, HORIZON, 10.0))
-    beats = {stepped: [beat(node, stepped) for node in nodes] for stepped in range(0, plans, HORIZON // 4)}
+    beats = {
+        stepped: [beat(node, stepped, f"{k:032x}") for k, node in enumerate(nodes)]
+        for stepped in range(0, plans, HORIZON // 4)
+    }
     began, made = time.process_time(), 0
     machine.handle(Started((), ()))
     for at in beats.values():
@@ -58,7 +61,7 @@ def main() -> None:
         names = tuple(f"n{k}" for k in range(size))
         graph = from_edges(names, circle(size))
         cells = []
-        for schedule in (FixedSchedule(graph), RandomSchedule(graph, 0.5, 0)):
+        for schedule in (FixedSchedule(graph), SwitchingSchedule(graph, 0.5, 0)):
             took = min(seconds(schedule, 96) for _ in range(3))
             cells.append(f"{1e3 * took:.2f} | {1e6 * took / size:.1f}")
         print(f"| {size:,} | {' | '.join(cells)} |", flush=True)
