@@ -16,6 +16,8 @@ from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""
+MOST = 64
+"""Largest number of records taken at once, between two rounds of acknowledgements."""
 _HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group, and it reads anyway
 
 
@@ -25,7 +27,7 @@ class KafkaReader(Reader):
     `record` and `failed` are called in the reader's thread; nothing is read meanwhile. `failed` takes (topic,
     error) once for OffsetOutOfRange, Denied or UnknownTopic: the topic yields nothing more until `move`. Any
     other BusError ends the thread. An unreachable broker is not a failure: reading continues when it is back.
-    `between` is called after each record, and at least every `POLL` seconds.
+    `between` is called after the records that are there together, and at least every `POLL` seconds.
     """
 
     def __init__(
@@ -87,9 +89,12 @@ class KafkaReader(Reader):
     def _read_once(self) -> None:
         if self._moves:
             self._move()
-        message = self._consumer.poll(POLL)
-        if message is not None:
-            self._take(message)
+        first = self._consumer.poll(POLL)
+        if first is not None:
+            self._take(first)
+            for message in self._consumer.consume(MOST, 0):  # with a time it would wait for as many
+                if message.topic() not in self._moves:
+                    self._take(message)
         self._between()
 
     def _move(self) -> None:

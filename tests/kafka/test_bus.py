@@ -9,6 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from streams.bus.admin import Admin
 from streams.bus.bus import NOWHERE, OffsetOutOfRange, UnknownTopic, Unreachable
+from streams.bus.reader import MOST, KafkaReader
 from tests.support.kafka import PATIENCE, bus_of, connection, fresh_topics, until
 
 pytestmark = pytest.mark.kafka
@@ -191,3 +192,40 @@ def test_a_closed_reader_hands_nothing_more(bus, topics):
     reader.close()
     fill(bus, topics[0], 1)
     nothing(handed)
+
+
+def test_records_that_are_there_together_are_taken_together(bus, at, topics):
+    fill(bus, topics[0], 250)
+    handed, turns, most = queue.SimpleQueue(), [], 0
+
+    def record(*_):
+        turns.append("record")
+        if turns.count("record") == 250:
+            handed.put("all")
+
+    reader = KafkaReader(at, {topics[0]: 0}, record, lambda *failure: None, lambda: turns.append("between"))
+    try:
+        assert handed.get(timeout=PATIENCE) == "all"
+    finally:
+        reader.close()
+    for turn in " ".join(turns).split("between"):
+        most = max(most, turn.count("record"))
+    assert 20 < most <= MOST + 1
+
+
+def test_a_move_drops_what_was_taken_with_the_record(bus, at, topics):
+    fill(bus, topics[0], 50)
+    handed = queue.SimpleQueue()
+
+    def record(_, offset, __):
+        handed.put(offset)
+        if offset == 3 and not moved:
+            moved.append(offset)
+            reader.move(topics[0], 40)
+
+    moved = []
+    reader = KafkaReader(at, {topics[0]: 0}, record, lambda *failure: None, lambda: None)
+    try:
+        assert [handed.get(timeout=PATIENCE) for _ in range(14)] == [0, 1, 2, 3, *range(40, 50)]
+    finally:
+        reader.close()
