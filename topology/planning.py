@@ -1,6 +1,7 @@
 """Builds a plan from its members: weights among full members, equal weights from them to listeners."""
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,13 +24,18 @@ class Horizon:
         """Take the next valid plan."""
         self._planned.append(plan.round)
 
-    def must_wait(self, last: Plan) -> bool:
-        """Return whether a live member of the last plan has not yet stepped the oldest of the H rounds."""
-        if len(self._planned) < self._size:
+    def must_wait(self, last: Plan, ahead: Sequence[Plan]) -> bool:
+        """Return whether a live member of `last` has not yet stepped the oldest of the H rounds.
+
+        The last of these are those of `ahead`, which ends with `last` unless it is empty.
+        """
+        before = self._size - len(ahead)
+        if before > len(self._planned):
             return False
+        oldest = self._planned[-before] if before > 0 else ahead[-self._size].round
         size = len(last.members)
         for place in range(self._place, self._place + size):
-            if self._is_behind(last.members[place % size]):
+            if self._is_behind(last.members[place % size], oldest):
                 self._place = place % size
                 return True
         return False
@@ -45,8 +51,7 @@ class Horizon:
         slowest = min((done for done in stepped if done is not None), default=furthest)
         return max(round, current) if current - slowest > self._size else round
 
-    def _is_behind(self, member: Member) -> bool:
-        oldest = self._planned[0]
+    def _is_behind(self, member: Member, oldest: int) -> bool:
         stepped = self._roster.progress(member, oldest)
         return stepped is not None and stepped < oldest
 

@@ -1,12 +1,13 @@
 """Plans and heartbeats: what the mesh agrees on in each round.
 
-A plan is valid if it is consistent (`Plan.__post_init__`) and follows the last valid plan
-(`Plan.may_follow`). The plan of a round is the first valid one on the topic `topology`.
+A plan is valid if it is consistent (`Plan.__post_init__`) and its record continues the last valid plan (see
+`chain`). The plan of a round is the first valid one on the topic `topology`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +94,26 @@ def _check_edges(sources: IntArray, targets: IntArray, weights: FloatArray, full
 __all__ = ["TOLERANCE", "FloatArray", "Heartbeat", "IntArray", "Member", "Place", "Plan"]
 
 
+_SIZES = Struct("<QQIII")
+
+
+def _mark(plan: "Plan") -> bytes:
+    """Return the first half of a SHA-256 of all that the plan says (docs/reference/wire.md)."""
+    members, named = plan.members, plan.named
+    words = (plan.run, *[one.name for one in members], *[one.instance for one in members])
+    counts = np.array([count for _, count in named], "<u8")
+    parts = (
+        _SIZES.pack(plan.round, plan.follows, len(members), plan.weights.size, len(named)),
+        ",".join((*words, *[name for name, _ in named])).encode(),
+        bytes(one.full for one in members),
+        plan.sources.astype("<u4").tobytes(),
+        plan.targets.astype("<u4").tobytes(),
+        plan.weights.astype("<f8").tobytes(),
+        counts.tobytes(),
+    )
+    return sha256(b"".join(parts)).digest()[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """A node's report of itself on `progress.<i>`: fixed fields, nothing about data.
@@ -130,6 +151,7 @@ class Plan:
     weights: FloatArray
     named: tuple[tuple[str, int], ...] = ()
     _places: dict[str, Place] = field(init=False, repr=False)
+    _mark: bytes = field(init=False, repr=False, default=b"")
 
     def __post_init__(self) -> None:
         """Raise ValueError, with the reason, for a plan that no mesh could follow."""
@@ -140,6 +162,13 @@ class Plan:
             raise ValueError(f"a node was named in {max(counts)} plans up to {self.follows}")
         edges = self.sources.tobytes(), self.targets.tobytes(), self.weights.tobytes()
         object.__setattr__(self, "_places", places(self.members, *edges))
+
+    @property
+    def mark(self) -> bytes:
+        """The 16 bytes that name this plan: equal for equal plans alone."""
+        if not self._mark:
+            object.__setattr__(self, "_mark", _mark(self))
+        return self._mark
 
     @property
     def ended(self) -> bool:
@@ -168,13 +197,3 @@ class Plan:
         """Return the targets of the edges out of `name`, in bytes order."""
         place = self._places.get(name)
         return place.targets if place else ()
-
-
-def valid(plans: Iterable[Plan]) -> dict[int, Plan]:
-    """Return the valid plans of a log by round, in order: each follows the one before it."""
-    found: dict[int, Plan] = {}
-    last: int | None = None
-    for plan in plans:
-        if plan.may_follow(last):
-            found[plan.round], last = plan, plan.round
-    return found

@@ -29,6 +29,7 @@ class Roster:
         self._beats: dict[str, Heartbeat] = {}
         self._replaced: dict[str, set[str]] = {}  # boots, by node
         self._entries: dict[str, _Entry] = {}
+        self._foreseen: dict[str, _Entry] = {}  # by plans that are published and not read yet
 
     def knows(self, name: str) -> bool:
         """Return whether the mesh has such a node."""
@@ -70,9 +71,15 @@ class Roster:
 
     def note(self, plan: Plan) -> None:
         """Take the next valid plan and record who joins in it (in the first plan, everyone)."""
-        for member in plan.members:
-            if not member.full or plan.follows == 0:
-                self._entries[member.name] = _Entry(plan.round, plan.follows)
+        self._entries |= _joining(plan)
+
+    def foresee(self, plan: Plan) -> None:
+        """Take a plan that is not read yet: who joins in it counts as joined, until `forget_foreseen`."""
+        self._foreseen |= _joining(plan)
+
+    def forget_foreseen(self) -> None:
+        """Forget the plans that were not read."""
+        self._foreseen.clear()
 
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within `silence`."""
@@ -119,19 +126,26 @@ class Roster:
         """
         if not self.is_live(member.name) or self.is_lost(member, oldest):
             return None
-        beat = self._beats.get(member.name)
-        entry = self._entries.get(member.name)
+        beat, entry = self._beats.get(member.name), self._entry(member.name)
         return max(beat.stepped if beat else 0, entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
         """Return whether its request is open: no plan above the round that it names has let it in."""
         if beat.join_after is None:
             return False
-        entry = self._entries.get(beat.node)
+        entry = self._entry(beat.node)
         return entry is None or entry.round <= beat.join_after
+
+    def _entry(self, name: str) -> _Entry | None:
+        return self._foreseen.get(name) or self._entries.get(name)
 
     def _mark(self, name: str) -> None:
         self._heard[name] = self._last_heard = self._clock
+
+
+def _joining(plan: Plan) -> dict[str, _Entry]:
+    entry = _Entry(plan.round, plan.follows)
+    return {one.name: entry for one in plan.members if not one.full or plan.follows == 0}
 
 
 def _age(beat: Heartbeat) -> tuple[int, int]:

@@ -2,9 +2,10 @@
 
 Rules
 -----
-* The topology decides, not the machine: the plan of a round is the first valid one read. A plan is valid iff
-  it belongs to this run, follows the last valid one, and that one does not end the run.
-* One plan at a time: after `PublishPlan` nothing is published until a plan of that round or above is read.
+* The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans is
+  valid iff it belongs to this run, continues the last valid plan, and that one does not end the run.
+* What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
+  another's record comes between, the rest is void, and the machine plans again on top of that record.
 * The next round is the last one + 1; at a start it is max(last plan, furthest progress) + 1. If members are
   more than H periods behind the clock (slots by time), it is at least the clock's round.
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
@@ -22,23 +23,25 @@ Rules
 | event         | changes                                  | refused (counted, changes nothing)          |
 |---------------|------------------------------------------|---------------------------------------------|
 | Started       | everything below; first and once         | its plans and heartbeats, as below          |
-| PlanRead      | last plan, who joined, publishes again   | another run; out of its place               |
+| PlansRead     | last plan, who joined, what is void      | another run; out of its place               |
 | HeartbeatRead | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
 | Ticked        | who is silent, the clock's round         |                                             |
 | SourceEnded   | the last round                           |                                             |
 
-After each event the next plan is published if the rules allow one.
+After each event the next plans are published, as many as the rules allow.
 """
 
+from collections.abc import Iterator
 from math import inf
 
+from topology.chain import Chain, PlanRecord, chosen
 from topology.planning import Horizon, end_plan, make_plan
 from topology.plans import Heartbeat, Member, Plan
 from topology.roster import Roster
 from topology.scheduler_events import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     Refusal,
     Refused,
     SchedulerEffect,
@@ -52,8 +55,8 @@ from topology.scheduler_events import (
 
 __all__ = [
     "HeartbeatRead",
-    "PlanRead",
-    "PublishPlan",
+    "PlansRead",
+    "PublishPlans",
     "Refusal",
     "Refused",
     "SchedulerEffect",
@@ -75,17 +78,19 @@ class SchedulerMachine:
         self._nodes = settings.schedule.graph.nodes
         self._roster = Roster(self._nodes, settings.silence)
         self._started = False
-        self._last: Plan | None = None
+        self._chain = Chain()
+        self._ahead: list[
+            Plan
+        ] = []  # published and not read, each after the one before, the first after `last`
         self._horizon = Horizon(settings.horizon, self._roster)
         self._furthest = 0  # progress when this process began: no plan may repeat those rounds
-        self._published: int | None = None  # not read yet
         self._current: int | None = None
         self._rounds = inf if settings.rounds is None else settings.rounds
 
     @property
     def last(self) -> Plan | None:
         """The last valid plan read."""
-        return self._last
+        return self._chain.last
 
     @property
     def standing(self) -> tuple[int, int]:
@@ -104,48 +109,68 @@ class SchedulerMachine:
         match event:
             case HeartbeatRead(heartbeat):
                 refusals.append(self._hear(heartbeat))
-            case PlanRead(plan):
-                refusals.append(self._follow(plan))
+            case PlansRead(record):
+                refusals.append(self._follow(record))
             case Ticked(seconds, current):
                 self._roster.pass_time(seconds)
                 self._current = current
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
-            case Started(plans, heartbeats):
+            case Started(records, heartbeats, whole):
                 self._started = True
-                refusals += map(self._follow, plans)
+                refusals += self._begin(records, whole=whole)
                 refusals += map(self._recall, heartbeats)
-                if self._last is not None:
-                    self._roster.count_as_heard(self._last)
+                if self.last is not None:
+                    self._roster.count_as_heard(self.last)
         effects: list[SchedulerEffect] = [Refused(reason) for reason in refusals if reason]
-        following = self._next()
-        if following is not None:
-            self._published = following.round
-            effects.append(PublishPlan(following))
+        last, plans = self._head, tuple(self._planned())
+        if plans:
+            effects.append(PublishPlans(last, plans))
         return tuple(effects)
 
     # ------------------------------------------------------------------------------------------- events
 
-    def _follow(self, plan: Plan) -> Refusal | None:
-        if plan.run != self.settings.run:
+    def _begin(self, records: tuple[PlanRecord, ...], *, whole: bool) -> list[Refusal | None]:
+        """Take the stored records, of which some may be void."""
+        ours = [record for record in records if record.plans[0].run == self.settings.run]
+        self._chain, valid = Chain(whole=whole), chosen(ours, whole=whole)
+        for record in valid:
+            self._follow(record)
+        others, void = len(records) - len(ours), len(ours) - len(valid)
+        return [*[Refusal.RUN] * others, *[Refusal.PLACE] * void]
+
+    def _follow(self, record: PlanRecord) -> Refusal | None:
+        if record.plans[0].run != self.settings.run:
             return Refusal.RUN
-        if self._published is not None and plan.round >= self._published:
-            self._published = None
-        last = self._last
-        if not plan.may_follow(last.round if last else None) or (last is not None and last.ended):
+        size, last = len(record.plans), record.last
+        if not self._chain.take(record):
+            self._give_up_on(record)
             return Refusal.PLACE
-        self._last = plan
-        self._horizon.add(plan)
-        self._roster.note(plan)
+        for plan in record.plans:
+            self._horizon.add(plan)
+            self._roster.note(plan)
+        own = len(self._ahead) >= size and self._ahead[size - 1].mark == last.mark
+        self._ahead = self._ahead[size:] if own else []
+        if not self._ahead:
+            self._roster.forget_foreseen()
         return None
+
+    def _give_up_on(self, record: PlanRecord) -> None:
+        """Plan again what was published in a void record, and on top of it."""
+        marks = [plan.mark for plan in self._ahead]
+        if record.last.mark in marks:
+            del self._ahead[max(0, marks.index(record.last.mark) + 1 - len(record.plans)) :]
+            self._roster.forget_foreseen()
+            for plan in self._ahead:
+                self._roster.foresee(plan)
 
     def _hear(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)
         if refusal is None:
-            if self._last is None:
+            if self.last is None:
                 self._furthest = max(self._furthest, beat.stepped)
             elif not self._roster.anyone_live():
-                self._roster.count_as_heard(self._last)
+                self._roster.count_as_heard(self.last)
             self._roster.hear(beat)
         return refusal
 
@@ -165,15 +190,30 @@ class SchedulerMachine:
 
     # --------------------------------------------------------------------------------------- next plan
 
-    def _next(self) -> Plan | None:
-        """Return the plan to publish now, if any."""
-        last, run = self._last, self.settings.run
-        if self._published is not None or (last is not None and last.ended):
+    @property
+    def _head(self) -> Plan | None:
+        """The newest plan, read or published."""
+        return self._ahead[-1] if self._ahead else self.last
+
+    def _planned(self) -> Iterator[Plan]:
+        """Yield the plans to publish now, at most H."""
+        for _ in range(self.settings.horizon):
+            plan = self._next(self._head)
+            if plan is None:
+                return
+            self._ahead.append(plan)
+            self._roster.foresee(plan)
+            yield plan
+
+    def _next(self, last: Plan | None) -> Plan | None:
+        """Return the plan to publish after `last`, if any."""
+        run = self.settings.run
+        if last is not None and last.ended:
             return None
         round = max(last.round if last else 0, self._furthest) + 1
         if last is not None and self._is_over(last, round):
             return end_plan(run, round, last)
-        if last is not None and self._horizon.must_wait(last):
+        if last is not None and self._horizon.must_wait(last, self._ahead):
             return None
         if self._current is not None:
             round = self._horizon.skip(last, round, self._current, self._furthest)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from topology.chain import PlanRecord
 from topology.graph import NAME
 from topology.plans import Heartbeat, Plan
 from topology.schedules import Schedule
@@ -49,17 +50,21 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Topology and progress were read to their ends: every stored plan and heartbeat, in order."""
+    """Topology and progress were read to their ends: every stored record and heartbeat, in order.
 
-    plans: tuple[Plan, ...] = ()
+    `whole`: the topology has not lost its beginning.
+    """
+
+    plans: tuple[PlanRecord, ...] = ()
     heartbeats: tuple[Heartbeat, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRead:
-    """A plan was read from the topology; any scheduler may have written it."""
+class PlansRead:
+    """A record was read from the topology; any scheduler may have written it."""
 
-    plan: Plan
+    record: PlanRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +92,20 @@ class SourceEnded:
     round: int
 
 
-SchedulerEvent = Started | PlanRead | HeartbeatRead | Ticked | SourceEnded
+SchedulerEvent = Started | PlansRead | HeartbeatRead | Ticked | SourceEnded
 
 # --------------------------------------------------------------------------------------------- effects
 
 
 @dataclass(frozen=True, slots=True)
-class PublishPlan:
-    """Append the plan to the topology. The machine publishes no other until it reads a plan of that round."""
+class PublishPlans:
+    """Append the plans to the topology, in their order, in one record or in several.
 
-    plan: Plan
+    The first one continues `last`, the newest plan read or published (None: it is the run's first).
+    """
+
+    last: Plan | None
+    plans: tuple[Plan, ...]
 
 
 class Refusal(StrEnum):
@@ -115,4 +124,4 @@ class Refused:
     reason: Refusal
 
 
-SchedulerEffect = PublishPlan | Refused
+SchedulerEffect = PublishPlans | Refused

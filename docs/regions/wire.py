@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FunctionType
 
 from docs.regions.access import placed
-from streams.codec import dead_letter, heartbeat, plan, query, release, response
+from streams.codec import dead_letter, heartbeat, plan, plans, query, release, response
 from streams.codec.fields import VERSION, Reason
 from streams.codec.topics import DataTopics, MeshTopics
 
@@ -46,6 +46,7 @@ def messages() -> str:
     """Return the layout of every message."""
     kinds = {
         "Release": release,
+        "Record of plans": plans,
         "Plan": plan,
         "Heartbeat": heartbeat,
         "Query": query,

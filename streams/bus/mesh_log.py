@@ -6,9 +6,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 from nodes.machine.journal import ReleaseMessage
 from streams.bus.bus import Stored, Stores
-from streams.codec import Expected, Refused, decode_heartbeat, decode_plan, decode_release
+from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, decode_release
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
+from topology.chain import Chain, PlanRecord, chosen
 from topology.plans import Heartbeat, Plan
 
 T = TypeVar("T")
@@ -27,12 +28,24 @@ def messages(entries: Iterable[Entry[T]]) -> list[T]:
     return [entry.message for entry in entries if entry.message is not None]
 
 
+def valid(entries: Iterable[Entry[PlanRecord]], *, known: bool = False) -> list[Entry[PlanRecord]]:
+    """Return the entries of valid records of plans. `known`: the first one is valid."""
+    read = [(entry, entry.message) for entry in entries if entry.message is not None]
+    records = [record for _, record in read]
+    if known:
+        chain = Chain(whole=False)
+        found = [record for record in records if chain.take(record)]
+    else:
+        found = chosen(records, whole=not read or read[0][0].record.offset == 0)
+    kept = set(map(id, found))
+    return [entry for entry, record in read if id(record) in kept]
+
+
 class MeshLog:
     """Reads the plans, heartbeats and releases of one run, each topic to its current end.
 
     A topic is read from the beginning of its log, or from a given offset, in order. To judge releases by
-    plans, read the edges first: a plan is in its log before the releases of its round. Invalid plans of other
-    schedulers are included; `topology.plans.valid` leaves them out.
+    plans, read the edges first: a plan is in its log before the releases of its round.
 
     The codec refuses broken bytes, another run, source or node, other settings, and releases outside their
     public bound. `refused` counts such records by (topic, reason), each time one is read.
@@ -54,10 +67,14 @@ class MeshLog:
         first, end = self._stores.span(topic)
         return max(first, end - count)
 
-    def plans(self, first: int | None = None) -> list[Entry[Plan]]:
-        """Return the plans from the offset `first` on."""
+    def plans(self, first: int | None = None) -> list[Entry[PlanRecord]]:
+        """Return the records of plans from the offset `first` on, void ones included."""
         topic = self.topics.topology
-        return list(self._read({topic: self._plan}, None if first is None else {topic: first}))
+        return list(self._read({topic: self._plans}, None if first is None else {topic: first}))
+
+    def valid_plans(self) -> dict[int, Plan]:
+        """Return the valid plans by round, in order."""
+        return {plan.round: plan for record in messages(valid(self.plans())) for plan in record.plans}
 
     def heartbeats(self, node: str, last: int | None = None) -> list[Entry[Heartbeat]]:
         """Return the `last` heartbeats of a node; None: all."""
@@ -65,12 +82,17 @@ class MeshLog:
         first = None if last is None else {topic: self.tail(topic, last)}
         return list(self._read({topic: self._heartbeat(node)}, first))
 
-    def news(self, nodes: Iterable[str], offsets: Mapping[str, int]) -> Iterator[Entry[Plan | Heartbeat]]:
-        """Yield the plans, and the heartbeats of these nodes, from `offsets` by topic on; read together."""
-        decoders: dict[str, Callable[[bytes], Plan | Heartbeat]] = {
+    def news(
+        self, nodes: Iterable[str], offsets: Mapping[str, int]
+    ) -> Iterator[Entry[PlanRecord | Heartbeat]]:
+        """Yield all records of plans, and the heartbeats of these nodes, from `offsets` by topic on.
+
+        They are read together.
+        """
+        decoders: dict[str, Callable[[bytes], PlanRecord | Heartbeat]] = {
             self.topics.progress(node): self._heartbeat(node) for node in nodes
         }
-        return self._read(decoders | {self.topics.topology: self._plan}, offsets)
+        return self._read(decoders | {self.topics.topology: self._plans}, offsets)
 
     def releases(
         self, expected: Expected, targets: Iterable[str]
@@ -85,8 +107,8 @@ class MeshLog:
                 for target in readers[topic]:
                     yield target, record.value, message
 
-    def _plan(self, value: bytes) -> Plan:
-        return decode_plan(value, self.topics.run, self._digest)
+    def _plans(self, value: bytes) -> PlanRecord:
+        return decode_plans(value, self.topics.run, self._digest)
 
     def _heartbeat(self, node: str) -> Callable[[bytes], Heartbeat]:
         return lambda value: decode_heartbeat(value, self.topics.run, node, self._digest)

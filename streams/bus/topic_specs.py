@@ -7,7 +7,7 @@ segments, never the active one, so a log holds at least `retention_bytes`, and a
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.codec import exchange, heartbeat, plan
+from streams.codec import exchange, heartbeat, plan, plans
 from streams.codec.topics import DataTopics
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
@@ -67,7 +67,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The longest messages of a mesh, in bytes."""
+    """The longest messages of a mesh, in bytes; `plan`: a record of one plan."""
 
     release: int
     plan: int
@@ -75,16 +75,16 @@ class Sizes:
     @property
     def limit(self) -> int:
         """The message limit of all mesh topics, overhead included."""
-        return max(LEAST_LIMIT, max(self.release, self.plan, heartbeat.LONGEST) + OVERHEAD)
+        return max(LEAST_LIMIT, max(self.release, self.plan, plans.TOGETHER, heartbeat.LONGEST) + OVERHEAD)
 
 
 def sizes(mesh: Mesh) -> Sizes:
     """Return the longest messages of a mesh."""
     names, run = [len(name) for name in mesh.graph.nodes], len(mesh.settings.run)
-    members, edges = len(names), mesh.graph.sources.size
+    members, edges, record = len(names), mesh.graph.sources.size, plans.HEADER.size + plans.SIZE.size
     return Sizes(
         exchange.HEADER.size + 2 + run + max(names) + 8 * mesh.settings.dimension,
-        plan.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
+        record + plan.HEADER.size + 1 + run + sum(names) + members - 1 + 33 * members + 16 * edges,
     )
 
 

@@ -9,6 +9,7 @@ from streams.codec.exchange import Expected
 from streams.codec.fields import Reason, Refused
 from streams.codec.heartbeat import decode_heartbeat, encode_heartbeat
 from streams.codec.plan import decode_plan, encode_plan
+from streams.codec.plans import decode_plans, encode_plans
 from streams.codec.query import decode_query, encode_query
 from streams.codec.release import decode_release, encode_release
 from streams.codec.response import decode_response, encode_response
@@ -20,12 +21,14 @@ __all__ = [
     "decode_dead_letter",
     "decode_heartbeat",
     "decode_plan",
+    "decode_plans",
     "decode_query",
     "decode_release",
     "decode_response",
     "encode_dead_letter",
     "encode_heartbeat",
     "encode_plan",
+    "encode_plans",
     "encode_query",
     "encode_release",
     "encode_response",

@@ -30,6 +30,7 @@ class Kind(IntEnum):
     HEARTBEAT = 3
     QUERY = 4
     RESPONSE = 5
+    PLANS = 6
 
 
 class Reason(Enum):

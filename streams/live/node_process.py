@@ -90,7 +90,8 @@ class NodeProcess:
 
     def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
         """Return what reads the plans of this run, once."""
-        return cache(lambda: messages(MeshLog.of(self._file, bus).plans()))
+        log = MeshLog.of(self._file, bus)
+        return cache(lambda: [plan for record in messages(log.plans()) for plan in record.plans])
 
     def _assemble(
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop

@@ -16,6 +16,7 @@ from nodes.machine.events import (
     Foreseen,
     Halt,
     Journal,
+    Notice,
     Noticed,
     OpenSlot,
     PlanArrived,
@@ -36,7 +37,7 @@ from streams.codec import (
     Reason,
     Refused,
     decode_heartbeat,
-    decode_plan,
+    decode_plans,
     decode_release,
     encode_heartbeat,
     encode_release,
@@ -44,6 +45,7 @@ from streams.codec import (
 from streams.live.start import MeshStart
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
+from topology.chain import Chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class NodeShell:
         self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
         self._ports, self._before_effect = ports, before_effect
         self._hello: int | None = None  # its offset on the own progress, once read
+        self._chain = Chain(whole=not start.plans and start.offsets[mesh.topics.topology] == 0)
         self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
             (Noticed, Decided, Foreseen, Stepped, Scored), ports.report
         ) | {
@@ -99,13 +102,12 @@ class NodeShell:
         start = self._begin
         for topic, value in start.unsent:
             self._ports.send(topic, value)
-        plans = [plan for one in start.plans if (plan := self._plan(one.offset, one.value)) is not None]
+        plans = [plan for one in start.plans for plan in self._plans(one.offset, one.value)]
         self._handle(Started(start.records, tuple(plans), self._journal.secret(), self._journal.carried))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""
-        arrived = self._plan(offset, value)
-        if arrived is not None:
+        for arrived in self._plans(offset, value):
             self._handle(arrived)
 
     def release_read(self, source: str, offset: int, value: bytes) -> None:
@@ -145,13 +147,18 @@ class NodeShell:
         """Send the current heartbeat."""
         self._send_heartbeat(SendHeartbeat(self.machine.heartbeat))
 
-    def _plan(self, offset: int, value: bytes) -> PlanArrived | None:
-        run = self.machine.identity.run
+    def _plans(self, offset: int, value: bytes) -> tuple[PlanArrived, ...]:
+        """Return the plans of a record; none if it is void, or refused."""
+        who = self.machine.identity
         try:
-            return PlanArrived(decode_plan(value, run, self._digest), offset)
+            record = decode_plans(value, who.run, self._digest)
         except Refused as refused:
             self._ports.refused(self._topics.topology, value, refused)
-            return None
+            return ()
+        if not self._chain.take(record):
+            self._ports.report(Noticed(Notice.PLAN_IGNORED, who.name, record.plans[0].round))
+            return ()
+        return tuple([PlanArrived(plan, offset) for plan in record.plans])
 
     def _handle(self, event: Event) -> None:
         if self.machine.halted:

@@ -3,13 +3,14 @@
 from typing import NamedTuple, Protocol
 
 from streams.bus.bus import Bus, Stored
-from streams.codec import Reason, Refused, decode_heartbeat, decode_plan, encode_plan
+from streams.codec import Reason, Refused, decode_heartbeat, decode_plans, encode_plans
 from streams.codec.topics import MeshTopics
+from topology.chain import PlanRecord
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     Refusal,
     SchedulerEvent,
     SchedulerMachine,
@@ -33,8 +34,8 @@ class SchedulerWatcher(Protocol):
     def planned(self, plan: Plan | None) -> None:
         """Take the newest valid plan, whoever published it."""
 
-    def published(self) -> None:
-        """Note that this scheduler has published a plan."""
+    def published(self, count: int) -> None:
+        """Note that this scheduler has published that many plans."""
 
     def heard(self, live: int, slowest: int) -> None:
         """Take the number of live nodes, and the last round that the slowest has stepped."""
@@ -80,21 +81,23 @@ class SchedulerShell:
     def start(self, start: SchedulerStart) -> None:
         """Start the machine with all stored plans and heartbeats."""
         plans, beats = [], []
+        stored = start.stored[self._topics.topology]
         for topic, records in start.stored.items():
             for record in records:
                 message = self._decoded(topic, record.value)
-                if isinstance(message, Plan):
+                if isinstance(message, PlanRecord):
                     plans.append(message)
                 elif message is not None:
                     beats.append(message)
                     self._watcher.recalled(message, record.timestamp)
-        self._handle(Started(tuple(plans), tuple(beats)))
+        whole = not stored or stored[0].offset == 0
+        self._handle(Started(tuple(plans), tuple(beats), whole=whole))
 
     def read(self, topic: str, value: bytes) -> None:
         """Take a record of topology or progress."""
         message = self._decoded(topic, value)
-        if isinstance(message, Plan):
-            self._handle(PlanRead(message))
+        if isinstance(message, PlanRecord):
+            self._handle(PlansRead(message))
         elif message is not None:
             self._handle(HeartbeatRead(message))
 
@@ -110,9 +113,10 @@ class SchedulerShell:
         before = self._machine.last
         refused = False
         for effect in self._machine.handle(event):
-            if isinstance(effect, PublishPlan):
-                self._bus.send(self._topics.topology, encode_plan(effect.plan, self._digest))
-                self._watcher.published()
+            if isinstance(effect, PublishPlans):
+                for value in encode_plans(effect.last, effect.plans, self._digest):
+                    self._bus.send(self._topics.topology, value)
+                self._watcher.published(len(effect.plans))
             else:
                 refused = True
                 self._watcher.refused(effect.reason)
@@ -120,14 +124,14 @@ class SchedulerShell:
             self._watcher.beat(event.heartbeat)
         if self._machine.last is not before:
             self._watcher.planned(self._machine.last)
-        if not isinstance(event, PlanRead):
+        if not isinstance(event, PlansRead):
             self._watcher.heard(*self._machine.standing)
 
-    def _decoded(self, topic: str, value: bytes) -> Plan | Heartbeat | None:
+    def _decoded(self, topic: str, value: bytes) -> PlanRecord | Heartbeat | None:
         run, node = self._topics.run, self._progress.get(topic)
         try:
             if node is None:
-                return decode_plan(value, run, self._digest)
+                return decode_plans(value, run, self._digest)
             return decode_heartbeat(value, run, node, self._digest)
         except Refused as refused:
             self._watcher.refused(refused.reason)

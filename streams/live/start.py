@@ -7,10 +7,11 @@ from typing import Protocol, TypeVar
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.machine.membership import Identity
 from streams.bus.bus import Bus, Stored, Unreachable
-from streams.bus.mesh_log import MeshLog, messages
+from streams.bus.mesh_log import MeshLog, messages, valid
 from streams.codec import encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
+from topology.chain import PlanRecord
 from topology.plans import Heartbeat, Plan
 
 T = TypeVar("T")
@@ -31,8 +32,8 @@ class MeshStart:
     """The state of the mesh when a node's machine starts.
 
     `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
-    position on. `offsets`: by topic, where to read the in-edges, the topology after `plans`, and the node's
-    own progress. `unsent`: (topic, bytes) of journalled releases that an edge lacks.
+    position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
+    `plans`, and the node's own progress. `unsent`: (topic, bytes) of journalled releases that an edge lacks.
     """
 
     who: Identity
@@ -119,7 +120,8 @@ class Starter:
         topology = self._inside(topics.topology, records[-1].topology_position if records else None)
         oldest = records[0].topology_position if records else topology
         first = max(self.bus.span(topics.topology)[0], min(topology, oldest))
-        planned = MeshLog(topics, self.mesh.digest, self.bus).plans(first)
+        stored = MeshLog(topics, self.mesh.digest, self.bus).plans(first)
+        planned = valid(stored, known=bool(records) and first == oldest)
         again = tuple(
             (topics.edge(self.node, target), encode_release(message, self.mesh.digest))
             for target, record in unsent(self.node, records, messages(planned), rounds)
@@ -130,8 +132,15 @@ class Starter:
             last = records[-1]._replace(topology_position=topology, edge_positions=moved)
             records = (*records[:-1], last)
         offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
-        offsets[topics.topology] = planned[-1].record.offset + 1 if planned else topology
-        plans = tuple(entry.record for entry in planned if entry.record.offset >= topology)
+        offsets[topics.topology] = stored[-1].record.offset + 1 if stored else topology
+        taken = {entry.record.offset for entry in planned} | {
+            entry.record.offset for entry in stored if entry.message is None
+        }
+        plans = tuple(
+            entry.record
+            for entry in stored
+            if entry.record.offset >= topology and entry.record.offset in taken
+        )
         return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)))
 
     def _inside(self, topic: str, position: int | None) -> int:
@@ -146,7 +155,7 @@ class Starter:
 def unsent(
     node: str,
     records: tuple[JournalRecord, ...],
-    plans: Iterable[Plan],
+    plans: Iterable[PlanRecord],
     rounds: dict[str, frozenset[int]],
 ) -> Iterator[tuple[str, JournalRecord]]:
     """Yield (target, record) of journalled releases that are missing on edges that their plans switched on.
@@ -155,8 +164,8 @@ def unsent(
     the machine sends it again in any case.
     """
     planned: dict[int, Plan] = {}
-    for plan in plans:
-        planned.setdefault(plan.round, plan)
+    for one in plans:
+        planned |= {plan.round: plan for plan in one.plans}
     for record in records[:-1]:
         if record.round in planned:
             for target in planned[record.round].outgoing(node):

@@ -167,7 +167,7 @@ class _Refusals:
     def planned(self, plan: Plan | None) -> None:
         """Ignored here."""
 
-    def published(self) -> None:
+    def published(self, count: int) -> None:
         """Ignored here."""
 
     def heard(self, live: int, slowest: int) -> None:

@@ -53,9 +53,9 @@ class SchedulerMetrics:
             return NO_BROKER
         return None if self._plan else "no round is planned yet: too few nodes were heard"
 
-    def published(self) -> None:
-        """Count a plan that this scheduler has published."""
-        self._published.total += 1
+    def published(self, count: int) -> None:
+        """Count the plans that this scheduler has published."""
+        self._published.total += count
 
     def planned(self, plan: Plan | None) -> None:
         """Take the last valid plan (SchedulerMachine.last)."""

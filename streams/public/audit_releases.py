@@ -14,9 +14,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from streams.bus.logs import reached
-from streams.bus.mesh_log import MeshLog, messages
+from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
-from topology.plans import Plan, valid
+from topology.plans import Plan
 
 
 class Kind(Enum):
@@ -100,7 +100,9 @@ class _Planned:
     """The valid plans still stored. If the first are gone, the next H may be invalid: they judge nothing."""
 
     def __init__(self, plans: Iterable[Plan], horizon: int) -> None:
-        self.plans = valid(plans)
+        self.plans: dict[int, Plan] = {}
+        for plan in plans:
+            self.plans.setdefault(plan.round, plan)
         rounds = list(self.plans)
         whole = bool(rounds) and self.plans[rounds[0]].follows == 0
         self._unjudged = 0 if whole or not rounds else rounds[min(horizon, len(rounds)) - 1]
@@ -188,4 +190,4 @@ def read_mesh(file: MeshFile) -> Read:
                 )
         for name in graph.nodes:
             log.heartbeats(name)
-        return Read(messages(log.plans()), releases, sources, log.refused)
+        return Read(list(log.valid_plans().values()), releases, sources, log.refused)

@@ -60,7 +60,7 @@ def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing
     """
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
-        plans = messages(log.plans())
+        plans = [plan for record in messages(log.plans()) for plan in record.plans]
         stepped = {node: _stepped(log, node) for node in nodes}
     return standings_by(plans, stepped)
 

@@ -7,6 +7,8 @@ from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
 from streams.public.sight import KEPT, Entry
+from topology.chain import Chain, PlanRecord
+from topology.plans import Plan
 
 BEATS = 32
 """The number of a node's heartbeats read first: enough to know its newest process."""
@@ -27,6 +29,7 @@ class News:
         beats = {topics.progress(name): BEATS for name in mesh.nodes}
         self._first = beats | {topics.topology: KEPT * mesh.horizon}
         self._offsets: dict[str, int] = {}
+        self._chain = Chain(whole=False)
         self._asked = float("-inf")
         self.planner: float | None = None
         self._planning, self._beats = planning, 0
@@ -55,13 +58,23 @@ class News:
         since, self._asked = self._asked, time.monotonic()
         if self._planning and (end := self._logs.end(self._log.topics.scheduler)) > self._beats:
             self._beats, self.planner = end, self._asked
-        entries = []
+        entries: list[Entry] = []
         for topic, record, message in news:
             self._offsets[topic] = record.offset + 1
-            if message is not None:
-                # the sender's clock may be wrong, but a new entry was sent after the last question
-                entries.append((message, max(since, self._asked - max(0.0, time.time() - record.timestamp))))
+            # the sender's clock may be wrong, but a new entry was sent after the last question
+            at = max(since, self._asked - max(0.0, time.time() - record.timestamp))
+            if isinstance(message, PlanRecord):
+                entries += [(plan, at) for plan in self._valid(message)]
+            elif message is not None:
+                entries.append((message, at))
         return entries
+
+    def _valid(self, record: PlanRecord) -> tuple[Plan, ...]:
+        """Return the record's plans if it is valid."""
+        last = self._chain.last
+        if last is not None and record.plans[0].follows > last.round:  # the first one read was void
+            self._chain = Chain(whole=False)
+        return record.plans if self._chain.take(record) else ()
 
     def _absent(self) -> str:
         """Return how many topics are missing, and what creates them."""

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from streams.bus.connection import consumer_settings
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
-from streams.codec import encode_heartbeat, encode_plan
+from streams.codec import encode_heartbeat, encode_plans
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.file import load
 from streams.public.account import Standing, account
@@ -41,11 +41,14 @@ def test_plans_tell_what_a_node_has_spent_at_most(file):
         file.mesh_broker, dict.fromkeys([topics.topology, topics.progress(a), topics.progress(b)], 1 << 16)
     )
     try:
+        last = None
         for round in range(1, 9):
             counts = ((a, round - 1), (b, max(0, round - 3)))
             edges = (nothing, nothing, nothing.astype(float))
             plan = Plan(mesh.run, round, round - 1, members, *edges, named=counts)
-            bus.send(topics.topology, encode_plan(plan, digest))
+            (record,) = encode_plans(last, (plan,), digest)
+            bus.send(topics.topology, record)
+            last = plan
         bus.send(topics.topology, b"no plan")
         for stepped in (2, 4):
             bus.send(

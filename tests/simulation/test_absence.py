@@ -9,7 +9,7 @@ import pytest
 from nodes.losses.losses import Squared
 from nodes.machine.events import Notice, Noticed, Stepped
 from streams.bus.memory import Faults
-from streams.codec import decode_dead_letter, decode_plan, decode_release, encode_release
+from streams.codec import decode_dead_letter, decode_plans, decode_release, encode_release
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.state.memory_journal import MemoryJournal
@@ -109,7 +109,7 @@ def test_a_short_silence_gives_up_the_dead_alone(tmp_path):
     parts = watched.mesh.parts
     stored = watched.mesh.bus.read(parts.topics.topology, 0)
     plans = {
-        plan.round: plan for plan in (decode_plan(one, parts.topics.run, parts.digest) for one in stored)
+        plan.round: plan for one in stored for plan in decode_plans(one, parts.topics.run, parts.digest).plans
     }
     assert all(len(plans[round].members) == 4 for round in range(1, 21))
     assert [member.name for member in plans[60].members] == ["a", "c", "d"]  # with a beat a second it has b

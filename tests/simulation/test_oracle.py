@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.machine.events import Decided, Stepped
-from streams.codec import decode_plan
+from streams.codec import decode_plans
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from tests.support.meshes import changed, loaded, releases
@@ -65,7 +65,8 @@ def source(folder, mesh, name, records):
 def planned(mesh):
     """The dense weights a_ij of every planned round, {i: {j: a_ij}}, doubly stochastic."""
     topics, digest = mesh.parts.topics, mesh.parts.digest
-    plans = [decode_plan(value, topics.run, digest) for value in mesh.bus.read(topics.topology, 0)]
+    records = [decode_plans(value, topics.run, digest) for value in mesh.bus.read(topics.topology, 0)]
+    plans = [plan for record in records for plan in record.plans]
     assert [plan.round for plan in plans] == list(range(1, ROUNDS + 2))
     assert plans.pop().ended
     found = []

@@ -12,7 +12,7 @@ import pytest
 
 from nodes.machine.events import Notice, Noticed
 from streams.bus.memory import Faults
-from streams.codec import decode_plan, decode_release
+from streams.codec import decode_plans, decode_release
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from tests.support.meshes import changed, counted_ids, loaded, releases
@@ -71,8 +71,8 @@ class Mesh:
         """The plan of each round."""
         topics, found = self.mesh.parts.topics, {}
         for value in self.bus.read(topics.topology, self.bus.span(topics.topology)[0]):
-            plan = decode_plan(value, topics.run, self.mesh.parts.digest)
-            found.setdefault(plan.round, plan)
+            for plan in decode_plans(value, topics.run, self.mesh.parts.digest).plans:
+                found.setdefault(plan.round, plan)
         return found
 
     def finish(self):

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from topology.chain import after
 from topology.graphs import complete
 from topology.plans import Heartbeat, Member, Plan
 from topology.scheduler import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
     Started,
@@ -36,7 +37,7 @@ class Mesh:
         self.machine = SchedulerMachine(settings(nodes, **changes))
         self.plans = list(plans)
         self.refused = []
-        self.send(Started(tuple(plans), tuple(heartbeats)))
+        self.send(Started(tuple(records(plans)), tuple(heartbeats), whole=not plans or not plans[0].follows))
 
     def send(self, *events):
         """Handle the events; return the rounds planned thereby."""
@@ -44,9 +45,9 @@ class Mesh:
         waiting = list(events)
         while waiting:
             for effect in self.machine.handle(waiting.pop(0)):
-                if isinstance(effect, PublishPlan):
-                    self.plans.append(effect.plan)
-                    waiting.insert(0, PlanRead(effect.plan))
+                if isinstance(effect, PublishPlans):
+                    self.plans += effect.plans
+                    waiting.insert(0, PlansRead(after(effect.last, effect.plans)))
                 else:
                     self.refused.append(effect.reason)
         return [plan.round for plan in self.plans[before:]]
@@ -69,6 +70,20 @@ class Mesh:
     def last(self):
         """The last plan as name -> (instance, full)."""
         return {member.name: (member.instance, member.full) for member in self.plans[-1].members}
+
+
+def records(plans):
+    """A log of one scheduler, of a record for each of these plans."""
+    lasts = [None, *plans]
+    return [
+        record(found) if found.follows and last is None else after(last, (found,))
+        for last, found in zip(lasts, plans, strict=False)
+    ]
+
+
+def record(found):
+    """The record of one plan, after a plan of nobody."""
+    return after(plan(found.follows, 0, FULL) if found.follows else None, (found,))
 
 
 def plan(round, follows, members, named=()):

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, settings
+from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
+from topology.chain import after
 from topology.graphs import complete, ring
 from topology.plans import Plan
 from topology.scheduler import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     Refusal,
     Refused,
     SchedulerMachine,
@@ -66,34 +67,97 @@ def test_the_horizon_counts_planned_rounds_not_numbers():
     assert mesh.hear_all(50) == [54]
 
 
-def test_one_plan_at_a_time():
+def published(effects):
+    """What of the effects is published; there is at most one such effect."""
+    found = [effect for effect in effects if isinstance(effect, PublishPlans)]
+    assert len(found) <= 1
+    return found[0] if found else PublishPlans(None, ())
+
+
+def rounds(effect):
+    return [found.round for found in effect.plans]
+
+
+def begun():
+    """A machine of H = 4 whose first four plans are published and not read."""
     machine = SchedulerMachine(settings())
     machine.handle(Started())
     effects = [machine.handle(HeartbeatRead(beat(name))) for name in ABC]
     assert effects[:2] == [(), ()]
-    (first,) = effects[2]
-    assert isinstance(first, PublishPlan)
+    return machine, published(effects[2])
+
+
+def test_plans_are_published_together_up_to_the_horizon():
+    machine, first = begun()
+    assert (first.last, rounds(first)) == (None, [1, 2, 3, 4])
+    assert machine.last is None
     assert machine.handle(Ticked(1.0)) == ()
-    assert machine.handle(HeartbeatRead(beat("a"))) == ()
-    (second,) = machine.handle(PlanRead(first.plan))
-    assert isinstance(second, PublishPlan)
-    assert second.plan.round == 2
+    assert machine.handle(PlansRead(after(None, first.plans))) == ()
+    assert machine.last is first.plans[-1]
+
+
+def test_more_is_published_before_the_last_is_read():
+    machine, first = begun()
+    effects = [machine.handle(HeartbeatRead(beat(name, 2))) for name in ABC]  # nodes have read it
+    second = published(effects[-1])
+    assert (second.last, rounds(second)) == (first.plans[-1], [5, 6])
+    assert machine.handle(PlansRead(after(None, first.plans))) == ()
+    assert machine.handle(PlansRead(after(first.plans[-1], second.plans))) == ()
+    assert machine.last is second.plans[-1]
+
+
+def test_what_is_published_is_read_in_any_split():
+    machine, first = begun()
+    for last, plans in ((None, first.plans[:1]), (first.plans[0], first.plans[1:])):
+        assert machine.handle(PlansRead(after(last, plans))) == ()
+    assert machine.last is first.plans[-1]
 
 
 # -------------------------------------------------------------------------------------------- any number
 
 
-def test_another_schedulers_plan_of_the_round_takes_the_place_of_the_own():
-    machine = SchedulerMachine(settings())
-    machine.handle(Started())
-    published = [machine.handle(HeartbeatRead(beat(name))) for name in ABC][-1]
-    assert published
+def test_when_anothers_record_comes_between_the_own_ones_are_void_and_it_plans_again():
+    machine, first = begun()
     others = plan(7, 0, FULL[:2])
-    (following,) = machine.handle(PlanRead(others))
-    assert isinstance(following, PublishPlan)
-    assert (following.plan.round, following.plan.follows) == (8, 7)
-    assert machine.handle(PlanRead(published[0].plan)) == (Refused(Refusal.PLACE),)
+    again = published(machine.handle(PlansRead(after(None, (others,)))))
+    assert (again.last, rounds(again)) == (others, [8, 9, 10])
+    assert machine.handle(PlansRead(after(None, first.plans))) == (Refused(Refusal.PLACE),)
     assert machine.last is others
+    assert machine.handle(PlansRead(after(others, again.plans))) == ()
+
+
+def test_round_numbers_alone_let_no_plan_follow_anothers():
+    """Both have planned rounds 1 and 2; what the second one has put on top of its own is void."""
+    machine, first = begun()
+    others = plan(1, 0, FULL[:2]), plan(2, 1, FULL[:2])
+    machine.handle(PlansRead(after(None, others)))
+    on_top = after(first.plans[1], first.plans[2:])
+    assert on_top.plans[0].may_follow(others[-1].round)
+    assert machine.handle(PlansRead(on_top)) == (Refused(Refusal.PLACE),)
+    assert machine.last is others[-1]
+
+
+def test_an_own_record_that_comes_too_late_is_void_with_all_on_top_of_it():
+    """The bus sends a refused record again: then the second one is in the log before the first one."""
+    machine, first = begun()
+    (one, *others) = first.plans
+    again = machine.handle(PlansRead(after(one, tuple(others))))
+    assert again[0] == Refused(Refusal.PLACE)
+    assert (published(again).last, rounds(published(again))) == (one, [2, 3, 4])
+    assert machine.handle(PlansRead(after(None, (one,)))) == ()
+    assert machine.handle(PlansRead(after(one, published(again).plans))) == ()
+    assert machine.last.round == 4
+
+
+def test_a_node_that_is_let_in_by_a_plan_not_read_yet_is_full_after_it():
+    machine = SchedulerMachine(settings(min_members=2))
+    machine.handle(Started())
+    first = published([machine.handle(HeartbeatRead(beat(name))) for name in "ab"][-1])
+    machine.handle(PlansRead(after(None, first.plans)))
+    machine.handle(HeartbeatRead(beat("c")))
+    (_, effects) = [machine.handle(HeartbeatRead(beat(name, 2))) for name in "ab"]
+    full = [[member.full for member in found.members] for found in published(effects).plans]
+    assert full == [[True, True, False], [True, True, True]]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +171,7 @@ def test_another_schedulers_plan_of_the_round_takes_the_place_of_the_own():
 def test_a_plan_out_of_place_or_of_another_run_is_ignored(wrong, reason):
     mesh = Mesh()
     mesh.hear_all()
-    assert mesh.send(PlanRead(wrong)) == []
+    assert mesh.send(PlansRead(record(wrong))) == []
     assert mesh.refused == [reason]
     assert mesh.machine.last.round == 4
 
@@ -140,7 +204,7 @@ def test_after_the_last_round_comes_a_plan_without_members():
     assert mesh.plans[-1].ended
     assert mesh.plans[-1].named == tuple((name, 6) for name in ABC)
     assert mesh.hear_all(6) == []
-    assert mesh.send(PlanRead(plan(8, 7, FULL))) == []
+    assert mesh.send(PlansRead(after(mesh.plans[-1], (plan(8, 7, FULL),)))) == []
     assert mesh.refused == [Refusal.PLACE]
 
 

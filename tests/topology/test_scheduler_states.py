@@ -1,4 +1,8 @@
-"""Two schedulers on one log, among nodes that come, go, fall behind and return: what must always hold."""
+"""Two schedulers on one log, among nodes that come, go, fall behind and return: what must always hold.
+
+Schedulers publish on top of what they have not read yet. What they send takes its time to the log, arrives in
+any split, and after a refusal in another order; what a scheduler that ended has sent arrives later, or never.
+"""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -8,12 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from topology.chain import Chain, PlanRecord, after, chosen
 from topology.graphs import ring
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
     Started,
@@ -77,8 +82,16 @@ class Node:
 
 
 @dataclass
+class Sent:
+    """A record, and the plan that it was made to continue."""
+
+    record: PlanRecord
+    last: Plan | None
+
+
+@dataclass
 class View:
-    """One scheduler, and what it has read."""
+    """One scheduler, what it has read, what of its own is under way, and what it counts as planned."""
 
     machine: SchedulerMachine
     plans: int = 0
@@ -86,13 +99,25 @@ class View:
     clock: float = 0.0
     heard: dict[str, float] = field(default_factory=dict)
     known: dict[str, Heartbeat] = field(default_factory=dict)
+    sending: list[Sent] = field(default_factory=list)
+    ahead: list[Plan] = field(default_factory=list)
+
+
+def says(plan):
+    """All that a plan says, to compare two of them by."""
+    if plan is None:
+        return None
+    arrays = plan.sources.tobytes(), plan.targets.tobytes(), plan.weights.tobytes()
+    return plan.round, plan.follows, plan.members, plan.named, *arrays
 
 
 def valid(log):
+    """The valid plans of the log: records that were made for the last valid plan, each whole."""
     chain: list[Plan] = []
-    for plan in log:
-        if plan.may_follow(chain[-1].round if chain else None) and not (chain and chain[-1].ended):
-            chain.append(plan)
+    for sent in log:
+        last = chain[-1] if chain else None
+        if says(sent.last) == says(last) and not (last is not None and last.ended):
+            chain += sent.record.plans
     return chain
 
 
@@ -106,7 +131,11 @@ class Mesh(RuleBasedStateMachine):
         self.settings = SchedulerSettings("r", SCHEDULES[kind], HORIZON, SILENCE, min_members=least)
         self.least = least or len(NODES)
         self.timed = timed
-        self.log: list[Plan] = []
+        self.log: list[Sent] = []
+        self.stray: list[Sent] = []
+        self.in_order = True
+        self.chain = Chain()
+        self.taken: list[Plan] = []
         self.progress: list[Heartbeat] = []
         self.nodes = {name: Node(name) for name in NODES}
         self.now = 0.0
@@ -119,7 +148,7 @@ class Mesh(RuleBasedStateMachine):
         for beat in self.progress:
             self.learn(view, beat)
         view.heard.clear()
-        self.send(view, Started(tuple(self.log), tuple(self.progress)))
+        self.send(view, Started(tuple(sent.record for sent in self.log), tuple(self.progress)))
         return view
 
     @staticmethod
@@ -176,19 +205,58 @@ class Mesh(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def scheduler_restarts(self, which):
+        self.stray += self.views[which].sending
         self.views[which] = self.new_view()
 
+    @rule(which=st.integers(0, 1), count=st.integers(1, 6))
+    def records_arrive(self, which, count):
+        self.arrive(self.views[which].sending, count)
+
+    @rule(which=st.integers(0, 1))
+    def a_record_is_refused_at_first(self, which):
+        sending = self.views[which].sending
+        sending[:] = [*sending[1:], *sending[:1]]
+        self.in_order &= len(sending) < 2
+
+    @rule(count=st.integers(1, 3), lost=st.booleans())
+    def what_an_ended_scheduler_sent_arrives_or_is_lost(self, count, lost):
+        if lost:
+            del self.stray[:count]
+        self.arrive(self.stray, count)
+
     # --------------------------------------------------------------------------------------- effects
+
+    def arrive(self, sending, count):
+        """Append the first records to the log, as a reader takes them."""
+        for sent in sending[:count]:
+            self.log.append(sent)
+            if self.chain.take(sent.record):
+                self.taken += sent.record.plans
+        del sending[:count]
+        assert list(map(says, self.taken)) == list(map(says, valid(self.log)))
+        for number, plan in enumerate(self.taken):  # what it says of the plans before it is so
+            assert plan.named == self.named(self.taken[:number])
 
     def read(self, view, plans, beats):
         for _ in range(plans):
             if view.plans < len(self.log):
+                self.settle(view, self.log[view.plans])
                 view.plans += 1
-                self.send(view, PlanRead(self.log[view.plans - 1]))
+                self.send(view, PlansRead(self.log[view.plans - 1].record))
         for beat in self.progress[view.beats : view.beats + beats]:
             view.beats += 1
             self.learn(view, beat)
             self.send(view, HeartbeatRead(beat))
+
+    def settle(self, view, sent):
+        """Take from `ahead` what is read, or is void."""
+        before, plans = valid(self.log[: view.plans]), sent.record.plans
+        if len(valid(self.log[: view.plans + 1])) > len(before):
+            own = says(plans[-1]) in map(says, view.ahead[len(plans) - 1 : len(plans)])
+            view.ahead = view.ahead[len(plans) :] if own else []
+        elif says(plans[-1]) in map(says, view.ahead):
+            end = list(map(says, view.ahead)).index(says(plans[-1])) + 1
+            view.ahead = view.ahead[: max(0, end - len(plans))]
 
     def tick(self, view, seconds):
         view.clock += seconds
@@ -196,11 +264,23 @@ class Mesh(RuleBasedStateMachine):
         self.send(view, Ticked(seconds, int(self.now) if self.timed else None))
 
     def send(self, view, event):
-        plans = [effect.plan for effect in view.machine.handle(event) if isinstance(effect, PublishPlan)]
-        assert len(plans) <= 1
-        for plan in plans:
-            self.check(plan, valid(self.log[: view.plans]), view)
-            self.log.append(plan)
+        published = [effect for effect in view.machine.handle(event) if isinstance(effect, PublishPlans)]
+        assert len(published) <= 1
+        for effect in published:
+            known = valid(self.log[: view.plans])
+            assert len(effect.plans) <= HORIZON
+            assert effect.last is ([*known, *view.ahead] or [None])[-1]
+            for plan in effect.plans:
+                self.check(plan, [*known, *view.ahead], view)
+                view.ahead.append(plan)
+            view.sending += self.split(effect)
+
+    def split(self, effect):
+        """The records of what is published: of one plan, of two, of one, and so on."""
+        last, left, size = effect.last, effect.plans, 1 + len(self.log) % 3
+        while left:
+            yield Sent(after(last, left[:size]), last)
+            last, left, size = left[:size][-1], left[size:], 3 - min(size, 2)
 
     # ---------------------------------------------------------------------------------- what must hold
 
@@ -285,6 +365,16 @@ class Mesh(RuleBasedStateMachine):
         listed = plan.member(member.name)
         return listed is not None and listed.instance == member.instance and not listed.full
 
+    def check_what_a_cut_log_tells(self):
+        """Wherever the log begins: its plans are known two horizons later, if they came in order."""
+        whole = list(map(says, valid(self.log)))
+        for cut in range(len(self.log)):
+            known = whole[len(valid(self.log[:cut])) + 2 * HORIZON :]
+            if known and self.in_order:
+                records = chosen([sent.record for sent in self.log[cut:]], whole=False)
+                found = [says(plan) for record in records for plan in record.plans]
+                assert found[-len(known) :] == known
+
     # --------------------------------------------------------------------------------------- the end
 
     def teardown(self):
@@ -302,8 +392,13 @@ class Mesh(RuleBasedStateMachine):
                     pass
                 self.progress.append(node.beat())
             for view in self.views:
+                self.arrive(view.sending, 1000)
                 self.read(view, 1000, 1000)
                 self.tick(view, 0.5)
+            self.arrive(self.stray, 1)
+        for view in self.views:
+            self.arrive(view.sending, 1000)
+        self.check_what_a_cut_log_tells()
         chain = valid(self.log)
         assert all(plan.round > earlier.round for earlier, plan in pairwise(chain))
         if chain[-1].ended:

@@ -11,11 +11,11 @@ from nodes.algorithms import Algorithm
 from nodes.values import Average, Consensus, Decision, FloatArray, averaged
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
-from streams.bus.mesh_log import MeshLog, messages
+from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import Model
 from streams.tools.model.writing import model_of, promised_on_broker
-from topology.plans import Plan, valid
+from topology.plans import Plan
 
 
 class _Sum(NamedTuple):
@@ -39,7 +39,7 @@ def public_model(file: MeshFile) -> Model:
     newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
-        plans = valid(messages(log.plans()))
+        plans = log.valid_plans()
         members = next((plan.members for plan in reversed(plans.values()) if plan.members), ())
         for name in sorted(mesh.nodes):
             found = _released(file, log, name, plans)

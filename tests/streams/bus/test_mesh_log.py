@@ -6,10 +6,10 @@ import pytest
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.bus.bus import Stored, UnknownTopic
-from streams.bus.mesh_log import MeshLog, messages
-from streams.codec import Expected, encode_heartbeat, encode_plan, encode_release
+from streams.bus.mesh_log import MeshLog, messages, valid
+from streams.codec import Expected, encode_heartbeat, encode_plans, encode_release
 from streams.codec.topics import MeshTopics
-from topology.plans import Heartbeat, Member, Plan, valid
+from topology.plans import Heartbeat, Member, Plan
 
 TOPICS, DIGEST, OTHER = MeshTopics("m", "r"), bytes(16), bytes([1] * 16)
 ID = "a" * 32
@@ -41,7 +41,10 @@ def plan(round, digest=DIGEST, follows=None):
     nothing = np.array([], np.int64)
     edges = nothing, nothing, nothing.astype(float)
     follows = round - 1 if follows is None else follows
-    return encode_plan(Plan("r", round, follows, (Member("a", ID, full=True),), *edges), digest)
+    members = (Member("a", ID, full=True),)
+    last = Plan("r", follows, follows - 1, members, *edges) if follows else None
+    (record,) = encode_plans(last, (Plan("r", round, follows, members, *edges),), digest)
+    return record
 
 
 def beat(stepped, node="a"):
@@ -64,8 +67,11 @@ def test_plans_come_in_their_order_and_what_is_refused_keeps_its_place():
     made, _ = log(topology=[plan(1), b"no plan", plan(2, OTHER), plan(5, follows=3), plan(2)])
     entries = made.plans()
     assert [entry.record.offset for entry in entries] == [2, 3, 4, 5, 6]
-    assert [one.round for one in messages(entries)] == [1, 5, 2]
-    assert list(valid(messages(entries))) == [1, 2]
+    assert [one.last.round for one in messages(entries)] == [1, 5, 2]
+    assert [entry.record.offset for entry in valid(entries)] == [2, 6]
+    assert list(made.valid_plans()) == [1, 2]
+    made.refused.clear()
+    made.plans()
     assert {reason: count for (_, reason), count in made.refused.items()} == {"version": 1, "digest": 1}
     assert [entry.record.offset for entry in made.plans(5)] == [5, 6]
 

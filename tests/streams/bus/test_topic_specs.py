@@ -8,7 +8,7 @@ from nodes.values import Release
 from streams.bus.access import node_on_data, node_on_mesh, scheduler
 from streams.bus.admin import Topic, differences
 from streams.bus.topic_specs import LEAST_SEGMENT, MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
-from streams.codec import Reason, Refused, encode_dead_letter, encode_plan, encode_release
+from streams.codec import Reason, Refused, encode_dead_letter, encode_plans, encode_release
 from streams.codec.topics import LONGEST_TOPIC, MeshTopics
 from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
@@ -81,7 +81,8 @@ def test_the_sizes_are_those_of_the_longest_messages(tmp_path, names):
     members = tuple(Member(name, "1" * 32) for name in graph.nodes)
     counts = tuple((name, 4) for name in graph.nodes)
     plan = Plan(mesh.run, 5, 4, members, graph.sources.copy(), graph.targets.copy(), weights, counts)
-    assert sizes(Mesh(mesh)).plan == len(encode_plan(plan, DIGEST))
+    (record,) = encode_plans(plan, (plan,), DIGEST)
+    assert sizes(Mesh(mesh)).plan == len(record)
     longest = max(names, key=len)
     release = ReleaseMessage(
         mesh.run, longest, "1" * 32, 1, exact=False, simulated=False, release=Release(np.zeros(2))

@@ -19,7 +19,7 @@ def test_a_scheduler_shows_its_plans_and_who_is_live():
         return shown(metrics.shared)[f"mirrormesh_{name}", *labels]
 
     assert now("plan_round") == now("plan_members") == now("plan_lead_rounds") == 0
-    metrics.published()
+    metrics.published(3)
     metrics.planned(plan(7))
     assert now("plan_lead_rounds") == 0  # nobody is there to be ahead of
     metrics.heard(live=2, slowest=3)
@@ -27,7 +27,7 @@ def test_a_scheduler_shows_its_plans_and_who_is_live():
     metrics.refused(Refusal.REPLACED)
     metrics.refused(Reason.RUN)
     metrics.refused(Refusal.RUN)
-    assert (now("plans_published_total"), now("plan_round"), now("plan_members")) == (1, 7, 3)
+    assert (now("plans_published_total"), now("plan_round"), now("plan_members")) == (3, 7, 3)
     assert (now("live_nodes"), now("plan_lead_rounds"), now("broker_connected")) == (2, 4, 0)
     refused = [now("messages_refused_total", reason) for reason in ("digest", "replaced", "run", "place")]
     assert refused == [1, 1, 2, 0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streams.bus.memory import Faults
-from streams.codec import decode_plan, decode_release
+from streams.codec import decode_plans, decode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.public.audit_releases import EdgeRelease, Kind, Source, audit_releases
@@ -135,7 +135,8 @@ def test_rounds_whose_plans_are_gone_are_not_judged_and_still_compared():
 def heard(mesh):
     """All plans and releases of a mesh in memory."""
     topics, run = mesh.parts.topics, mesh.parts.topics.run
-    plans = [decode_plan(value, run, mesh.parts.digest) for value in mesh.bus.read(topics.topology, 0)]
+    records = [decode_plans(value, run, mesh.parts.digest) for value in mesh.bus.read(topics.topology, 0)]
+    plans = [plan for record in records for plan in record.plans]
     tellings = []
     for source in mesh.nodes:
         expected = mesh.parts.expected(source)
