@@ -4,8 +4,8 @@ No journal, no machine, no learning, no threads of Python: confluent-kafka alone
 and records as long as the mesh's were. Each process awaits the plan of its round and both neighbours'
 releases, writes a decision, reads a record of its data topic and sends two releases; acknowledgements are
 taken as they come, for a node does not wait for them within a round either. Every H/4-th round a heartbeat
-goes to the scheduler, and is read back; the scheduler publishes one plan after the other, each when it has
-read the one before, and at most H rounds ahead of the slowest. What happens once a second is left out.
+goes to the scheduler, and is read back; the scheduler publishes plans together, at most H rounds ahead of the
+slowest, and without waiting for the echo. What happens once a second is left out.
 """
 
 import json
@@ -28,7 +28,7 @@ HORIZON = 32
 BEATS = HORIZON // 4
 """Rounds from one heartbeat to the next."""
 POLL = 0.2
-_NUMBER = 8  # bytes of a heartbeat that say the round
+_NUMBER = 8  # bytes of a heartbeat or of plans that say the round
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Scheduler:
         broker, topics = BrokerSettings(servers=address), [topology, *progress]
         self._producer = Producer(producer_settings(broker, lengths.plan))
         self._consumer = _reading(broker, topics)
-        self._topology, self._plan, self._rounds = topology, bytes(lengths.plan), rounds
+        self._topology, self._length, self._rounds = topology, lengths.plan, rounds
         self._stepped = dict.fromkeys(progress, -1)
 
     def run(self) -> None:
@@ -96,13 +96,15 @@ class Scheduler:
             if message is None or message.error() is not None:
                 continue
             if message.topic() == self._topology:
-                read += 1
+                read = _round(message)
             else:
                 self._stepped[str(message.topic())] = _round(message)
             slowest = min(self._stepped.values())
-            if published == read and slowest >= 0 and published < min(self._rounds, slowest + HORIZON):
-                self._producer.produce(self._topology, self._plan, partition=0)
-                published += 1
+            last = min(self._rounds, slowest + HORIZON)
+            if slowest >= 0 and published < last:
+                plans = last.to_bytes(_NUMBER, "big").ljust(self._length, b"\0")
+                self._producer.produce(self._topology, plans, partition=0)
+                published = last
 
 
 class Node:
@@ -142,7 +144,8 @@ class Node:
     def _read(self) -> None:
         message = self._mesh.poll(POLL)
         if message is not None and message.error() is None:
-            self._heard[str(message.topic())] += 1
+            topic = str(message.topic())
+            self._heard[topic] = _round(message) if topic == self._topics.topology else self._heard[topic] + 1
         self._sender.poll(0)
 
     def _beat(self, round: int) -> None:
