@@ -14,7 +14,6 @@ from faust.auth import Credentials
 from faust.streams import Stream
 from faust.transport.drivers.aiokafka import Consumer, Transport
 from faust.types import TP, StreamT
-from faust.types.transports import TransportT
 from mode import ServiceT
 from mode.supervisors import CrashingSupervisor
 
@@ -27,6 +26,8 @@ from streams.state.folder import StateFolder
 
 Taken = Callable[[Arrival[bytes]], Awaitable[None]]
 """Takes a record; the topic's next one comes when this one is done."""
+SCHEME = "mirrormesh"
+"""The name of the transport among the entry points `faust.transports`, in pyproject.toml."""
 FETCHED = 256
 """Records of one fetch."""
 BUFFERED = 64
@@ -46,9 +47,6 @@ class PinnedApp(faust.App):
     places: Mapping[str, Position]
     reader: PinnedThread | None = None
     """The thread, once there is one."""
-
-    def _new_transport(self) -> TransportT:
-        return _Transport(self.conf.broker_consumer, self)
 
 
 class _Consumer(Consumer):
@@ -72,7 +70,9 @@ class _Consumer(Consumer):
         """Do nothing, as the sender waits for room. Faust would pause the partition, and sleep for 1 s."""
 
 
-class _Transport(Transport):
+class PinnedTransport(Transport):
+    """What Faust reads brokers with whose scheme is `SCHEME`: aiokafka, and the pinned thread."""
+
     Consumer = _Consumer
 
 
@@ -87,7 +87,7 @@ def data_app(
     several = len(topics) > 1
     app = PinnedApp(
         next(iter(topics)),
-        broker=[f"kafka://{server.strip()}" for server in broker.servers.split(",")],
+        broker=[f"{SCHEME}://{server.strip()}" for server in broker.servers.split(",")],
         broker_credentials=_credentials(broker),
         datadir=str(StateFolder(state).faust),
         topic_allow_declare=False,

@@ -6,7 +6,7 @@ import pytest
 from mode.supervisors import CrashingSupervisor
 from pydantic import SecretStr
 
-from streams.live.data.app import Part, data_app
+from streams.live.data.app import Part, PinnedTransport, data_app
 from streams.mesh.settings.brokers import BrokerSettings
 
 
@@ -67,3 +67,10 @@ def test_the_web_pages_are_where_the_owner_says_without_tables(tmp_path):
     conf = app(tmp_path, ("127.0.0.1", 20123)).conf
     assert (conf.web_enabled, conf.web_bind, conf.web_port) == (True, "127.0.0.1", 20123)
     assert (conf.web_tables_enabled, conf.web_router_enabled) == (False, False)
+
+
+def test_faust_finds_the_transport_by_its_entry_point(tmp_path):
+    made = app(tmp_path)
+    assert type(made.transport) is PinnedTransport
+    assert "_new_transport" not in vars(type(made))
+    assert [url.host for url in made.conf.broker_consumer] == ["one", "two"]
