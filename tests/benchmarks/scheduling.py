@@ -6,13 +6,13 @@ every plan is encoded, and read back by the scheduler. Time is processor time, t
 
 import time
 
-from streams.codec import decode_plan, encode_plan
+from streams.codec import decode_plans, encode_plans
 from tests.support.scheduling import beat
 from topology.graphs import from_edges
 from topology.scheduler import (
     HeartbeatRead,
-    PlanRead,
-    PublishPlan,
+    PlansRead,
+    PublishPlans,
     SchedulerMachine,
     SchedulerSettings,
     Started,
@@ -44,10 +44,10 @@ def seconds(schedule: Schedule, plans: int) -> float:
             waiting = list(machine.handle(HeartbeatRead(one)))
             while waiting:
                 effect = waiting.pop(0)
-                if isinstance(effect, PublishPlan):
-                    made += 1
-                    read = decode_plan(encode_plan(effect.plan, DIGEST), "r", DIGEST)
-                    waiting += machine.handle(PlanRead(read))
+                if isinstance(effect, PublishPlans):
+                    made += len(effect.plans)
+                    for value in encode_plans(effect.last, effect.plans, DIGEST):
+                        waiting += machine.handle(PlansRead(decode_plans(value, "r", DIGEST)))
     if made < plans:
         raise ValueError(f"{made} plans, and not {plans}")
     return (time.process_time() - began) / made
