@@ -16,7 +16,7 @@ from streams.live.learner_shell import LearnerPorts, LearnerShell
 from streams.live.live_party import LiveParty
 from streams.live.node_watcher import DeadLetters
 from streams.live.presence import Presence
-from streams.live.stopping import Failed, ProcessExit
+from streams.live.stopping import ProcessExit, Unmendable
 from streams.mesh.wire import Wire
 from streams.state.learner_journal import LearnerJournal
 
@@ -77,7 +77,7 @@ class LiveLearner:
     def run(self, offsets: Mapping[str, int]) -> None:
         """Ask until stopped; `offsets`: of the responses and the own heartbeats.
 
-        Raises ProcessExit when all is asked, Failed, JournalError, BusError.
+        Raises ProcessExit when all is asked, Unmendable where theta diverges, Failed, JournalError, BusError.
         """
         handlers = {
             self._topics.response(owner): partial(self._shell.response_read, owner) for owner in self._owners
@@ -108,4 +108,4 @@ class LiveLearner:
         self._letters.write(self._topics.response(owner), value, refused)
 
     def _halt(self, halt: Halt) -> None:
-        raise (Failed if halt.failed else ProcessExit)(halt.reason)
+        raise (Unmendable if halt.failed else ProcessExit)(halt.reason)

@@ -95,3 +95,9 @@ class Failed(ProcessExit):
     """The process cannot go on."""
 
     exit_code = 1
+
+
+class Unmendable(Failed):
+    """The process cannot go on, and starting it again does not mend that: the settings must change."""
+
+    exit_code = 2

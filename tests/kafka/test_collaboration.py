@@ -74,7 +74,7 @@ def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_p
     with LiveStar(collaboration_file(tmp_path, broker.address, **strong)) as star:
         star.begin()
         learner = star.processes["analyst"]
-        assert learner.ends() == 1
+        assert learner.ends() == 2
         assert "theta diverges at query 2: the algorithm's step or rho must be smaller" in learner.log
         assert sorted(star.queries()) == [1, 2]
         star.finish(*OWNERS)
@@ -84,8 +84,12 @@ def test_a_theta_that_diverges_ends_the_learner_with_a_line_and_the_owners(tmp_p
         assert all(over in star.processes[name].log for name in OWNERS)
         assert {len(star.values(name)) for name in OWNERS} == {2}
         again = star.learner(label="again")
-        assert again.ends() == 1
+        assert again.ends() == 2
         assert "theta diverges at query 2" in again.log
+        up = star.start("up", "up", star.path, "--state", tmp_path / "state")
+        assert up.ends() == 2
+        assert "the learner cannot go on" in up.log
+        assert up.log.strip().splitlines()[-1].startswith("theta diverges at query 2: ")
 
 
 def test_an_owner_that_does_not_answer_is_left_out_and_reported(tmp_path, broker):

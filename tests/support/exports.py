@@ -1,6 +1,12 @@
 """Exports for tests: mesh files of parties apart, and what the command writes of them."""
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from re import MULTILINE, findall
+
+import yaml
 
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
@@ -77,3 +83,29 @@ def for_party(path: Path, name: str, cluster: Cluster | None = None) -> dict[str
 def for_operator(path: Path, cluster: Cluster | None = None) -> dict[str, str]:
     """Return the files of the mesh's operator by name."""
     return manifests.operator(read(path), cluster or Cluster(IMAGE))
+
+
+def objects(files: dict[str, str]) -> dict[tuple[str, str], dict]:
+    """Return the objects of an export by kind and name."""
+    found = [
+        one
+        for name, text in files.items()
+        if name != "kustomization.yaml"
+        for one in yaml.safe_load_all(text)
+    ]
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def compose_says(folder: Path, text: str) -> int:
+    """Return the exit code of a check of a compose file by the schema of compose; 0: right."""
+    path = folder / "compose.yaml"
+    path.write_text(text)
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", path]
+    return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+def installed(folder: Path, root: Path) -> None:
+    """Run the lines of an export's README.md that begin with install, below `root`."""
+    for line in findall(r"^install .*", (folder / "README.md").read_text(), MULTILINE):
+        *words, where = shlex.split(line, comments=True)
+        subprocess.run([*words, f"{root}{where}"], cwd=folder, check=True)

@@ -9,7 +9,8 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
 from streams.live.process import Stopped
-from streams.live.stopping import Stop
+from streams.live.stopping import Stop, Unmendable
+from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
 from streams.state.folder import StateFolder
@@ -23,6 +24,7 @@ from streams.tools.up.up import alone
 
 PERIOD = 0.25
 """Seconds between two looks at the processes."""
+_UNMENDABLE = Unmendable.exit_code
 LINES = 5.0
 """Seconds between two looks at how far it is."""
 
@@ -31,7 +33,7 @@ def programs(file: CollaborationFile, state: Path, metrics_from: int | None) -> 
     """Return the learner, and each owner whose own part is here; metrics from that port on."""
     where = ("--state", str(state))
     served = () if metrics_from is None else ("--metrics", str(metrics_from))
-    found = [Program("learner", ("learner", str(file.path), *where, *served))]
+    found = [Program("learner", ("learner", str(file.path), *where, *served), (0, _UNMENDABLE))]
     for place, name in enumerate(file.owners):
         ports: tuple[str, ...] = ()
         if metrics_from is not None:
@@ -46,7 +48,8 @@ def run_star(
 ) -> None:
     """Run the learner and the owners here until the learner is done, or until asked to stop.
 
-    Raises MeshFileError, Differs, BusError, BrokerError: nothing is left running.
+    Raises MeshFileError, Differs, BusError, BrokerError, and UsageError where theta diverges: nothing is left
+    running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -76,24 +79,28 @@ def run_star(
         if elsewhere:
             fact("elsewhere", f"{listed(elsewhere)}: run by their owners")
         fact("Ctrl-C", "ends everything in order; the same command goes on from there")
-        over = _watch(file, children, kept, console, stop)
-        fact("ending", "all queries are answered" if over else "as asked")
+        over, learner = _watch(file, children, kept, console, stop), children[0]
+        failed = learner.log.last if learner.done and learner.code else ""
+        answered = "the learner cannot go on" if failed else "all queries are answered"
+        fact("ending", answered if over else "as asked")
     fact("budget", f"mirrormesh budget {file.path} --state {state}")
     fact("model", f"mirrormesh model {file.path} --state {state} --output DIR")
+    if failed:
+        raise UsageError(failed)
 
 
 def _watch(
     file: CollaborationFile, children: list[Child], kept: list[Kept], console: Console, stop: Stop
 ) -> bool:
-    """Keep all running; return whether the run is over."""
-    said, due = "", 0.0
+    """Keep all running; return whether the run is over: all have ended, or the learner cannot go on."""
+    said, due, learner = "", 0.0, children[0]
     while not stop.asked.is_set():
         for child in children:
             child.look()
             child.log.read()
         for broker in kept:
             broker.look()
-        over = all(child.done for child in children)
+        over = all(child.done for child in children) or (learner.done and learner.code != 0)
         if over or time.monotonic() >= due:
             due = time.monotonic() + LINES
             now = _line(file)

@@ -1,8 +1,6 @@
 """What `export compose` writes: what compose takes, for one party alone, with secrets in files."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -11,7 +9,7 @@ from streams.mesh.file import load
 from streams.tools.export.compose.project import operator, party
 from streams.tools.export.parties import party as found_party
 from streams.tools.export.raw_mesh import read
-from tests.support.exports import IMAGE, SECURED
+from tests.support.exports import IMAGE, SECURED, compose_says
 from tests.support.page_blocks import parse
 from tests.support.pages import ROOT
 
@@ -38,15 +36,9 @@ def services(written):
 def test_compose_takes_it_and_would_not_take_a_mistake(secured, tmp_path, made):
     pytest.importorskip("check_jsonschema")
 
-    def says(text):
-        path = tmp_path / "compose.yaml"
-        path.write_text(text)
-        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", path]
-        return subprocess.run(command, capture_output=True, check=False).returncode
-
     text = made(secured)["compose.yaml"]
-    assert says(text) == 0
-    assert says(text.replace("    read_only:", "    read_onlyy:")) == 1
+    assert compose_says(tmp_path, text) == 0
+    assert compose_says(tmp_path, text.replace("    read_only:", "    read_onlyy:")) == 1
 
 
 def test_a_node_is_our_command_and_as_little_as_it_needs(secured):

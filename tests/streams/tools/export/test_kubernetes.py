@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-import yaml
 
 from streams.bus.access import mesh_users
 from streams.bus.topic_specs import mesh_specs
@@ -15,7 +14,7 @@ from streams.mesh.file import load
 from streams.metrics.catalogue import PrivateMetric
 from streams.tools.export.kubernetes.cluster import CHECKSUM, Cluster
 from tests.support.certificates import Authority
-from tests.support.exports import IMAGE, SECURED, SHARED, for_operator, for_party
+from tests.support.exports import IMAGE, SECURED, SHARED, for_operator, for_party, objects
 from tests.support.manifests import mistakes
 
 NEEDED = {"MESH_PASSWORD": "never-written", "DATA_PASSWORD": "never-written"}
@@ -27,17 +26,6 @@ def mesh(tmp_path):
     path = tmp_path / "mesh.yaml"
     path.write_text(SECURED)
     return path
-
-
-def objects(files):
-    """The objects by kind and name."""
-    found = [
-        one
-        for name, text in files.items()
-        if name != "kustomization.yaml"
-        for one in yaml.safe_load_all(text)
-    ]
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
 def with_parties(text, parties):

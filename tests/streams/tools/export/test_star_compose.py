@@ -1,8 +1,5 @@
 """What `export compose` writes for a collaboration's parties."""
 
-import subprocess
-import sys
-
 import pytest
 import yaml
 
@@ -10,7 +7,7 @@ from streams.mesh.file import load_collaboration
 from streams.tools.export.compose.project import star
 from streams.tools.export.parties import star_party
 from streams.tools.export.raw_mesh import read_any
-from tests.support.exports import IMAGE, star_file
+from tests.support.exports import IMAGE, compose_says, star_file
 from tests.support.page_blocks import parse
 
 
@@ -29,15 +26,9 @@ def service(written, name):
 def test_compose_takes_it_and_would_not_take_a_mistake(made, tmp_path, name):
     pytest.importorskip("check_jsonschema")
 
-    def says(text):
-        path = tmp_path / "compose.yaml"
-        path.write_text(text)
-        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", path]
-        return subprocess.run(command, capture_output=True, check=False).returncode
-
     text = made(name)["compose.yaml"]
-    assert says(text) == 0
-    assert says(text.replace("    read_only:", "    read_onlyy:")) == 1
+    assert compose_says(tmp_path, text) == 0
+    assert compose_says(tmp_path, text.replace("    read_only:", "    read_onlyy:")) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What `export kubernetes` writes for a collaboration: its parties, and the topics and users they share."""
 
 import json
+import os
 import re
+import subprocess
 
 import pytest
 import yaml
@@ -15,14 +17,16 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
 from streams.metrics.catalogue import PrivateMetric
+from streams.tools.export.folder import write_folder
 from streams.tools.export.kubernetes import manifests
 from streams.tools.export.kubernetes.cluster import Cluster
 from streams.tools.export.parties import star_party
 from streams.tools.export.raw_mesh import read_any
 from tests.support.commands import Commands
-from tests.support.exports import IMAGE, star_file
+from tests.support.exports import IMAGE, objects, star_file
 from tests.support.manifests import mistakes
 from tests.support.page_blocks import parse
+from tests.support.programs import need
 
 PARTIES = ("bank-a", "bank-t", "analyst")
 
@@ -39,17 +43,6 @@ def for_party(path, name):
 
 def for_operator(path):
     return manifests.star_operator(read_any(path), Cluster(IMAGE))
-
-
-def objects(files):
-    """The objects by kind and name."""
-    found = [
-        one
-        for name, text in files.items()
-        if name != "kustomization.yaml"
-        for one in yaml.safe_load_all(text)
-    ]
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
 def the_set(found):
@@ -69,6 +62,24 @@ def test_every_manifest_is_right_by_the_schema_of_its_kind_and_the_kustomization
     assert set(yaml.safe_load(files["kustomization.yaml"])["resources"]) == set(files) - {
         "kustomization.yaml"
     }
+
+
+@pytest.mark.parametrize("write", ["bank-a", None])
+def test_kubectl_takes_the_kustomization(mesh, tmp_path, write):
+    need("kubectl")
+    files = for_operator(mesh) if write is None else for_party(mesh, write)
+    write_folder(tmp_path / "out", files)
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    built = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout)}
+    assert built == objects(files)
 
 
 def test_a_mistake_would_be_found(mesh):

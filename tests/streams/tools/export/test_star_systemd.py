@@ -1,15 +1,12 @@
 """Units for a collaboration's parties: what each gets, that systemd takes it, that its process loads it."""
 
-import re
-import shlex
-import subprocess
 import sys
 
 import pytest
 
 from streams.mesh.file import load_collaboration
 from tests.support.commands import Commands
-from tests.support.exports import star_file
+from tests.support.exports import installed, star_file
 from tests.support.programs import need, systemd_analyze
 
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
@@ -93,9 +90,7 @@ def test_the_commands_put_every_file_in_its_place(exported, tmp_path):
     for name in ("mesh-password", "bank-a.csv.gz"):
         (folder / name).write_text(name)
     root = tmp_path / "root"
-    for line in re.findall(r"^install .*", (folder / "README.md").read_text(), re.MULTILINE):
-        *words, where = shlex.split(line, comments=True)
-        subprocess.run([*words, f"{root}{where}"], cwd=folder, check=True)
+    installed(folder, root)
     for path in files:
         if path.startswith("etc/"):
             assert (root / path).read_text() == (folder / path).read_text()

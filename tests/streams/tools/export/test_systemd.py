@@ -1,8 +1,6 @@
 """Units for bare hosts: what a party gets, that systemd takes it, and that a process finds its secrets."""
 
 import re
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import yaml
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import as_yaml, read_yaml
 from tests.support.commands import Commands
-from tests.support.exports import SECURED
+from tests.support.exports import SECURED, installed
 from tests.support.programs import need, systemd_analyze
 
 PROGRAM = "/opt/mirrormesh/bin/mirrormesh"
@@ -130,9 +128,7 @@ def test_the_commands_put_every_file_in_its_place(exported, tmp_path):
     for name, text in FILES.items():
         (folder / name).write_text(text)
     root = tmp_path / "root"
-    for line in re.findall(r"^install .*", (folder / "README.md").read_text(), re.MULTILINE):
-        *words, where = shlex.split(line, comments=True)
-        subprocess.run([*words, f"{root}{where}"], cwd=folder, check=True)
+    installed(folder, root)
     for path in files:
         if path.startswith("etc/"):
             assert (root / path).read_text() == (folder / path).read_text()
