@@ -227,9 +227,11 @@ class SchedulerMachine:
 
     def _members(self, last: Plan | None, round: int) -> tuple[Member, ...]:
         """Return the members of the next plan; empty if it must wait."""
-        live = filter(self._roster.is_live, self._nodes)
+        live = list(filter(self._roster.is_live, self._nodes))
+        least = self.settings.min_members or (len(self._nodes) if last is None else 1)
+        if len(live) < least:  # it is asked at every heartbeat until the first plan
+            return ()
         found = [self._roster.candidate(name, last, round) for name in live]
         members = tuple(member for member in found if member is not None)
-        least = self.settings.min_members or (len(self._nodes) if last is None else 1)
         enough = len(members) >= least and any(member.full for member in members)
         return members if enough else ()

@@ -124,7 +124,7 @@ class SchedulerShell:
             self._watcher.beat(event.heartbeat)
         if self._machine.last is not before:
             self._watcher.planned(self._machine.last)
-        if not isinstance(event, PlansRead):
+        if not isinstance(event, PlansRead | HeartbeatRead):  # it takes longer than a heartbeat of many
             self._watcher.heard(*self._machine.standing)
 
     def _decoded(self, topic: str, value: bytes) -> PlanRecord | Heartbeat | None:
