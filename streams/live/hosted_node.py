@@ -4,6 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 
@@ -122,6 +123,7 @@ class HostedNode:
         self,
         bus: KafkaBus,
         loop: Loop,
+        commits: Executor | None,
         decisions: Decisions | None,
         predictions: Predictions | None,
         certificates: Certificates,
@@ -159,6 +161,7 @@ class HostedNode:
             data.open_slot,
             watcher,
             lane=Lane(loop, watcher.began, ended),
+            commits=commits,
         )
 
     @property

@@ -1,5 +1,6 @@
 """One node's turns of a loop that the nodes of a process share."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -21,7 +22,8 @@ class Lane:
 
     def __init__(self, loop: Loop, before: Action, over: Callable[[Ended], None]) -> None:
         self._loop, self._before, self._over = loop, before, over
-        self.ended = False
+        self.ended = self._held = False
+        self._waiting: deque[Action] = deque()
 
     def put(self, action: Action) -> None:
         """Do `action` after those before it; actions put by an action follow it at once."""
@@ -54,8 +56,26 @@ class Lane:
 
     def turn(self, action: Action) -> None:
         """Do `action` now, unless the node has ended: in the loop's turn, or before it runs."""
-        if self.ended:
-            return
+        if self._held:
+            self._waiting.append(action)
+        elif not self.ended:
+            self._do(action)
+
+    def hold(self) -> None:
+        """Let all actions wait until `resume`. In the node's turn, or before the loop runs."""
+        self._held = True
+
+    def resume(self, action: Action) -> None:
+        """Do `action`, and then what has waited, unless it holds again. From any thread."""
+        self._loop.put(partial(self._resume, action))
+
+    def _resume(self, action: Action) -> None:
+        self._held = False
+        self._waiting.appendleft(action)
+        while self._waiting and not (self._held or self.ended):
+            self._do(self._waiting.popleft())
+
+    def _do(self, action: Action) -> None:
         self._before()
         try:
             action()

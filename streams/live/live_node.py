@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused
 from streams.live.deadlines import Deadlines, FetchClock, InFlight
 from streams.live.lane import Lane
-from streams.live.node_shell import NodeShell, Ports
+from streams.live.node_shell import Later, NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
 from streams.live.process import unreadable
 from streams.live.start import MeshStart
@@ -64,7 +65,8 @@ class Watcher(Protocol):
 class LiveNode:
     """Runs a node's machine in turns of its lane. `open_slot` asks for a slot; `slot_closed` returns it.
 
-    The node's own heartbeats, when read back, keep `clock` running.
+    The node's own heartbeats, when read back, keep `clock` running. `commits`: what waits for the disk while
+    other nodes go on; None: there are no others.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class LiveNode:
         watcher: Watcher,
         *,
         lane: Lane,
+        commits: Executor | None = None,
     ) -> None:
+        self._commits = commits
         self._journal, self._mesh, self._bus, self._watcher = journal, surroundings, bus, watcher
         self._name, self._topics, self.offsets = start.who.name, surroundings.topics, start.offsets
         self._lane, self._clock = lane, clock
@@ -173,10 +177,33 @@ class LiveNode:
         if self._beats.none:  # otherwise the broker is away, and would get them all at once
             self._shell.beat()
 
-    def _append(self, record: JournalRecord, secret: Secret | None) -> None:
+    def _append(self, record: JournalRecord, secret: Secret | None) -> Later | None:
+        if self._commits is not None:
+            return partial(self._commit, self._commits, record, secret)
         began = time.perf_counter()
         self._journal.append(record, secret)
         self._watcher.committed(time.perf_counter() - began)
+        return None
+
+    def _commit(
+        self, commits: Executor, record: JournalRecord, secret: Secret | None, follow: Callable[[], None]
+    ) -> None:
+        """Make a record durable in another thread: other nodes go on meanwhile, this one waits for it."""
+        self._lane.hold()
+        began = time.perf_counter()
+
+        def durable(done: "Future[None]") -> None:
+            seconds, error = time.perf_counter() - began, done.exception()
+
+            def go_on() -> None:
+                if error is not None:
+                    raise error
+                self._watcher.committed(seconds)
+                follow()
+
+            self._lane.resume(go_on)
+
+        commits.submit(self._journal.append, record, secret).add_done_callback(durable)
 
     def _send(self, topic: str, value: bytes) -> None:
         if topic not in self._edges:

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import TypeVar
 
 from streams.bus.access import node_on_data, together
 from streams.bus.kafka import KafkaBus
@@ -30,7 +30,8 @@ from streams.mesh.settings.base import Address
 from streams.state.spends_topic import SpendsTopic, spends_bus
 from topology.plans import Plan
 
-T = TypeVar("T")
+COMMITS = 16
+"""Journals that are written at a time."""
 
 
 class NodeProcess:
@@ -110,9 +111,12 @@ class NodeProcess:
             if all(one.ended is not None for one in self._nodes):
                 loop.stop()
 
+        commits = None
+        if len(self._nodes) > 1:  # waits for the disk overlap
+            commits = closing.enter_context(ThreadPoolExecutor(COMMITS, "journals"))
         for node in self._nodes:
             own = decisions.get(node.name), predictions.get(node.name)
-            node.assemble(bus, loop, *own, certificates, partial(ended, node))
+            node.assemble(bus, loop, commits, *own, certificates, partial(ended, node))
         live = LiveNodes([node.live for node in self._nodes], bus, loop)
         streams = [node.data for node in self._nodes]
         data = DataStreams(self._brokers.data, streams, state=options.state, web=options.web)

@@ -3,14 +3,17 @@
 On a broker and on the memory bus only the `Ports` differ.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nodes.learner import Learner
 from nodes.machine.events import (
     DeadlinePassed,
     Decided,
+    Effect,
     Event,
     Evidence,
     Foreseen,
@@ -47,16 +50,19 @@ from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
 from topology.chain import Chain
 
+Later = Callable[[Callable[[], None]], None]
+"""Takes what follows once an effect is done, and does it then; the node takes no event before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The functions that carry out a node's effects.
 
-    `append` makes a record and its secret durable before it returns. `send` takes (topic, bytes). `refused`
-    takes (topic, bytes, reason), for the dead letters of peers.
+    `append` makes a record and its secret durable before it returns, unless it returns a `Later`. `send`
+    takes (topic, bytes). `refused` takes (topic, bytes, reason), for the dead letters of peers.
     """
 
-    append: Callable[[JournalRecord, Secret | None], None]
+    append: Callable[[JournalRecord, Secret | None], Later | None]
     send: Callable[[str, bytes], None]
     open_slot: Callable[[OpenSlot], None]
     start_deadline: Callable[[StartDeadline], None]
@@ -85,7 +91,9 @@ class NodeShell:
         self._ports, self._before_effect = ports, before_effect
         self._hello: int | None = None  # its offset on the own progress, once read
         self._chain = Chain(whole=not start.plans and start.offsets[mesh.topics.topology] == 0)
-        self._effects: dict[type, Callable[[Any], None]] = dict.fromkeys(
+        self._waiting: deque[Event] = deque()
+        self._busy = False
+        self._effects: dict[type, Callable[[Any], Later | None]] = dict.fromkeys(
             (Noticed, Decided, Foreseen, Stepped, Scored), ports.report
         ) | {
             Journal: lambda effect: ports.append(effect.record, effect.secret),
@@ -161,13 +169,34 @@ class NodeShell:
         return tuple([PlanArrived(plan, offset) for plan in record.plans])
 
     def _handle(self, event: Event) -> None:
-        if self.machine.halted:
-            return
+        """Handle an event once the effects of the one before are done."""
+        self._waiting.append(event)
+        if not self._busy:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while self._waiting and not self.machine.halted:
+            if not self._carry_out(iter(self.machine.handle(self._waiting.popleft()))):
+                return
+        self._waiting.clear()
+
+    def _carry_out(self, effects: Iterator[Effect]) -> bool:
+        """Return whether all effects are done; the rest follows a `Later`."""
         done, before = self._effects, self._before_effect
-        for effect in self.machine.handle(event):
+        for effect in effects:
             if before is not None:
                 before()
-            done[type(effect)](effect)
+            later = done[type(effect)](effect)
+            if later is not None:
+                self._busy = True
+                later(partial(self._follow, effects))
+                return False
+        return True
+
+    def _follow(self, effects: Iterator[Effect]) -> None:
+        self._busy = False
+        if self._carry_out(effects):
+            self._go_on()
 
     def _keep_evidence(self, effect: Evidence) -> None:
         edge = self._topics.edge(effect.message.source, self.machine.identity.name)

@@ -68,3 +68,33 @@ def test_what_an_action_puts_follows_it_before_the_others():
     two.b.put(two.loop.stop)
     two.loop.run()
     assert [what for what in two.done if "before" not in what] == ["follows", "b"]
+
+
+def test_what_comes_while_a_lane_is_held_waits_in_order_and_the_other_lane_does_not():
+    two = Two()
+
+    def held():
+        two.a.hold()
+        two.a.put(two.does("first"))
+
+    two.a.put(held)
+    two.a.put(two.does("second"))
+    two.b.put(two.does("b"))
+    two.b.put(lambda: two.a.resume(two.does("resumed")))
+    two.b.after(0.05, two.loop.stop)
+    two.loop.run()
+    assert [what for what in two.done if "before" not in what] == ["b", "resumed", "first", "second"]
+
+
+def test_a_lane_that_ends_as_it_resumes_does_not_do_what_has_waited():
+    def ends():
+        raise JournalError("the disk is full")
+
+    two = Two()
+    two.a.put(two.a.hold)
+    two.a.put(two.does("waits"))
+    two.b.put(lambda: two.a.resume(ends))
+    two.b.after(0.05, two.loop.stop)
+    two.loop.run()
+    assert two.over == [("a", "the disk is full")]
+    assert "waits" not in two.done
