@@ -1,7 +1,7 @@
 """Which topics each process reads and writes, as rights for a broker with users."""
 
 from streams.bus.access import Access, feeder, node_on_data, node_on_mesh, scheduler
-from streams.bus.collaboration_access import learner, owner_on_data, owner_on_mesh
+from streams.bus.collaboration_access import learner, owner_feeder, owner_on_data, owner_on_mesh
 from streams.codec.topics import DataTopics, MeshTopics
 
 _NAMES = {
@@ -27,6 +27,7 @@ def region() -> str:
         ("learner", "mesh", learner(topics, "zlearner", ["zowner"])),
         ("owner", "mesh", owner_on_mesh(topics, "zowner")),
         ("owner of a topic", "data", owner_on_data("zowner")),
+        ("feeder of a topic", "data", owner_feeder("zowner")),
     )
     rows = ["| process | broker | reads | writes | more |", "|---|---|---|---|---|"]
     rows += [_row(process, broker, access) for process, broker, access in processes]

@@ -29,6 +29,12 @@ def owner_on_data(name: str) -> Access:
     return Access((DataTopics(name).records,), ())
 
 
+def owner_feeder(name: str) -> Access:
+    """Return the rights of what feeds a set to its topic; it continues after the stored records."""
+    records = (DataTopics(name).records,)
+    return Access(records, records, configs=records)
+
+
 def collaboration_users(wire: Wire) -> tuple[User, ...]:
     """Return the users of the broker that all share: the learner's, each owner's, and the auditor's."""
     settings, topics = wire.whole.settings, wire.topics
@@ -48,7 +54,6 @@ def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
     """Return the users of an owner's own broker: the owner's, and its feeder's. None has a quota."""
     found = []
     for name in owners:
-        feeding = Access((DataTopics(name).records,), (DataTopics(name).records,))
         found.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
-        found.append(User(feeder_user(name), (f"feeder of {name}",), rules([feeding]), None))
+        found.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(name)]), None))
     return tuple(found)

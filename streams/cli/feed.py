@@ -13,15 +13,16 @@ from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
-from streams.mesh.file import load
+from streams.mesh.file import MeshFile, load_any
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed
 from streams.tools.feed.feed import feed as feed_topic
+from streams.tools.feed.feed_set import feed_set
 from streams.tools.feed.feed_source import Wanted
 
 NodeArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The node, as in the mesh file.", show_default=False)
+    str, typer.Argument(metavar="NAME", help="The node or owner, as in the mesh file.", show_default=False)
 ]
 FileArgument = Annotated[
     str | None,
@@ -90,6 +91,10 @@ def feed(
     records beyond the horizon. Standard input is sent as it comes, without waiting; a record dated further
     ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended, nothing is fed.
 
+    In a collaboration NAME is an owner whose source has no path: its set is to be the topic data.NAME. FILE
+    must be given. It is looked at whole first, and nothing is fed unless it holds the owner's number of
+    records and each can be read: there are no dead letters.
+
     With --shift old records are fed as new ones: choose one number for all nodes, from nobody's records.
 
     \b
@@ -98,6 +103,7 @@ def feed(
       mirrormesh feed mesh.yaml bank-1 records.csv.gz --rate 500
       mirrormesh feed mesh.yaml bank-1 --timestamps
       zcat records.csv.gz | mirrormesh feed mesh.yaml bank-1 -
+      mirrormesh feed lending.yaml bank-a loans.jsonl.gz
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and timestamps:
         raise UsageError("--rate and --timestamps are two paces: must be one of them")
@@ -105,11 +111,17 @@ def feed(
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
-    wanted, loaded = Wanted(file, records, rate, timestamps, shift), load(mesh)
-    refuse_ended(loaded, time.time())
+    wanted, loaded = Wanted(file, records, rate, timestamps, shift), load_any(mesh)
+    if isinstance(loaded, MeshFile):
+        refuse_ended(loaded, time.time())
+    else:
+        _refuse_for_a_set(wanted)
     with Stop() as stop:
         try:
-            fed = feed_topic(loaded, name, wanted, stop)
+            if isinstance(loaded, MeshFile):
+                fed = feed_topic(loaded, name, wanted, stop)
+            else:
+                fed = feed_set(loaded, name, file, rate, stop)
         except Stopped:
             raise typer.Exit(stop.exit_code) from None
         except BusError as error:
@@ -120,6 +132,14 @@ def feed(
         code = stop.exit_code if fed.stopped else 0
         if code or mostly:
             raise typer.Exit(code or MALFORMED)
+
+
+def _refuse_for_a_set(wanted: Wanted) -> None:
+    """Refuse what has no meaning for an owner's set, all of which is fed, without times."""
+    given = {"--timestamps": wanted.timestamps, "--shift": wanted.shift, "--records": wanted.records}
+    for option, asked in given.items():
+        if asked:
+            raise UsageError(f"{option}: goes with a mesh of nodes: a set is fed whole, without times")
 
 
 def _summary(fed: Fed) -> str:

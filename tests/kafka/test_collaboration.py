@@ -175,14 +175,20 @@ def test_a_set_on_a_topic_ends_where_the_first_answer_found_its_end(tmp_path, br
     expected = in_memory(written(tmp_path / "file.yaml", tree | {"owners": {name: {"source": on_file}}}))
     brokers = {"mesh": {"servers": broker.address}, "data": {"servers": broker.address}, "trust_broker": True}
     owner = {"source": on_topic, "brokers": brokers}
-    with LiveStar(written(path, tree | {"owners": {name: owner}})) as star:
+    mesh = written(path, tree | {"owners": {name: owner}})
+    (tmp_path / "set.csv").write_text("".join(f"{line}\n" for line in lines[1:]))
+    with LiveStar(mesh) as star:
+        fed = star.start("feed", "feed", mesh, name, tmp_path / "set.csv")
+        assert fed.ends() == 0, fed.log
+        assert f"data.{name}: fed 25 records (lines 1 to 25), 0 bad" in fed.log
+        first = star.owner(name)
+        wait_until(lambda: "goes on with a new journal" in first.log)
+        (tmp_path / "other.csv").write_text("".join(f"{line}\n" for line in reversed(lines[1:])))
+        other = star.start("other", "feed", mesh, name, tmp_path / "other.csv")
+        assert other.ends() == 1
+        assert "the 25 lines that it holds are not the first of these" in other.log
         records = KafkaBus(star.file.mesh_broker, {f"data.{name}": 1000})
         try:
-            for line in lines[1:]:
-                records.send(f"data.{name}", line.encode())
-            assert records.flush(30)
-            first = star.owner(name)
-            wait_until(lambda: "goes on with a new journal" in first.log)
             for line in lines[1:4]:
                 records.send(f"data.{name}", line.encode())
             assert records.flush(30)
@@ -192,7 +198,7 @@ def test_a_set_on_a_topic_ends_where_the_first_answer_found_its_end(tmp_path, br
         wait_until(lambda: asked(star) >= 2)
         first.kill()
         star.owner(name)
-        star.finish()
+        star.finish("analyst", name)
         assert star.queries() == {number: {one.parameters.tobytes()} for number, one in expected.items()}
         with OwnerJournal.read(tmp_path / "state" / f"{name}.journal") as journal:
             assert {one.set.extent for one in journal.records} == {(("partition 0", 25),)}

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from streams.bus.access import feeder
 from streams.live.process import Stopped, reached
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
+from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import FaultCounts
 from streams.terminal.progress_bars import shown
 from streams.terminal.wording import counted
-from streams.tools.feed.feed_source import Wanted, opened
+from streams.tools.feed.feed_source import Opened, Wanted, opened
 from streams.tools.feed.lines import Line, Lines, lacking
 from streams.tools.feed.pace import FeedFailed, Pace, Waiting, most_ahead
 from streams.tools.feed.topic import ANEW, FeedTopic, feed_topic
@@ -41,17 +43,25 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     source = opened(file, node, wanted)
     reached(broker, stop)
     by_time = file.mesh.slots.by == "time"
-    topic = feed_topic(broker, node, by_time=by_time, timed=source.timed)
-    lines, waiting = Lines(source, topic.largest), Waiting(stop)
-    with waiting:
-        lost = _skip(lines, topic)
-    left = None if source.most is None else max(0, source.most - topic.line)
+    topic = feed_topic(broker, node, feeder(node), by_time=by_time, timed=source.timed)
     pace = Pace(
         math.inf if source.live else most_ahead(file.mesh, topic.ahead),
         rate=wanted.rate,
         by_timestamps=wanted.timestamps,
         replay=not by_time,
     )
+    fed = write(broker, node, topic, source, pace, stop)
+    if source.piped and not (fed.stopped or fed.before or fed.records):
+        raise file.refuse(("nodes", node, "source"), "standard input held no record")
+    return fed
+
+
+def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, pace: Pace, stop: Stop) -> Fed:
+    """Write the lines of a source that the topic lacks, at that pace. Raises Stopped, BusError as `feed`."""
+    lines, waiting = Lines(source, topic.largest), Waiting(stop)
+    with waiting:
+        lost = _skip(lines, topic)
+    left = None if source.most is None else max(0, source.most - topic.line)
     began = time.monotonic()
     writer = Writer(broker, node, topic, stop)
     stopped = False
@@ -68,8 +78,6 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     finally:
         writer.close()
     seconds = time.monotonic() - began
-    if source.piped and not (stopped or topic.line or writer.acknowledged):
-        raise file.refuse(("nodes", node, "source"), "standard input held no record")
     return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from streams.bus.access import feeder
+from streams.bus.access import Access
 from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
@@ -31,7 +31,8 @@ class FeedTopic:
     """A data topic that can be fed: it holds `line` lines; the last has the `mark`.
 
     `largest`: the longest value that it takes, in bytes. With `timed` records keep their own times, which may
-    be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters.
+    be `ahead` seconds ahead of the clock. `lettered`: the digests of the stored dead letters. `access`: what
+    the feed needs of the broker.
     """
 
     name: str
@@ -42,13 +43,17 @@ class FeedTopic:
     line: int
     mark: bytes | None
     lettered: frozenset[bytes]
+    access: Access
 
 
-def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool) -> FeedTopic:
-    """Check the data topic of a node. Raises BusError if it cannot be fed: see `PreflightFailed`."""
+def feed_topic(broker: BrokerSettings, node: str, access: Access, *, by_time: bool, timed: bool) -> FeedTopic:
+    """Check the data topic of a node or an owner, which a feed has that `access` to.
+
+    Raises BusError if it cannot be fed: see `PreflightFailed`.
+    """
     topics = DataTopics(node)
     name = topics.records
-    preflight(broker, feeder(node), {}, (name,) if by_time else (), feeder_user(node))
+    preflight(broker, access, {}, (name,) if by_time else (), feeder_user(node))
     with Admin(broker) as admin:
         found = admin.topics([name])[name]
     if timed and found.configs["message.timestamp.type"] != "CreateTime":
@@ -63,7 +68,8 @@ def feed_topic(broker: BrokerSettings, node: str, *, by_time: bool, timed: bool)
         timed,
         line,
         mark,
-        _lettered(broker, topics.dead_letters),
+        _lettered(broker, topics.dead_letters) if topics.dead_letters in access.reads else frozenset(),
+        access,
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 
-from streams.bus.access import feeder
 from streams.bus.connection import PATIENCE, admin_settings
 from streams.bus.denials import denied
 from streams.bus.preflight import preflight
@@ -137,7 +136,7 @@ class Writer:
 
     def _wait_for_broker(self) -> None:
         reached(self._broker, self._stop)
-        preflight(self._broker, feeder(self._node), {}, (self._topic.name,), feeder_user(self._node))
+        preflight(self._broker, self._topic.access, {}, (self._topic.name,), feeder_user(self._node))
         self._heard = time.monotonic()
 
     def _send(self, topic: str, value: bytes, **more: Any) -> Any:

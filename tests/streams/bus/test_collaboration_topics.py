@@ -81,7 +81,7 @@ def test_an_owner_writes_nothing_on_its_own_broker():
     assert allowed(own, owner_specs("bank-a")) == needed(owner_on_data("bank-a")) == {("Read", "data.bank-a")}
     assert (feeder.name, feeder.rules) == (
         "bank-a-feeder",
-        (Rule("topic", "data.bank-a", "literal", ("Read", "Write")),),
+        (Rule("topic", "data.bank-a", "literal", ("Read", "Write", "DescribeConfigs")),),
     )
 
 

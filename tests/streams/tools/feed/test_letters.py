@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from kafka.errors import KafkaError
 
+from streams.bus.access import feeder
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.tools.feed import writer as module
@@ -79,7 +80,7 @@ class Future:
 @pytest.fixture
 def writing(monkeypatch):
     monkeypatch.setattr(module, "KafkaProducer", Producer)
-    topic = FeedTopic("records", "letters", 10**6, 0.0, False, 7, b"mark", frozenset())
+    topic = FeedTopic("records", "letters", 10**6, 0.0, False, 7, b"mark", frozenset(), feeder("a"))
     with Stop() as stop:
         writer = Writer(connection("nowhere:1"), "a", topic, stop)
         monkeypatch.setattr(writer._waiting, "sleep", in_vain)
