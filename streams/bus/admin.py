@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 UNKNOWN_TOPIC, EXISTS = 3, 36
 """Kafka's error codes."""
+READY, READY_EACH = 10_000, 100
+"""Milliseconds that new topics may take to be ready: in all, and more for each."""
 ADMINISTRATOR = "an administrator of the broker may"
 _UNALLOWED = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
@@ -98,7 +100,8 @@ class Admin:
             elif found["error_code"] != EXISTS:
                 raise self._refused(f"topic {found['name']}", found, "make it (Create)")
         if made:
-            self._asked(lambda: self._client.wait_for_topics([spec.name for spec in made]))
+            names, patience = [spec.name for spec in made], READY + READY_EACH * len(made)
+            self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
         return made
 
     def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
