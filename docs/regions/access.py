@@ -21,6 +21,11 @@ def region() -> str:
     topics = MeshTopics("zmesh", "zrun")
     processes = (
         ("node", "mesh", node_on_mesh(topics, "znode", ["zsource"], ["ztarget"])),
+        (
+            "node, with outboxes",
+            "mesh",
+            node_on_mesh(MeshTopics("zmesh", "zrun", "outbox"), "znode", ["zsource"], ["ztarget"]),
+        ),
         ("node", "data", node_on_data("znode", DataTopics("znode").group)),
         ("feeder", "data", feeder("znode")),
         ("scheduler", "mesh", scheduler(topics, ["znode"])),

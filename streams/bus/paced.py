@@ -4,7 +4,7 @@ A broker's work goes with how often it is woken, not with how many records it ta
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from streams.bus.sender import Sender
@@ -21,14 +21,17 @@ _COUNTED = 8
 class PacedSender:
     """A sender with two producers, of which the second, which waits, is made once records are many.
 
-    Order holds: it changes from one to the other only while everything is acknowledged. `make` returns a
-    sender that waits that many milliseconds; `clock` is monotonic.
+    Order holds within a topic: a topic changes from one to the other only while all its own records are
+    acknowledged, so topics that share a sender do not hold each other back. `make` returns a sender that
+    waits that many milliseconds; `clock` is monotonic.
     """
 
     def __init__(self, make: Callable[[int], Sender], clock: Callable[[], float] = time.monotonic) -> None:
         self._make, self._clock = make, clock
-        self._at_once = self._sender = make(0)
+        self._at_once = make(0)
         self._together: Sender | None = None
+        self._of: dict[str, Sender] = {}  # by topic
+        self._open = Counter[str]()
         self._sent = deque[float](maxlen=_COUNTED)
 
     @classmethod
@@ -40,36 +43,47 @@ class PacedSender:
         self, topic: str, value: bytes, acknowledged: Callable[[], None] | None, key: bytes | None = None
     ) -> None:
         """Take a record, and the available reports. Raises BusError if the producer is full or broken."""
-        self._sender.serve()
-        if not self._sender.waiting:
-            self._choose()
-        self._sender.send(topic, value, acknowledged, key)
+        self.serve()
+        if not self._open[topic]:
+            self._of[topic] = self._chosen()
+
+        def taken() -> None:
+            self._open[topic] -= 1
+            if acknowledged is not None:
+                acknowledged()
+
+        self._of[topic].send(topic, value, taken, key)
+        self._open[topic] += 1
         self._sent.append(self._clock())
 
     @property
     def waiting(self) -> int:
         """The number of records not acknowledged yet."""
-        return self._sender.waiting
+        return sum(sender.waiting for sender in self._made)
 
     def serve(self, seconds: float = 0.0) -> None:
         """Take the available reports, as `Sender.serve`."""
-        self._sender.serve(seconds)
+        for sender in self._made:
+            sender.serve(seconds)
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until all are acknowledged, and return whether they are."""
-        return self._sender.flush(seconds)
+        """Wait up to `seconds` for each producer until all are acknowledged, and return whether they are."""
+        done = [sender.flush(seconds) for sender in self._made]
+        return all(done)
 
     def close(self) -> None:
         """Drop records not acknowledged, and disconnect."""
-        self._at_once.close()
-        if self._together is not None:
-            self._together.close()
+        for sender in self._made:
+            sender.close()
 
-    def _choose(self) -> None:
+    @property
+    def _made(self) -> tuple[Sender, ...]:
+        return (self._at_once,) if self._together is None else (self._at_once, self._together)
+
+    def _chosen(self) -> Sender:
         full = len(self._sent) == _COUNTED
-        if full and MANY * (self._clock() - self._sent[0]) <= _COUNTED:
-            if self._together is None:
-                self._together = self._make(TOGETHER)
-            self._sender = self._together
-        else:
-            self._sender = self._at_once
+        if not (full and MANY * (self._clock() - self._sent[0]) <= _COUNTED):
+            return self._at_once
+        if self._together is None:
+            self._together = self._make(TOGETHER)
+        return self._together

@@ -130,7 +130,8 @@ def part(names: Sequence[str], share: str) -> tuple[str, ...]:
     """Return the share `K/N` of the names, in their order. Raises UsageError."""
     k, slash, n = share.partition("/")
     most = len(names)
-    if not (slash and k.isdecimal() and n.isdecimal() and 0 < int(k) <= int(n) <= most):
+    numbers = [text for text in (k, n) if text.isdecimal() and len(text) <= len(str(most))]
+    if not (slash and len(numbers) == 2 and 0 < int(k) <= int(n) <= most):
         raise UsageError(
             f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {most}, the nodes here"
         )

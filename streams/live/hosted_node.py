@@ -58,7 +58,7 @@ class HostedNode:
         try:
             self._learner = replace(self._made.learner, charged_before=spent, from_end=from_end)
         except ValueError as error:
-            raise UsageError(f"--spent: {error}") from None
+            raise UsageError(f"--spent: node {name}: {error}") from None
         slots = file.mesh.slots
         timeout = slots.timeout if slots.by == "count" else None
         self.data = DataStream(name, self._made.mesh.slots, self._decoder, timeout)

@@ -28,14 +28,14 @@ def _ended(error: BaseException) -> Failed:
 
 
 class Loop:
-    """Does actions in order, one at a time, and `before` before each.
+    """Does actions in order, one at a time.
 
     Call `put`, `fail` and `stop` from any thread, `do` from a thread other than the running one; everything
     else before `run`, or inside an action. `pulse` beats at each turn; the user of the loop ends it.
     """
 
-    def __init__(self, before: Action = _nothing) -> None:
-        self._before, self.pulse = before, Pulse()
+    def __init__(self) -> None:
+        self.pulse = Pulse()
         self._queue: SimpleQueue[Action] = SimpleQueue()
         self._following: deque[Action] = deque()  # put by the current action
         self._timers: list[tuple[float, int, Action]] = []
@@ -128,7 +128,6 @@ class Loop:
     def _work(self, action: Action) -> None:
         self._following.append(action)
         while self._following and self._running:
-            self._before()
             self._following.popleft()()
 
     def _next(self) -> Action | None:

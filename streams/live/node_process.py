@@ -65,6 +65,7 @@ class NodeProcess:
             bus = ask(lambda: open_mesh(self._file, self._names, closing))
             spends = ask(lambda: spends_bus(self._brokers.data, self._names))
             closing.callback(spends.close)
+            closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)
             for node in self._nodes:
                 node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing)
@@ -162,11 +163,12 @@ class NodeProcess:
         if self._options.private_metrics:
             return self._options.private_metrics
         named = {name: self._file.own(name).private_endpoint for name in self._names}
-        found = {address for address in named.values() if address is not None}
-        if len(found) > 1:
-            one, other = [name for name, address in named.items() if address is not None][:2]
-            raise UsageError(f"--private-metrics: must be given, as {one} and {other} name different ones")
-        return next(iter(found), None)
+        first = self._names[0]
+        for name, address in named.items():
+            if address != named[first]:
+                text = f"must be given, as {first} and {name} differ in their private_endpoint"
+                raise UsageError(f"--private-metrics: {text}")
+        return named[first]
 
 
 def tell_end(node: HostedNode) -> None:

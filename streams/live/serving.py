@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 from streams.live.certificates import Certificates
@@ -42,21 +43,25 @@ class Endpoints:
     ) -> None:
         """Show metrics by node, each kind at its own endpoint; `stalled` says what stands still, if any.
 
-        That goes to the owner alone: a part may stand still because of a record. `ended` says how a node has
-        ended.
+        That goes to the owner alone: a part may stand still because of a record. So does what `ended` says of
+        how a node has ended: it may name a path or a broker of the owner's.
         """
 
-        def missing() -> str | None:
-            said = ((name, ended(name) or metrics.missing()) for name, metrics in nodes.items())
+        def missing(*, whole: bool) -> str | None:
+            ends = ((metrics, name, ended(name)) for name, metrics in nodes.items())
+            said = (
+                (name, metrics.missing() if end is None else end if whole else "has ended")
+                for metrics, name, end in ends
+            )
             reasons = [reason if len(nodes) == 1 else f"{name}: {reason}" for name, reason in said if reason]
             return "; ".join(reasons) or None
 
         if self._shared is not None:
             shared = together([metrics.shared for metrics in nodes.values()])
-            self._shared.show(shared, missing, noted=certificates.mesh.soon)
+            self._shared.show(shared, partial(missing, whole=False), noted=certificates.mesh.soon)
         if self._private is not None:
             private = together([metrics.private for metrics in nodes.values()])
-            self._private.show(private, missing, stalled, certificates.soon)
+            self._private.show(private, partial(missing, whole=True), stalled, certificates.soon)
 
 
 def warn_of_open(what: str, address: Address | None, log: logging.Logger) -> None:

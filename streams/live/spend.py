@@ -10,7 +10,6 @@ from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
-from streams.live.start import FLUSH
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
 from streams.state.earlier_runs import check_reuse, check_same, knows_run, read_before
@@ -105,12 +104,12 @@ class RunSpend:
         return Reuse(tuple(lives.values()), own, known_by(self.node, here=True, there=self.whole)).sentence()
 
     def end(self, journal: Journal, topic: SpendsTopic) -> None:
-        """Record how far the run has come. Raises JournalError."""
+        """Record how far the run has come, and send it, without waiting. Raises JournalError."""
         state, records = self.options.state, journal.records(1)
         ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
         if ended is not None:
             with suppress(BusError):  # if the broker is away, its line stays open until the next start
-                topic.write(Written(StateFolder(state).id(), ended), FLUSH / 2)
+                topic.send(Written(StateFolder(state).id(), ended))
 
     def _lives(self) -> list[Spend]:
         """Return the recorded lives of this run."""

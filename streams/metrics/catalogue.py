@@ -76,7 +76,12 @@ class SharedMetric(Enum):
         "consensus_gap", "gauge", "", "max_j ||q_j - q_i||_2 over the releases of the last decided round."
     )
     # a node's messages
-    SENT = Metric("releases_sent_total", "counter", "releases", "Releases sent, counted per edge.")
+    SENT = Metric(
+        "releases_sent_total",
+        "counter",
+        "releases",
+        "Releases sent: one an edge, or with outboxes one a round.",
+    )
     RECEIVED = Metric("releases_received_total", "counter", "releases", "Releases read, by source.", _SOURCE)
     GIVEN_UP = Metric(
         "releases_given_up_total", "counter", "releases", "Releases missing at the deadline.", _SOURCE

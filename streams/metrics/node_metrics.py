@@ -93,7 +93,7 @@ class NodeMetrics:
         return self._shared.missing()
 
     def sent(self, count: int = 1) -> None:
-        """Count releases that the broker has acknowledged, one per edge. From one thread at a time."""
+        """Count releases that the broker has acknowledged, one per topic. From one thread at a time."""
         self._shared.sent(count)
 
     def received(self, source: str) -> None:

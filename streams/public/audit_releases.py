@@ -119,8 +119,8 @@ def _wrong(
     for one in alike:
         values[one.value].add(one.target)
     if len(values) > 1:
-        where = "; ".join(f"to {', '.join(sorted(targets))}" for targets in values.values())
-        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {where}"))
+        where = sorted({f"to {', '.join(sorted(targets))}" for targets in values.values()})
+        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {'; '.join(where)}"))
     if exact_noise and any(one.simulated for one in alike):
         wrong.append((Kind.SIMULATED, "simulated noise, where the mesh file says exact"))
     if not planned.judges(first.round):

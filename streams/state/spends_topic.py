@@ -51,16 +51,20 @@ class SpendsTopic:
         first, _ = self._bus.span(self._name)
         return _lines(self._name, self._bus.stored({self._name: first})[self._name])
 
-    def write(self, line: Written, seconds: float = PATIENCE) -> None:
+    def write(self, line: Written) -> None:
         """Write a line; when this returns all in-sync replicas have it.
 
-        Raises Unreachable if they do not within `seconds` (repeating it is harmless), BusError.
+        Raises Unreachable if they do not in time (repeating it is harmless), BusError.
         """
+        self.send(line)
+        if not self._bus.flush(PATIENCE):
+            raise Unreachable(f"{self._name}: what is spent is not acknowledged")
+
+    def send(self, line: Written) -> None:
+        """Send a line, and do not wait. Raises BusError."""
         spend = line.spend
         key = spend._replace(folder=line.folder).key
         self._bus.send(self._name, to_line(spend).encode(), key=key.encode())
-        if not self._bus.flush(seconds):
-            raise Unreachable(f"{self._name}: what is spent is not acknowledged")
 
 
 def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:

@@ -30,7 +30,7 @@ class DataStream:
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
-        self._over = False
+        self.over = False
 
     @property
     def counts(self) -> Private[DataCounts]:
@@ -48,17 +48,17 @@ class DataStream:
 
     def end(self) -> None:
         """Take no more records: the node has ended, and others go on. From any thread."""
-        self._over = True
+        self.over = True
         self._make_room()
 
     def begin(self, position: DataPosition | None, closed: Callable[[SlotClosed], None]) -> Start:
         """Return where to read from; `closed` gets each slot. Call it in the loop that takes records."""
         self._loop, self._closed = asyncio.get_running_loop(), closed
-        return Start(self.topic, position, self._collector, lambda: self._over)
+        return Start(self.topic, position, self._collector, lambda: self.over)
 
     async def take(self, arrival: Arrival[bytes]) -> None:
         """Take a record; wait until there is room for the next. Raises DataFailed."""
-        if self._over:
+        if self.over:
             return
         try:
             blocked = self._collector.add(arrival)
@@ -70,14 +70,14 @@ class DataStream:
 
     async def expire(self) -> None:
         """Close slots empty whose time-out is over."""
-        while not self._over:
+        while not self.over:
             await asyncio.sleep(self._collector.left)
             self._collector.expire()
         await asyncio.Event().wait()
 
     def awaits_ends(self, now: float) -> bool:
         """Return whether the open slot depends on the ends of the logs, as of `now`."""
-        return not self._over and (self._collector.unplaced or self._collector.due(now))
+        return not self.over and (self._collector.unplaced or self._collector.due(now))
 
     def place(self, ends: dict[int, int]) -> bool:
         """Start an unplaced slot at the topic's ends; return whether there was one."""
@@ -91,7 +91,7 @@ class DataStream:
         self._collector.settle(moment)
 
     def _hand_on(self, slot: SlotClosed) -> None:
-        if self._closed is not None and not self._over:  # before `begin` no records can close a slot
+        if self._closed is not None and not self.over:  # before `begin` no records can close a slot
             self._closed(slot)
 
     def _make_room(self) -> None:

@@ -103,6 +103,7 @@ class DataStreams:
                     awaited |= {one: (now, ends[one.topic]) for one in due if one not in placed}
                     if placed:
                         await thread.follow()
+                awaited = {one: at for one, at in awaited.items() if not one.over}
                 if awaited:
                     read = await thread.read()
                     for one in [one for one, (_, ends) in awaited.items() if _reached(read[one.topic], ends)]:

@@ -1,6 +1,7 @@
 """The files of services of systemd, and the commands that put them in their places."""
 
 import hashlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -92,7 +93,8 @@ def _commands(service: Service) -> Iterator[str]:
         there = f"{SETS}/{service.name}"
         yield f"install -d -m 0700 {SETS}"
         yield f"install -d -m 0755 {there}"
-        yield f"install -m 0644 {service.records} {there}/{service.records}  # the set of records"
+        set_file, target = shlex.quote(service.records), shlex.quote(f"{there}/{service.records}")
+        yield f"install -m 0644 -- {set_file} {target}  # the set of records"
     yield "systemctl daemon-reload"
     yield f"systemctl enable {service.service}"
     yield f"systemctl restart --no-block {service.service}"

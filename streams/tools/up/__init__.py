@@ -1,1 +1,1 @@
-"""Runs a whole mesh on this machine, one process per node."""
+"""Runs a whole mesh on this machine: a process for each node, or fewer."""

@@ -98,7 +98,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # one process per node: more threads of linear algebra would only compete for cores
+                # there are as many processes as cores, or more: threads of linear algebra would only compete
                 env={"OMP_NUM_THREADS": "1", **os.environ},
             )
         self.restarts += bool(self._began)

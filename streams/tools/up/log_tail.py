@@ -10,24 +10,25 @@ FRESH = 70.0
 _LOUD = {"WARNING", "ERROR", "CRITICAL"}
 _LEVELS = _LOUD | {"DEBUG", "INFO"}
 _BACK = " is heard again"
+_NODE = "node "
 
 
 class LogTail:
-    """Follows a log. `last` is its last line of this life, `warning` the last one at WARNING or above.
+    """Follows a log. `last` is its last line of this life; `malformed` a feeder's on malformed records.
 
-    A warning goes when the log says that its cause is gone, or when it does not come again. `malformed` is a
-    feeder's line on malformed records.
+    Of each speaker the last line at WARNING or above is kept, until the log says that its cause is gone, or
+    it does not come again.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.last, self.warning, self.malformed = path, "", "", ""
-        self._warned = 0.0
+        self.path, self.last, self.malformed = path, "", ""
+        self._warnings: dict[str, tuple[float, str]] = {}
         self._offset = path.stat().st_size if path.exists() else 0
 
     def read(self) -> None:
         """Read the whole lines written since the last call."""
-        if time.monotonic() - self._warned > FRESH:
-            self.forget()
+        oldest = time.monotonic() - FRESH
+        self._warnings = {who: one for who, one in self._warnings.items() if one[0] >= oldest}
         if not self.path.exists():
             return
         with self.path.open("rb") as log:
@@ -39,9 +40,15 @@ class LogTail:
         for line in whole.decode("utf-8", "replace").splitlines():
             self._take(line)
 
+    def warning(self, node: str = "") -> str:
+        """Return the last warning of that node, else one of the process alone; "" for none."""
+        shown = {who: one for who, one in self._warnings.items() if not who.startswith(_NODE)}
+        own = self._warnings.get(f"{_NODE}{node}")
+        return own[1] if own is not None else max(shown.values(), default=(0.0, ""))[1]
+
     def forget(self) -> None:
-        """Drop the warning: its cause is gone."""
-        self.warning = ""
+        """Drop all warnings: their cause is gone."""
+        self._warnings.clear()
 
     def _take(self, line: str) -> None:
         text = "".join(character if character.isprintable() else " " for character in line).strip()
@@ -54,9 +61,11 @@ class LogTail:
             if text.startswith(HEAD):
                 self.malformed = text
             return
-        said = message.partition(": ")[2] or message  # without the speaker's name, which the view shows
-        self.last = said
+        speaker, _, rest = message.partition(": ")
+        said = self.last = rest or message  # without the speaker's name, which the view shows
         if level in _LOUD:
-            self.warning, self._warned = f"{at[11:19]} {said}", time.monotonic()
-        elif said.endswith(_BACK) and f" {said.removesuffix(_BACK)} was silent " in self.warning:
-            self.forget()
+            self._warnings[speaker] = time.monotonic(), f"{at[11:19]} {said}"
+        elif said.endswith(_BACK):
+            _, before = self._warnings.get(speaker, (0.0, ""))
+            if f" {said.removesuffix(_BACK)} was silent " in before:
+                del self._warnings[speaker]

@@ -92,7 +92,7 @@ class UpMesh:
             self._gone,
             self._state_of(planner, self._asks.planner),
             planner.restarts,
-            planner.log.warning,
+            planner.log.warning(),
             rows,
         )
 
@@ -138,7 +138,7 @@ class UpMesh:
             return Row(name, "elsewhere", None, "", "", "", 0)
         own = [one for one in (self._nodes[name], self._feeders.get(name)) if one is not None]
         reached, feed = self._progress[name], self._feeders.get(name)
-        warning = max((one.log.warning for one in own), default="")
+        warning = max((one.log.warning(name) for one in own), default="")
         restarts = sum(one.restarts for one in own)
         fed = "" if feed is None else feed.state
         state = self._state_of(self._nodes[name], self._heard.get(name))

@@ -69,7 +69,7 @@ def check(file: MeshFile, options: Options) -> None:
     for name in file.nodes:
         file.brokers(name)
         decoder(file, name)
-    hosts(file, options.processes)
+    hosts(file, options)
     for name in fed_here(file) if options.feed else ():
         check_not_empty(file, name)
     endless = [name for name in fed_here(file) if isinstance(file.own(name).source, LocalisationSettings)]
@@ -83,30 +83,36 @@ def fed_here(file: MeshFile) -> list[str]:
     return [name for name, own in file.nodes.items() if _is_here(own.source)]
 
 
-def hosts(file: MeshFile, processes: int | None) -> list[tuple[str, ...]]:
+def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
     """Return the nodes here, by process. Nodes with different brokers or endpoints cannot share one.
 
-    None: one for each node; with more than `SINGLE` nodes, about one for each processor. Raises UsageError.
+    Unless `processes` says how many, there is one for each node; with more than `SINGLE` nodes about one for
+    each processor. Raises UsageError.
     """
-    size = len(file.nodes)
+    size, processes = len(file.nodes), options.processes
     if processes is None and size <= SINGLE:
         return [(name,) for name in file.nodes]
     found: dict[object, list[str]] = {}
     for name, own in file.nodes.items():
         brokers = file.brokers(name)
-        found.setdefault((brokers.mesh, brokers.data, own.private_endpoint), []).append(name)
+        endpoint = own.private_endpoint if options.metrics_from is None else None  # which takes its place
+        found.setdefault((brokers.mesh, brokers.data, endpoint), []).append(name)
     groups = list(found.values())
     if processes is None:
         processes = min(size, max(2, os.cpu_count() or 2, len(groups)))
     if not len(groups) <= processes <= size:
         text = f"must be from {len(groups)} to {size}, the nodes here"
-        several = "" if len(groups) == 1 else f": {len(groups)} differ in their brokers or endpoints"
+        several = "" if len(groups) == 1 else f": {_first(groups)} differ in brokers or private_endpoint"
         raise UsageError(f"--processes is {processes}: {text}{several}")
     shares = [1] * len(groups)
     while sum(shares) < processes:
         fullest = max(range(len(groups)), key=lambda k: len(groups[k]) / shares[k])
         shares[fullest] += 1
     return [tuple(one) for group, n in zip(groups, shares, strict=True) for one in _split(group, n)]
+
+
+def _first(groups: Sequence[Sequence[str]]) -> str:
+    return " and ".join(names[0] for names in groups[:2])
 
 
 def _split(names: Sequence[str], n: int) -> Iterator[Sequence[str]]:
@@ -119,7 +125,7 @@ def ports(file: MeshFile, options: Options) -> Ports | None:
     first = options.metrics_from
     if first is None:
         return None
-    names = [names[0] for names in hosts(file, options.processes)]
+    names = [names[0] for names in hosts(file, options)]
     last = first + 2 * len(names)
     if not 0 < first <= last <= HIGHEST_PORT:
         raise UsageError(f"--metrics-from {first}: must be from 1 to {HIGHEST_PORT - 2 * len(names)}")
@@ -135,7 +141,7 @@ def scheduler(file: MeshFile, served: Ports | None) -> Program:
 
 def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tuple[str, Program]]:
     """Yield each node whose own part is here, with its program: nodes of one process have the same."""
-    for names in hosts(file, options.processes):
+    for names in hosts(file, options):
         arguments = ["node", str(file.path), *names, "--state", str(options.state)]
         if served is not None:
             arguments += ["--metrics", str(served.shared[names[0]])]

@@ -134,7 +134,7 @@ def _provision(file: MeshFile, fact: Fact) -> None:
 def _introduce(file: MeshFile, options: Options, served: Ports | None, fact: Fact) -> None:
     """Print what is started, what is not, and where to look."""
     fed = programs.fed_here(file) if options.feed else []
-    hosts = len(programs.hosts(file, options.processes))
+    hosts = len(programs.hosts(file, options))
     together = "" if hosts == len(file.nodes) else f" in {hosts} process{'es' if hosts > 1 else ''}"
     kinds = [
         counted(1, "scheduler"),

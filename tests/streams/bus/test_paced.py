@@ -10,18 +10,24 @@ class Producer:
 
     def __init__(self, linger):
         self.linger, self.values, self.closed = linger, [], False
-        self.waiting = self.acknowledged = 0
+        self.open, self.acknowledged = [], 0
+
+    @property
+    def waiting(self):
+        return len(self.open)
 
     def send(self, topic, value, acknowledged, key=None):
         self.values.append(value)
-        self.waiting += 1
+        self.open.append(acknowledged)
 
     def serve(self, seconds=0.0):
-        self.waiting -= self.acknowledged
-        self.acknowledged = 0
+        while self.acknowledged:
+            self.acknowledged -= 1
+            self.open.pop(0)()
 
     def flush(self, seconds):
-        self.waiting = self.acknowledged = 0
+        self.acknowledged = self.waiting
+        self.serve()
         return True
 
     def close(self):
@@ -87,6 +93,15 @@ def test_nothing_overtakes_what_is_not_acknowledged():
     assert side.sender.waiting == 6
     side.acknowledge()
     assert side.send(1, 1.0) == [0]
+
+
+def test_a_topic_does_not_wait_for_the_acknowledgements_of_another():
+    side = Side()
+    for _ in range(20):
+        side.sender.send("decisions.a", b"", None)
+        side.now += 0.001
+    side.sender.send("decisions.b", b"b", None)
+    assert [one.linger for one in side.made if b"b" in one.values] == [TOGETHER]
 
 
 def test_both_producers_are_closed():

@@ -4,7 +4,8 @@ import pytest
 
 from streams.cli import main
 from streams.cli.node import nodes_of, part
-from streams.live.node_process import check_shared
+from streams.live.node_process import NodeProcess, check_shared
+from streams.live.spend import NodeOptions
 from streams.mesh.errors import MeshFileError, UsageError
 from tests.support.meshes import changed, loaded, written
 
@@ -28,7 +29,9 @@ def test_shares_are_all_nodes_once_in_their_order_and_of_about_one_size():
 
 
 @pytest.mark.parametrize(
-    "share", ["0/4", "5/4", "1/0", "1/8", "1", "/", "a/2", "-1/2", "1/2/2", "1 /2", "²/2"]
+    "share",
+    ["0/4", "5/4", "1/0", "1/8", "1", "/", "a/2", "-1/2", "1/2/2", "1 /2", "²/2", f"1/{'9' * 5_000}"],
+    ids=lambda share: share[:6],
 )
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(UsageError, match=r"^--share is .*: must be K/N, with K from 1 to N and N at most 7"):
@@ -52,6 +55,13 @@ def test_nodes_are_chosen_in_one_way_and_once(tmp_path, names, options, said):
     file = loaded(tmp_path, mesh(tmp_path))
     with pytest.raises(UsageError, match=f"^{said}"):
         nodes_of(file, names, **({"all_here": False, "share": None} | options))
+
+
+def test_private_metrics_of_a_node_go_where_its_own_part_says_and_nowhere_else(tmp_path):
+    file = loaded(tmp_path, mesh(tmp_path, a={"private_endpoint": "127.0.0.1:9301"}))
+    with pytest.raises(UsageError, match=r"^--private-metrics: must be given, as a and b differ in"):
+        NodeProcess(file, ["a", "b"], NodeOptions(tmp_path))
+    NodeProcess(file, ["a", "b"], NodeOptions(tmp_path, private_metrics=("127.0.0.1", 1)))
 
 
 def test_an_unknown_node_is_refused(tmp_path):

@@ -2,7 +2,8 @@
 
 import logging
 from contextlib import ExitStack
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -38,6 +39,28 @@ def test_private_metrics_are_served_where_they_are_asked_for_and_nowhere_else(mo
     with ExitStack() as closing:
         Endpoints(None, None, logging.getLogger("mirrormesh.node.a"), closing)
     assert not opened
+
+
+def not_ready(port):
+    """What `/readyz` says of a process that is not ready."""
+    with pytest.raises(HTTPError) as raised:
+        urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10)
+    with raised.value as error:
+        return error.read().decode()
+
+
+def test_why_a_node_has_ended_goes_to_the_owner_alone():
+    shared, private = [("127.0.0.1", port) for port in free_ports(2)]
+    plain = BrokerSettings(servers="127.0.0.1:1")
+    brokers = BrokersSettings(mesh=plain, data=plain, trust_broker=True)
+    log, ends = logging.getLogger("mirrormesh.nodes"), {"b": "the journal /srv/b cannot be used"}
+    with ExitStack() as closing:
+        endpoints = Endpoints(shared, private, log, closing)
+        endpoints.show({"a": metrics(), "b": metrics()}, lambda: None, Certificates(brokers, log), ends.get)
+        told = [not_ready(port) for _, port in (shared, private)]
+    assert "b: has ended" in told[0]
+    assert "/srv" not in told[0]
+    assert "b: the journal /srv/b cannot be used" in told[1]
 
 
 def test_nothing_is_served_once_it_is_closed():

@@ -67,16 +67,6 @@ def test_what_an_action_raises_comes_out():
         loop.run()
 
 
-def test_before_comes_before_each():
-    done = []
-    loop = Loop(lambda: done.append("before"))
-    loop.put(lambda: done.append("first"))
-    loop.put(lambda: done.append("second"))
-    loop.after(0.01, loop.stop)
-    loop.run()
-    assert done == ["before", "first", "before", "second", "before"]
-
-
 # --------------------------------------------------------------------------- what another thread does itself
 
 

@@ -39,7 +39,8 @@ def owner(image: str, name: str, service: str, file: ProcessFile, records: str |
     found = _process(image, service, file, command, endless=False)
     found["volumes"].append(f"{service}:{STATE}")
     if records is not None:
-        where = {"source": set_path(service, records), "target": f"{SET}/{records}"}
+        escaped = records.replace("$", "$$")  # compose would put a variable there
+        where = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
         there = {"read_only": True, "bind": {"create_host_path": False}}
         found["volumes"].append({"type": "bind", **where, **there})
     return {**found, "healthcheck": _python_check(OWNER)}

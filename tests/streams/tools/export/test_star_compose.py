@@ -72,6 +72,16 @@ def test_the_set_is_mounted_where_the_mesh_file_says_and_named_at_the_top(made):
     assert not [one for one in service(made("bank-t"), "owner-bank-t")["volumes"] if isinstance(one, dict)]
 
 
+def test_a_set_s_name_is_no_variable_of_compose(tmp_path):
+    path = star_file(tmp_path)
+    path.write_text(path.read_text().replace("bank-a.csv.gz", "bank $a.csv.gz"))
+    raw = read_any(path)
+    written = star(raw, star_party(raw.file.mesh, "bank-a"), IMAGE)
+    (mounted,) = [one for one in service(written, "owner-bank-a")["volumes"] if isinstance(one, dict)]
+    assert mounted["target"].endswith("/bank $$a.csv.gz")
+    assert mounted["source"].endswith("/bank $$a.csv.gz")
+
+
 @pytest.mark.parametrize("name", ["bank-a", "bank-t", "analyst"])
 def test_a_process_s_mesh_file_loads_with_its_secrets(made, tmp_path, name):
     (path,) = [path for path in made(name) if path.startswith("mesh/")]

@@ -28,6 +28,14 @@ def exported(tmp_path, capsys):
     return run
 
 
+def test_a_set_s_name_is_one_word_of_the_shell(exported):
+    folder, _ = exported("bank-a", wrong=("bank-a.csv.gz", "bank a; $(id).csv.gz"))
+    (line,) = [one for one in (folder / "README.md").read_text().splitlines() if "# the set" in one]
+    words = shlex.split(line, comments=True)
+    assert words[-2] == "bank a; $(id).csv.gz"
+    assert words[-1].endswith("/bank a; $(id).csv.gz")
+
+
 def dropin(folder, service):
     return (folder / f"etc/systemd/system/mirrormesh-{service}.service.d/mesh.conf").read_text()
 

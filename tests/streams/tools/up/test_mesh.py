@@ -6,6 +6,7 @@ import pytest
 
 from streams.bus.bus import BusError
 from streams.tools.up import mesh as module
+from streams.tools.up.log_tail import LogTail
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.programs import Options
 from tests.support.meshes import changed, loaded
@@ -28,13 +29,10 @@ class Running:
 
     def __init__(self, program, log, say):
         self.label, self.done, self.state, self.began, self.restarts = program.label, False, "running", 0.0, 1
-        self.log = SimpleNamespace(warning="", read=lambda: None, forget=self._forget)
+        self.log = LogTail(log)
 
     def look(self):
         pass
-
-    def _forget(self):
-        self.log.warning = ""
 
 
 @pytest.fixture
@@ -71,7 +69,9 @@ def test_a_frozen_scheduler_does_not_just_run(mesh, asks):
 
 def test_of_a_broker_that_is_gone_no_node_is_blamed_and_its_warnings_go_when_it_is_back(mesh, asks):
     asks.ages, asks.gone = {"a": 1.0, "b": 19.0, "c": 1.0}, 8.0
-    mesh._nodes["a"].log.warning = "18:03:17 no answer from the broker"
+    log = mesh._nodes["a"].log
+    log.path.parent.mkdir(exist_ok=True)
+    log.path.write_text("2026-01-01T18:03:17.000Z WARNING kafka: no answer from the broker\n")
     sight = mesh.look()
     assert sight.gone == 8.0
     assert {row.state for row in sight.rows} == {"running"}

@@ -110,10 +110,14 @@ def test_a_node_that_cannot_run_here_is_refused_before_anything_is_started(tmp_p
         programs.check(loaded(tmp_path, changed()), Options(tmp_path))
 
 
+def shared_out(file, processes, **options):
+    return programs.hosts(file, Options(file.path.parent, processes=processes, **options))
+
+
 def test_nodes_share_as_many_processes_as_are_asked_for(tmp_path):
     file = file_of(tmp_path)
-    assert programs.hosts(file, None) == [("a",), ("b",), ("c",), ("d",)]
-    assert programs.hosts(file, 3) == [("a",), ("b",), ("c", "d")]
+    assert shared_out(file, None) == [("a",), ("b",), ("c",), ("d",)]
+    assert shared_out(file, 3) == [("a",), ("b",), ("c", "d")]
     options = Options(tmp_path, metrics_from=9100, processes=2)
     ports = programs.ports(file, options)
     nodes = dict(programs.nodes(file, options, ports))
@@ -136,12 +140,22 @@ def test_nodes_of_other_brokers_have_other_processes(tmp_path):
     tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
     tree["nodes"]["b"]["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:3"}}
     file = loaded(tmp_path, tree)
-    assert programs.hosts(file, 2) == [("a", "c", "d"), ("b",)]
-    assert programs.hosts(file, 3) == [("a",), ("c", "d"), ("b",)]
+    assert shared_out(file, 2) == [("a", "c", "d"), ("b",)]
+    assert shared_out(file, 3) == [("a",), ("c", "d"), ("b",)]
     with pytest.raises(
-        UsageError, match="from 2 to 4, the nodes here: 2 differ in their brokers or endpoints"
+        UsageError, match="from 2 to 4, the nodes here: a and b differ in brokers or private_endpoint"
     ):
-        programs.hosts(file, 1)
+        shared_out(file, 1)
+
+
+def test_private_endpoints_count_unless_others_take_their_place(tmp_path):
+    tree = changed()
+    tree["brokers"] = {"mesh": {"servers": "127.0.0.1:1"}, "data": {"servers": "127.0.0.1:2"}}
+    tree["nodes"]["b"]["private_endpoint"] = "127.0.0.1:9301"
+    file = loaded(tmp_path, tree)
+    with pytest.raises(UsageError, match="a and b differ in brokers or private_endpoint"):
+        shared_out(file, 1)
+    assert shared_out(file, 1, metrics_from=9100) == [("a", "b", "c", "d")]
 
 
 def test_many_nodes_share_processes_unless_it_is_said_otherwise(tmp_path, monkeypatch):
@@ -152,5 +166,5 @@ def test_many_nodes_share_processes_unless_it_is_said_otherwise(tmp_path, monkey
     file = loaded(tmp_path, tree)
     for processors, processes in [(1, 2), (4, 4), (16, 9)]:
         monkeypatch.setattr("os.cpu_count", lambda found=processors: found)
-        assert len(programs.hosts(file, None)) == processes
-    assert len(programs.hosts(file, 9)) == 9
+        assert len(shared_out(file, None)) == processes
+    assert len(shared_out(file, 9)) == 9
