@@ -1,5 +1,6 @@
 """Units for a collaboration's parties: what each gets, that systemd takes it, that its process loads it."""
 
+import shlex
 import sys
 
 import pytest
