@@ -118,12 +118,16 @@ lines = st.builds(
 )
 
 
-@given(st.lists(lines, max_size=4), st.lists(st.tuples(st.sampled_from(["s1", "s2"]), lines), max_size=4))
-def test_what_was_written_once_is_known_and_is_not_written_again(here, there):
+@given(
+    st.lists(lines, max_size=4, unique_by=lambda one: one.identity),  # as a folder's file has them
+    st.lists(st.tuples(st.sampled_from(["s1", "s2"]), lines), max_size=4),
+)
+def test_what_was_written_once_is_known_and_is_not_written_otherwise(here, there):
+    """It may be written again, the same, where the lines of a life contradict one another."""
     before = [Written(*one) for one in there]
     pushed = unwritten("s1", here, before)
     after = before + [Written("s1", one) for one in pushed]
-    assert unwritten("s1", here, after) == ()
+    assert set(unwritten("s1", here, after)) <= set(pushed)
     known = {(one.run, one.life, one.folder): one for one in together("s9", (), after)}
     for one in here:
         found = known.get((one.run, one.life, one.folder)) or next(
