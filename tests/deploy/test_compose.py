@@ -13,7 +13,7 @@ import yaml
 from streams.bus.access import data_users, merged, mesh_users
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
-from streams.tools.up.programs import ports
+from streams.tools.up.programs import Options, ports
 from tests.support.compose import variables
 from tests.support.page_blocks import parse
 from tests.support.pages import ROOT
@@ -74,7 +74,7 @@ def test_what_is_provisioned_has_all_that_it_asks_for(path):
 def test_prometheus_scrapes_what_the_example_serves():
     settings = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
     (targets,) = settings["scrape_configs"][0]["static_configs"]
-    served = ports(load(DEPLOY / "meshes" / "tracking.yaml"), 9100)
+    served = ports(load(DEPLOY / "meshes" / "tracking.yaml"), Options(ROOT, metrics_from=9100))
     all_ports = sorted({served.scheduler, *served.shared.values(), *served.private.values()})
     assert targets["targets"] == [f"127.0.0.1:{port}" for port in all_ports]
     grafana = TREES[OBSERVE]["services"]["grafana"]

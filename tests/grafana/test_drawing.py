@@ -33,6 +33,7 @@ class Told:
             "reason": "late",
             "coordinate": "0",
             "mechanism": "laplace",
+            "owner": "bank-a",
         }
         name = re.sub(r"{{(\w+)}}", lambda label: labels[label[1]], query.legend)
         return Series(name, labels, times, tuple(self.value(NODES.index(node), time) for time in times))

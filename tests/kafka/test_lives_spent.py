@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from streams.bus.admin import Admin
-from streams.bus.connection import consumer_settings
+from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.provision import provision
 from streams.cli.budget import budget
 from streams.codec.topics import DataTopics
@@ -69,6 +69,7 @@ class Lives:
                 journal.append(record(charged, position=((0, charged),)))
             if not killed:
                 spend.end(journal, topic)
+                assert spends.flush(PATIENCE)  # as a process does once for its nodes
         return said
 
     def all_runs(self, run, state=None):

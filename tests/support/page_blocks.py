@@ -86,9 +86,9 @@ LEFT_OUT = {
         "The same; tests/kafka/test_collaboration.py."
     ),
     "mirrormesh provision lending.yaml --only mesh --users --output passwords": (
-        "Needs a broker with users; tests/kafka/test_collaboration.py."
+        "Needs a broker with users; tests/kafka/test_provision_users.py has the same of a mesh."
     ),
-    "mirrormesh provision lending.yaml --check": "The same; tests/kafka/test_collaboration.py.",
+    "mirrormesh provision lending.yaml --check": "The same; tests/kafka/test_provision_users.py.",
     "mirrormesh watch lending.yaml": "Runs until it is over; tests/kafka/test_collaboration.py.",
     "mirrormesh audit mechanism lending.yaml": "Draws for a minute; tests/streams/cli/test_audit.py.",
     "mirrormesh audit releases lending.yaml": "Needs a broker; tests/kafka/test_collaboration.py.",

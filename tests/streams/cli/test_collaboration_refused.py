@@ -18,11 +18,7 @@ def lending(tmp_path, monkeypatch):
     [
         ("scheduler", "mesh.yaml"),
         ("node", "mesh.yaml", "bank-a", "--state", "state"),
-        ("feed", "mesh.yaml", "bank-a"),
         ("tune", "mesh.yaml"),
-        ("export", "systemd", "mesh.yaml", "--party", "bank-a", "--output", "out"),
-        ("export", "compose", "mesh.yaml", "--party", "bank-a", "--output", "out", "--image", "i"),
-        ("export", "kubernetes", "mesh.yaml", "--mesh-operator", "--output", "out", "--image", "i"),
     ],
     ids=lambda command: " ".join(command[:2]),
 )
