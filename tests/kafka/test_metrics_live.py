@@ -23,6 +23,7 @@ BAD = 5
 """Lines that cannot be decoded."""
 OF_A_COLLABORATION = {
     *(SharedMetric.QUERY, SharedMetric.QUERIES, SharedMetric.ANSWERED, SharedMetric.LEFT_OUT),
+    *(SharedMetric.SECOND_RESPONSES, SharedMetric.QUERIES_REFUSED),
     PrivateMetric.PASS,
 }
 
