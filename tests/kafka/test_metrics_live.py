@@ -98,9 +98,9 @@ def test_every_figure_of_the_catalogue_is_there_and_true(mesh, ports):
         waited_for = [shared.get(("releases_received_total", other)) for other in others]
         waited_for += [shared.get(("releases_sent_total",), 0) / 2, scheduler.get(("plan_round",), 0) - 3]
         owner = [private.get((name,)) for name in ("data_lag_records", "records_total")]  # worked out later
-        alive = [scheduler.get((name,)) for name in ("plan_members", "live_nodes")]
+        alive = [scheduler.get((name,)) for name in ("plan_members", "live_nodes", "plan_lead_rounds")]
         connected = [shown.get(("broker_connected",)) for shown in (shared, scheduler)]
-        return (waited_for, owner, alive, connected) == ([STEPPED + 1] * 4, [0, FED], [3, 3], [1, 1])
+        return (waited_for, owner, alive, connected) == ([STEPPED + 1] * 4, [0, FED], [3, 3, HORIZON], [1, 1])
 
     wait_until(settled)
     shared, private, scheduler = figures
