@@ -17,6 +17,7 @@ from streams.tools.up.programs import Options, ports
 from tests.support.compose import variables
 from tests.support.page_blocks import parse
 from tests.support.pages import ROOT
+from tests.support.programs import need
 
 DEPLOY = ROOT / "deploy"
 WHOLE, OBSERVE = DEPLOY / "compose.yaml", DEPLOY / "compose.observe.yaml"
@@ -145,6 +146,7 @@ def test_every_process_is_a_user_of_its_own_and_the_administrator_knows_all():
 
 
 def test_passwords_are_written_once_each_for_its_user(tmp_path):
+    need("od")
     deploy = Path(shutil.copytree(DEPLOY, tmp_path / "deploy"))
     secrets = deploy / "compose" / "secrets"
     (secrets / "east").write_text("my own")

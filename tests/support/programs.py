@@ -19,6 +19,7 @@ PACKAGES = {
     "bash": "bash",
     "buildah": "buildah",
     "mmdebstrap": "mmdebstrap",
+    "od": "coreutils",
 }
 """The Debian package that brings each."""
 _LEFT_OUT = "left out: "
