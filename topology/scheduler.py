@@ -79,9 +79,7 @@ class SchedulerMachine:
         self._roster = Roster(self._nodes, settings.silence)
         self._started = False
         self._chain = Chain()
-        self._ahead: list[
-            Plan
-        ] = []  # published and not read, each after the one before, the first after `last`
+        self._ahead: list[Plan] = []  # published and not read; the first follows `last`
         self._horizon = Horizon(settings.horizon, self._roster)
         self._furthest = 0  # progress when this process began: no plan may repeat those rounds
         self._current: int | None = None

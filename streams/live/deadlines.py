@@ -6,11 +6,11 @@ The deadline starts when the own release is acknowledged, and pauses while fetch
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
-from typing import Protocol
 
 from nodes.machine.events import StartDeadline
 from streams.bus.bus import Reader, Unreachable
 from streams.bus.kafka import KafkaBus
+from streams.live.loop import Turns
 
 PATIENCE = 1.5
 """Seconds without the process's own heartbeat after which the broker counts as away."""
@@ -74,22 +74,12 @@ class InFlight:
         self._acknowledged += 1
 
 
-class Timers(Protocol):
-    """What a deadline needs of a loop (see Loop)."""
-
-    def put(self, action: Callable[[], None], /) -> None:
-        """Do it soon. From any thread."""
-
-    def after(self, seconds: float, action: Callable[[], None], /) -> None:
-        """Do it once, that many seconds from now."""
-
-
 class Deadlines:
     """The deadline of the current round, one at a time. `passed` is called in the loop's turn."""
 
     def __init__(
         self,
-        loop: Timers,
+        loop: Turns,
         clock: FetchClock,
         bus: KafkaBus,
         edges: Sequence[str],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streams.bus.bus import BusError
-from streams.live.loop import Action, Loop
+from streams.live.loop import Action, Loop, Turns
 from streams.live.stopping import ProcessExit
 from streams.state.folder import JournalError
 
@@ -13,11 +13,11 @@ Ended = ProcessExit | BusError | JournalError
 """How a node ends by itself. Any other exception is a mistake of ours, and ends the process."""
 
 
-class Lane:
+class Lane(Turns):
     """Does a node's actions in the loop's turns, `before` before each; an `Ended` ends this node alone.
 
     `over` is called once, in the loop's turn or before it runs, and nothing is done after it. Call `put`,
-    `do`, `fail`, `after` and `every` as those of `Loop`.
+    `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
     """
 
     def __init__(self, loop: Loop, before: Action, over: Callable[[Ended], None]) -> None:
@@ -33,26 +33,9 @@ class Lane:
         """Do `action` in this thread, once the loop runs and its current action is done."""
         self._loop.do(partial(self.turn, action))
 
-    def fail(self, error: Ended) -> None:
-        """End the node with it after the actions put before. From any thread."""
-
-        def raise_it() -> None:
-            raise error
-
-        self.put(raise_it)
-
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
         self._loop.after(seconds, partial(self.turn, action))
-
-    def every(self, seconds: float, action: Action) -> None:
-        """Do `action` every `seconds`, for the first time after that many."""
-
-        def again() -> None:
-            self.every(seconds, action)
-            action()
-
-        self.after(seconds, again)
 
     def turn(self, action: Action) -> None:
         """Do `action` now, unless the node has ended: in the loop's turn, or before it runs."""

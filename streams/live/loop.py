@@ -7,6 +7,7 @@ as a hand-over would wake a thread for each record.
 import heapq
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -27,7 +28,36 @@ def _ended(error: BaseException) -> Failed:
     return Failed(f"the thread that reads was ended by {type(error).__name__}")
 
 
-class Loop:
+class Turns(ABC):
+    """Where actions are done in order, one at a time."""
+
+    @abstractmethod
+    def put(self, action: Action) -> None:
+        """Do `action` after those before it; actions put by an action follow it at once."""
+
+    @abstractmethod
+    def after(self, seconds: float, action: Action) -> None:
+        """Do `action` once, that many seconds from now."""
+
+    def fail(self, error: Exception) -> None:
+        """Raise it in a turn of its own, after the actions put before. From any thread."""
+
+        def raise_it() -> None:
+            raise error
+
+        self.put(raise_it)
+
+    def every(self, seconds: float, action: Action) -> None:
+        """Do `action` every `seconds`, for the first time after that many."""
+
+        def again() -> None:
+            self.every(seconds, action)
+            action()
+
+        self.after(seconds, again)
+
+
+class Loop(Turns):
     """Does actions in order, one at a time.
 
     Call `put`, `fail` and `stop` from any thread, `do` from a thread other than the running one; everything
@@ -66,29 +96,12 @@ class Loop:
             self.stop()
             raise
 
-    def fail(self, error: Exception) -> None:
-        """Let `run` raise it after the actions put before. From any thread."""
-
-        def raise_it() -> None:
-            raise error
-
-        self.put(raise_it)
-
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
         timer = (time.monotonic() + seconds, next(self._order), action)
         heapq.heappush(self._timers, timer)
         if self._timers[0] is timer and self._working != self._runner:
             self._queue.put(_nothing)  # the running thread sleeps until the earlier first timer
-
-    def every(self, seconds: float, action: Action) -> None:
-        """Do `action` every `seconds`, for the first time after that many."""
-
-        def again() -> None:
-            self.every(seconds, action)
-            action()
-
-        self.after(seconds, again)
 
     def stop(self) -> None:
         """Stop after the current action. From any thread."""
