@@ -1,6 +1,8 @@
 """Kubernetes manifests: read from a folder, and checked against the schemas of their kinds, offline."""
 
 import json
+import os
+import subprocess
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from tests.support.pages import ROOT
+from tests.support.programs import need
 
 VERSION = "1.37"
 SCHEMAS = ROOT / "tests" / "deploy" / "schemas"
@@ -23,6 +26,21 @@ def manifests(folder: Path) -> list[dict]:
     """Return all objects in the folder's files, but the kustomization."""
     paths = sorted(path for path in folder.rglob("*.yaml") if path.name != "kustomization.yaml")
     return [found for path in paths for found in yaml.safe_load_all(path.read_text("utf-8"))]
+
+
+def kustomized(folder: Path, home: Path) -> list[dict]:
+    """Return the objects that kubectl makes of the folder's kustomization."""
+    need("kubectl")
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return list(yaml.safe_load_all(done.stdout))
 
 
 def mistakes(manifest: dict) -> list[str]:

@@ -1,9 +1,7 @@
 """What `export kubernetes` writes for a collaboration: its parties, and the topics and users they share."""
 
 import json
-import os
 import re
-import subprocess
 
 import pytest
 import yaml
@@ -24,9 +22,8 @@ from streams.tools.export.parties import star_party
 from streams.tools.export.raw_mesh import read_any
 from tests.support.commands import Commands
 from tests.support.exports import IMAGE, objects, star_file
-from tests.support.manifests import mistakes
+from tests.support.manifests import kustomized, mistakes
 from tests.support.page_blocks import parse
-from tests.support.programs import need
 
 PARTIES = ("bank-a", "bank-t", "analyst")
 
@@ -66,19 +63,10 @@ def test_every_manifest_is_right_by_the_schema_of_its_kind_and_the_kustomization
 
 @pytest.mark.parametrize("write", ["bank-a", None])
 def test_kubectl_takes_the_kustomization(mesh, tmp_path, write):
-    need("kubectl")
     files = for_operator(mesh) if write is None else for_party(mesh, write)
     write_folder(tmp_path / "out", files)
-    done = subprocess.run(
-        ["kubectl", "kustomize", str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    built = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout)}
+    made = kustomized(tmp_path / "out", tmp_path)
+    built = {(one["kind"], one["metadata"]["name"]): one for one in made}
     assert built == objects(files)
 
 
