@@ -16,6 +16,7 @@ import numpy as np
 
 from streams.tools.broker.broker import Broker, start, stop
 from tests.benchmarks.kafka_mesh import fill, first_edge, write_mesh
+from tests.benchmarks.kafka_mesh import start as start_mesh
 from tests.benchmarks.kafka_watch import Seen, Watch, seen
 from tests.support.brokers import free_port
 from tests.support.process import Process
@@ -92,13 +93,8 @@ def measured(broker: Broker, folder: Path, case: Case) -> Found:
             (folder / f"filled-{case.size}").touch()
         with Watch(broker.address, first_edge(mesh)) as watch:
             began = time.perf_counter()
-            mesh.scheduler()
-            for k in range(case.processes):
-                share, state = f"{k + 1}/{case.processes}", folder / "state"
-                options = ("--share", share, "--state", state, "--spent", 0, "--data-reused")
-                mesh.start(f"host-{k}", "node", mesh.path, *options)
+            processes = start_mesh(mesh, case.processes)
             first = watch.arrival() - began
-            processes = {label: process._process.pid for label, process in mesh.processes.items()}
             return Found(
                 first, seen(watch, processes | {"broker": broker.pid or 0}, case.warm_up, case.rounds)
             )

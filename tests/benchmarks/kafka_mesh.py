@@ -82,10 +82,18 @@ def fill(mesh: LiveMesh, count: int) -> None:
     producer.close()
 
 
-def start(mesh: LiveMesh) -> dict[str, int]:
-    """Start the scheduler and all nodes; return the process id of each."""
+def start(mesh: LiveMesh, processes: int | None = None) -> dict[str, int]:
+    """Start the scheduler and all nodes; return the process id of each.
+
+    A process a node, or its share of them in each of `processes` hosts.
+    """
     mesh.scheduler()
-    mesh.nodes("--spent", 0, "--data-reused")  # two meshes read the same records
+    options = ("--spent", 0, "--data-reused")  # two meshes read the same records
+    if processes is None:
+        mesh.nodes(*options)
+    for k in range(processes or 0):
+        share = ("--share", f"{k + 1}/{processes}", "--state", mesh.path.parent / "state")
+        mesh.start(f"host-{k}", "node", mesh.path, *share, *options)
     return {label: process._process.pid for label, process in mesh.processes.items()}
 
 

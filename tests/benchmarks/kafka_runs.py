@@ -1,6 +1,7 @@
 """The runs that are measured, each of six processes that end with it."""
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.benchmarks.kafka_watch import Seen, Watch, seen
 from tests.support.process import Process
 from tests.support.processes import LiveMesh
 
+Form = tuple[str, int | None]
+"""A mesh's layout, and how many processes its nodes share (None: a process a node)."""
 MORE = 50
 """Records and rounds beyond those that are looked at: nothing ends while it is measured."""
 
@@ -80,6 +83,19 @@ class Runs:
         with ring as (topic, processes), Watch(self._broker.address, topic) as watch:
             return seen(watch, self._with_broker(processes), self.sizes.warm_up, self.sizes.rounds)
 
+    def forms(self, dimension: int, number: int, forms: Mapping[str, Form]) -> dict[str, Seen]:
+        """Let the same mesh run in each form, and its floor, one after the other."""
+        found, party = {}, f"d{dimension}"
+        for name, (layout, processes) in forms.items():
+            folder = f"{party}-{number}-{len(found)}"
+            path = self._mesh(folder, party, dimension, layout=layout)
+            with LiveMesh(path, Process) as mesh, self._watch(mesh) as watch:
+                self._fill(mesh, self._rounds)
+                found[name], lengths = self._seen(mesh, watch, processes), lengths_of(mesh)
+        data = [DataTopics(f"{party}-{k}").records for k in range(SIZE)]
+        floor = bare_mesh(self._folder, self._broker.address, data, lengths, self._rounds)
+        return found | {"floor": self._bare(floor)}
+
     def prefetched(self, number: int) -> Seen:
         """Run a short mesh whose records are all read before they are needed."""
         path = self._mesh(f"short-{number}", "short", 2)
@@ -99,8 +115,8 @@ class Runs:
             found = self._seen(mesh, watch)
             return found, [restarted(mesh, watch) for _ in range(restarts)]
 
-    def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1) -> Path:
-        return write_mesh(self._folder / folder, self._broker.address, party, dimension, slot)
+    def _mesh(self, folder: str, party: str, dimension: int, slot: int = 1, **shared: object) -> Path:
+        return write_mesh(self._folder / folder, self._broker.address, party, dimension, slot, **shared)
 
     def _fill(self, mesh: LiveMesh, count: int) -> None:
         """Give the parties of a mesh their records, unless a mesh before had the same parties."""
@@ -112,8 +128,8 @@ class Runs:
     def _watch(self, mesh: LiveMesh) -> Watch:
         return Watch(self._broker.address, first_edge(mesh))
 
-    def _seen(self, mesh: LiveMesh, watch: Watch) -> Seen:
-        return seen(watch, self._with_broker(start(mesh)), self.sizes.warm_up, self.sizes.rounds)
+    def _seen(self, mesh: LiveMesh, watch: Watch, processes: int | None = None) -> Seen:
+        return seen(watch, self._with_broker(start(mesh, processes)), self.sizes.warm_up, self.sizes.rounds)
 
     def _with_broker(self, processes: dict[str, int]) -> dict[str, int]:
         if self._broker.pid is None:

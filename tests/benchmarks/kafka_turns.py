@@ -1,34 +1,56 @@
-"""The mesh and its floor in turns, as rows of a table: `python -m tests.benchmarks.kafka_turns [TURNS [D]]`.
+"""The forms of a mesh and their floor in turns: `python -m tests.benchmarks.kafka_turns [TURNS [D]]`.
 
-Processor time is more telling than the clock while other work is on the machine. `make bench-kafka` has more.
+A topic an edge or a node (`layout`), and a process a node or two for all six. Each turn runs every form once
+beside the floor of that turn, since the machine's speed changes from minute to minute.
 """
 
+import os
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from streams.tools.broker.broker import start, stop
-from tests.benchmarks.kafka_runs import Runs, Sizes, Turn
+from tests.benchmarks.kafka_runs import Form, Runs, Sizes
+from tests.benchmarks.kafka_watch import Seen
 from tests.support.brokers import free_port
 
-SIZES = Sizes((2,), rounds=200, warm_up=60, turns=3, unmeasured=0, prefetch=0, backlog=0, restarts=0)
-PROCESSES = ("node", "broker", "scheduler")
+SIZES = Sizes((2,), rounds=300, warm_up=100, turns=10, unmeasured=0, prefetch=0, backlog=0, restarts=0)
+FORMS: dict[str, Form] = {
+    "edges": ("edges", None),
+    "outbox": ("outbox", None),
+    "edges, two hosts": ("edges", 2),
+    "outbox, two hosts": ("outbox", 2),
+}
+HEAD = (
+    "| | p50 ms | p50 / floor | p99 ms | p99 / the floor's p50 | p99 / the floor's p99 "
+    "| CPU us a round: all nodes | broker | scheduler |"
+)
+Turns = list[dict[str, Seen]]
 
 
-def row(turns: list[Turn], who: str) -> str:
-    """Return the medians, with their ranges, of one ring: p50, and processor time by process."""
-    p50, floor = ([turn.seen[name].milliseconds(50) for turn in turns] for name in (who, "floor"))
-    cells = [spread(p50, 1), spread([one / other for one, other in zip(p50, floor, strict=True)], 1)]
-    cells += [spread([taken(turn, who, process) for turn in turns], 0) for process in PROCESSES]
+def row(turns: Turns, who: str) -> str:
+    """Return the medians, with their ranges, of one form: round times, and processor time by process."""
+    p50, p99 = ([turn[who].milliseconds(of) for turn in turns] for of in (50, 99))
+    floor, late = ([turn["floor"].milliseconds(of) for turn in turns] for of in (50, 99))
+    cells = [spread(p50, 1), spread(over(p50, floor), 2), spread(p99, 0)]
+    cells += [spread(over(p99, floor), 1), spread(over(p99, late), 1)]
+    cells += [spread([of_nodes(turn[who]) for turn in turns], 0)]
+    cells += [spread([turn[who].microseconds(of=of) for turn in turns], 0) for of in ("broker", "scheduler")]
     return f"| {who} | {' | '.join(cells)} |"
 
 
-def taken(turn: Turn, who: str, process: str) -> float:
-    """Return the microseconds of processor time of a process in a round."""
-    seen = turn.seen[who]
-    return seen.microseconds() if process == "node" else seen.microseconds(of=process)
+def over(values: list[float], others: list[float]) -> list[float]:
+    """Return the ratio of each turn."""
+    return [one / other for one, other in zip(values, others, strict=True)]
+
+
+def of_nodes(seen: Seen) -> float:
+    """Return the microseconds of processor time that all processes of nodes take for a round."""
+    labels = seen.took.keys() - {"scheduler", "broker"}
+    return sum(seen.microseconds(of=label) for label in labels)
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -40,18 +62,24 @@ def spread(values: list[float], digits: int) -> str:
 def main() -> None:
     """Measure, and print."""
     given = [int(one) for one in sys.argv[1:3]]
-    turns, dimension = given + [3, 2][len(given) :]
+    count, dimension = given + [SIZES.turns, *SIZES.dimensions][len(given) :]
+    load, turns = os.getloadavg()[0], Turns()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
             runs = Runs(start(folder / "broker", free_port()), folder, SIZES)
-            found = [runs.turn(dimension, number) for number in range(turns)]
+            runs.forms(dimension, -1, FORMS)  # the broker's Java translates its code
+            for number in range(count):
+                turns.append(runs.forms(dimension, number, FORMS))
+                p50 = (f"{who} {seen.milliseconds(50):.2f}" for who, seen in turns[-1].items())
+                print(f"turn {number + 1}: p50 ms: {', '.join(p50)}", file=sys.stderr, flush=True)
         finally:
             stop(folder / "broker")
-    print("| | p50 ms | p50 / floor | CPU us a round: a node | broker | scheduler |")
-    print("|---|---|---|---|---|---|")
-    for who in ("mirrormesh", "floor"):
-        print(row(found, who))
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    print(f"{today}, {count} turns of {SIZES.rounds} rounds, d = {dimension}, load {load:.1f}")
+    print(f"{HEAD}\n|{'---|' * (HEAD.count('|') - 1)}")
+    for who in turns[0]:
+        print(row(turns, who))
 
 
 if __name__ == "__main__":
