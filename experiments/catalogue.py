@@ -22,6 +22,9 @@ EXPERIMENTS = {
     "tracking-maps": Experiment(
         "experiments.tracking_maps", "Euclidean against Mahalanobis steps", "Zhou, Li 2025, figure 3"
     ),
+    "tracking-moving": Experiment(
+        "experiments.tracking_moving", "a target that keeps moving, with and without a velocity", "ours"
+    ),
     "utility": Experiment("experiments.utility", "what each mechanism leaves at epsilon = 1", "ours"),
     "growth": Experiment("experiments.growth", "the engine's time and memory against N, d, T", "ours"),
     "dola-lambda": Experiment(

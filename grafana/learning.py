@@ -58,9 +58,13 @@ REGRET = Row(
             "Each node's own regret",
             "First order, of the node's own losses alone, since its process started; and the sum over the "
             "chosen nodes. The sum is not the network's regret: each node is compared with the best fixed "
-            "decision for itself.",
+            "decision for itself. Against the target's path where the records say it.",
             NUMBER,
-            (Query(metric("regret")), Query(f"sum({metric('regret')})", "sum of own regrets")),
+            (
+                Query(metric("regret")),
+                Query(f"sum({metric('regret')})", "sum of own regrets"),
+                Query(metric("regret_dynamic"), "{{node}} against the target's path"),
+            ),
             width=12,
         ),
         Panel(
@@ -103,10 +107,13 @@ REGRET = Row(
         ),
         Panel(
             "Tracking error",
-            "Distance from each node's decision to the target. Empty where the records do not say where "
-            "that is.",
+            "Distance from each node's decision to the target, and its median and 95th percentile over the "
+            "last minute. Empty where the records do not say where that is.",
             NUMBER,
-            (Query(metric("tracking_error")),),
+            (
+                Query(metric("tracking_error")),
+                Query(metric("tracking_error_minute"), "{{node}} p{{quantile}} of a minute"),
+            ),
             width=12,
             height=10,
             least=0,
@@ -165,9 +172,11 @@ RECORDS = Row(
         ),
         Panel(
             "Step and commit",
-            "99th percentile of a step, and of the journal commit that is part of it.",
+            "99th percentile of a step, of the journal commit that is part of it, and of the time from a "
+            "slot's close to the decision that it has changed.",
             SECONDS,
             (
+                Query(quantile(0.99, "decision_latency_seconds"), "{{node}} decision"),
                 Query(quantile(0.99, "step_seconds"), "{{node}} step"),
                 Query(quantile(0.99, "journal_commit_seconds"), "{{node}} commit"),
             ),

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from nodes.checks import finite_array, not_negative
+from nodes.dynamics import Dynamics
 from nodes.geometry.balls import L2Ball
 from nodes.geometry.constraints import Constraint
 from nodes.geometry.mirror_step import MirrorStep
@@ -40,14 +41,25 @@ class Algorithm(Protocol):
     def reach(self) -> float:
         """The largest L2 norm of a release before any noise on it."""
 
+    @property
+    def dynamics(self) -> Dynamics | None:
+        """How states move from one round to the next; None: they do not."""
+
+    @property
+    def observed_set(self) -> Constraint:
+        """The set of the points that the loss sees."""
+
+    def observed(self, x: FloatArray) -> FloatArray:
+        """Return the coordinates that the loss sees, shape (..., m); all of them without dynamics."""
+
     def decide(self, round: int, consensus: Consensus) -> Decision:
         """Return x_t, the point that the node acts on in round t."""
 
     def gradient_point(self, consensus: Consensus, decision: Decision) -> FloatArray:
-        """Return the public point at which the slot's gradients are taken."""
+        """Return the public point at which the slot's gradients are taken, shape (..., d)."""
 
     def update(self, round: int, consensus: Consensus, gradient: FloatArray) -> FloatArray:
-        """Return the next round's release, before any noise on it; `gradient` is the mechanism's."""
+        """Return the next round's release, before any noise on it; `gradient` (..., m) is the mechanism's."""
 
     def contain(self, z: FloatArray) -> FloatArray:
         """Return z projected onto the set in which releases live."""
@@ -98,6 +110,20 @@ class MirrorDescent:
     def reach(self) -> float:
         """The largest L2 norm of a member of Omega."""
         return self.step.constraint.reach
+
+    @property
+    def dynamics(self) -> None:
+        """None: nothing moves by itself."""
+        return None
+
+    @property
+    def observed_set(self) -> Constraint:
+        """Omega."""
+        return self.constraint
+
+    def observed(self, x: FloatArray) -> FloatArray:
+        """Return x: the loss sees all coordinates."""
+        return x
 
     def decide(self, round: int, consensus: Consensus) -> Decision:  # noqa: ARG002 # a lasso step needs it
         """Return the Bregman projection of the consensus onto Omega, shape (..., d)."""
@@ -162,6 +188,20 @@ class SparseDola:
     def reach(self) -> float:
         """The largest L2 norm of a dual state."""
         return self.constraint.reach
+
+    @property
+    def dynamics(self) -> None:
+        """None: nothing moves by itself."""
+        return None
+
+    @property
+    def observed_set(self) -> L2Ball:
+        """The ball."""
+        return self.constraint
+
+    def observed(self, x: FloatArray) -> FloatArray:
+        """Return x: the loss sees all coordinates."""
+        return x
 
     def decide(self, round: int, consensus: Consensus) -> Decision:
         """Return w_t = soft(p_t, alpha_t rho), shape (..., d): in the ball, as p_t is."""

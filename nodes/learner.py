@@ -21,7 +21,8 @@ class Lesson(NamedTuple):
     """The result of learning from one slot.
 
     `release` (d,) is public, `exact` if no noise was drawn. `charged` counts the charged rounds so far.
-    `gradient` (d,) is the slot's mean gradient at the decision, before the clip. `secret`: the noise's state.
+    `gradient` (m,) is the slot's mean gradient at the decision, before the clip, in the coordinates that the
+    loss sees. `secret`: the noise's state.
     """
 
     release: Release
@@ -85,13 +86,16 @@ class Learner:
         """Charge, clip, draw and step; after the last learning round only relay. Total over observations.
 
         q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the last lesson's; a relay needs none.
+        The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
-        point = self.algorithm.gradient_point(consensus, decision)
+        seen = self.algorithm.observed(decision)
+        at = self.algorithm.gradient_point(consensus, decision)
+        point = seen if at is decision else self.algorithm.observed(at)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
         scored = (
             gradients
-            if point is decision or np.array_equal(point, decision)
-            else observations.map(partial(slot_gradients, self.loss, decision))
+            if point is seen or np.array_equal(point, seen)
+            else observations.map(partial(slot_gradients, self.loss, seen))
         )
         mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
         update = partial(self.algorithm.update, round, consensus)
@@ -100,7 +104,7 @@ class Learner:
             exact = self.mechanism.epsilon is None
             charged += 1
         else:
-            relayed = Release(update(np.zeros_like(consensus)))
+            relayed = Release(update(np.zeros_like(seen)))
             made = Privatised(relayed, Private(0), Private(0))
             exact = True
         release = self.clamped(made.release)

@@ -1,5 +1,9 @@
-"""First-order regret: sum <g_t, x_t - x> against the best fixed x of the constraint."""
+"""First-order regret: sum <g_t, x_t - x> against the best fixed x of the constraint, or against a path.
 
+Points are in the coordinates that the loss sees: all of them, without dynamics.
+"""
+
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,35 +17,64 @@ from nodes.values import Decision, FloatArray, Observations
 
 _LARGEST = 1e100
 _CHUNK = 1 << 20  # gradient entries held at a time
+_UNKNOWN = Private[FloatArray | None](None)
 
 
 class LocalRegret:
     """R_T = sum <g_t, x_t> + support(-sum g_t) of one node, exact, in O(d) memory; private, never stored.
 
     Counts from the creation of this object. A g_t that is not finite, or above 1e100 in L1, counts as 0.
+    `dynamic` is against a path that moves, where records tell it.
     """
 
-    __slots__ = ("_constraint", "_sums")
+    __slots__ = ("_constraint", "_dynamic", "_observed", "_sums")
 
-    def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
+    def __init__(
+        self, constraint: Constraint, observed: Callable[[FloatArray], FloatArray] | None = None
+    ) -> None:
+        """`constraint`: the set of points that the loss sees; `observed`: that part of a decision."""
+        self._constraint, self._observed = constraint, observed
         self._sums = Private((0.0, np.zeros(constraint.dimension)))
+        self._dynamic = Private(0.0)
 
     @np.errstate(all="ignore")  # data may overflow, and a warning would show it
-    def add(self, gradient_mean: Private[FloatArray], decision: Decision) -> None:
-        """Add a round: g_t (d,), the slot's mean gradient before clipping, and the decision x_t (d,)."""
+    def add(
+        self,
+        gradient_mean: Private[FloatArray],
+        decision: Decision,
+        truth: Private[FloatArray | None] = _UNKNOWN,
+    ) -> None:
+        """Add a round: g_t (m,), the slot's mean gradient before clipping, and the decision x_t (d,).
+
+        `truth`: x*_t (m,), the point that would have been right in this round, if it is known.
+        """
+        seen: FloatArray = decision if self._observed is None else self._observed(decision)
 
         def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
             if not np.add.reduce(np.abs(gradient)) <= _LARGEST:
                 return sums
-            return sums[0] + float(np.add.reduce(gradient * decision)), sums[1] + gradient
+            return sums[0] + float(np.add.reduce(gradient * seen)), sums[1] + gradient
+
+        def paid(gradient: FloatArray, right: FloatArray | None) -> float:
+            if right is None or not np.add.reduce(np.abs(gradient)) <= _LARGEST:
+                return 0.0
+            found = float(np.add.reduce(gradient * (seen - right)))
+            return found if abs(found) <= _LARGEST else 0.0
 
         self._sums = self._sums.with_(gradient_mean, added)
+        self._dynamic = self._dynamic.with_(gradient_mean.with_(truth, paid), lambda sum_, one: sum_ + one)
 
     def value(self) -> Private[float]:
         """Return R_T so far; 0 before the first round."""
         support = self._constraint.support
         return self._sums.map(lambda sums: float(sums[0] + support(-sums[1])))
+
+    def dynamic(self) -> Private[float]:
+        """Return sum <g_t, x_t - x*_t> over the rounds whose x*_t is known: against the path of minimisers.
+
+        x*_t in place of a fixed x is the comparator of Hall, Willett 2013.
+        """
+        return self._dynamic
 
 
 class NetworkSums(NamedTuple):

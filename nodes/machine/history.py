@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
+from nodes.dynamics import Dynamics
 from nodes.machine.inbox import InEdge
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import FloatArray, Release
@@ -14,6 +15,7 @@ class History:
     def __init__(self, sources: Iterable[str], horizon: int, records: Iterable[JournalRecord] = ()) -> None:
         self.record: JournalRecord | None = None  # the newest: its release is sent, or will be
         self._own: dict[int, Release] = {}
+        self._made: dict[int, int] = {}  # the round in which the release for a round was made
         self._stepped: deque[int] = deque(maxlen=horizon)
         self.oldest = 1  # the first round whose releases still matter: H steps back
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
@@ -51,6 +53,15 @@ class History:
             raise KeyError(f"nothing has come from {source} for round {round}")
         return lost.weight * (release - self._own[round])
 
+    def moves(self, dynamics: Dynamics, round: int, now: int) -> int:
+        """Return how often F moved the consensus of `round` until that of round `now`.
+
+        Once a step; with rounds of a clock once a round, and before `round` where no plan was.
+        """
+        if dynamics.by_time:
+            return now - round + dynamics.skipped(round, self._made[round])
+        return sum(stepped >= round for stepped in self._stepped)
+
     def edge_positions(self) -> tuple[tuple[str, int], ...]:
         """Return (source, offset to read again from) of every in-edge; drop what is H rounds old."""
         oldest = self.oldest
@@ -75,6 +86,7 @@ class History:
             self._forget_rounds()  # the node was away, and has joined again
         self.record = record
         self._own[record.round] = record.release
+        self._made[record.round] = record.stepped
         if record.stepped:
             self._stepped.append(record.stepped)
             self.oldest = self._stepped[0]
@@ -83,7 +95,7 @@ class History:
         for made_good in record.corrected:
             self._lost.pop(made_good, None)
         while (first := next(iter(self._own))) < self.oldest:
-            del self._own[first]
+            del self._own[first], self._made[first]
         if self._lost:
             self._lost = {place: lost for place, lost in self._lost.items() if place[0] >= self.oldest}
 

@@ -4,9 +4,10 @@
 """
 
 from nodes.machine.events import Notice, OpenSlot, SendRelease, StartDeadline
+from nodes.machine.journal import JournalRecord
 from nodes.machine.membership import Choice
 from nodes.machine.state import NodeState
-from nodes.values import Release
+from nodes.values import FloatArray, Release
 from topology.plans import Plan
 
 
@@ -67,9 +68,9 @@ def listen(node: NodeState) -> bool:
     heard = opened.heard()
     record = node.history.record
     if heard:
-        release = Release(node.learner.algorithm.contain(opened.average(heard)))
+        release = _moved(node, opened.average(heard), opened.plan)
     else:
-        release = record.release if record else Release(node.learner.algorithm.start)
+        release = _moved_alone(node, record, opened.round)
     node.membership.join_after = None
     node.notice(Notice.LISTENED, node.identity.name, opened.round)
     node.write(
@@ -83,6 +84,29 @@ def listen(node: NodeState) -> bool:
     )
     node.open = None
     return True
+
+
+def _moved(node: NodeState, average: FloatArray, plan: Plan) -> Release:
+    """Return the release after listening: F z, and F for each round before the plan that no plan has."""
+    algorithm = node.learner.algorithm
+    if algorithm.dynamics is not None:
+        times = 1 + algorithm.dynamics.skipped(plan.round, plan.follows)
+        average = algorithm.dynamics.moved(average, times)
+    return Release(algorithm.contain(average))
+
+
+def _moved_alone(node: NodeState, record: JournalRecord | None, round: int) -> Release:
+    """Return the release after a round in which nobody was heard: its own last one, moved to the next round.
+
+    It counts rounds, planned or not: of those in which it was away it knows no more.
+    """
+    algorithm = node.learner.algorithm
+    if record is None:
+        return Release(algorithm.start)
+    if algorithm.dynamics is None:
+        return record.release
+    made_for = record.stepped + 1 if record.stepped else record.round
+    return Release(algorithm.contain(algorithm.dynamics.moved(record.release, round + 1 - made_for)))
 
 
 def _charged_by_plan(node: NodeState, plan: Plan) -> int:

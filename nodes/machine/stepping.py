@@ -20,7 +20,7 @@ def decide(node: NodeState) -> bool:
     own = node.record.release
     heard = opened.heard()
     opened.corrected = tuple(node.history.late())
-    consensus = _corrected(node, opened.consensus(own, heard), opened.corrected)
+    consensus = _corrected(node, _moved(node, opened.consensus(own, heard)), opened.corrected)
     decision = node.learner.algorithm.decide(opened.round, consensus)
     opened.settled = consensus, decision
     releases = tuple([release for _, _, release in heard])
@@ -29,10 +29,25 @@ def decide(node: NodeState) -> bool:
     return True
 
 
+def _moved(node: NodeState, consensus: FloatArray) -> FloatArray:
+    """Move the consensus through the rounds that no plan has: F^(r - follows - 1) z."""
+    algorithm, plan = node.learner.algorithm, node.opened.plan
+    if algorithm.dynamics is None or not (times := algorithm.dynamics.skipped(plan.round, plan.follows)):
+        return consensus
+    return algorithm.contain(algorithm.dynamics.moved(consensus, times))
+
+
 def _corrected(node: NodeState, consensus: FloatArray, late: tuple[tuple[int, str], ...]) -> Consensus:
-    """Add a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since."""
+    """Add F^k a_ij(t) (q_t^j - q_t^i) for each source given up in t whose release has come since.
+
+    k counts the F between: what comes late has moved as it would have in time, but for the set.
+    """
+    dynamics = node.learner.algorithm.dynamics
     for lost_round, source in late:
-        consensus = consensus + node.history.correction(lost_round, source)
+        missing = node.history.correction(lost_round, source)
+        if dynamics is not None:
+            missing = dynamics.moved(missing, node.history.moves(dynamics, lost_round, node.opened.round))
+        consensus = consensus + missing
         node.notice(Notice.CORRECTED, source, lost_round)
     return Consensus(node.learner.algorithm.contain(consensus) if late else consensus)
 

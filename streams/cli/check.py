@@ -82,10 +82,10 @@ def faulty_loss(file: MeshFile) -> list[str]:
     if name is None:
         return []
     schemas = [own.source.record for own in file.nodes.values() if isinstance(own.source, FileSettings)]
-    width = schemas[0].width if schemas else mesh.dimension
+    width = schemas[0].width if schemas else mesh.loss_dimension
     found = check_loss(
         raw_loss(name),
-        mesh.dimension,
+        mesh.loss_dimension,
         width,
         labels=schemas[0].label.numbers if schemas else None,
         gradient_bound=mesh.privacy.gradient_bound,

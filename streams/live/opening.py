@@ -54,7 +54,8 @@ def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predic
     classes: tuple[str, ...] = ()
     if file.mesh.loss.softmax is not None and isinstance(source, FileSettings):
         classes = source.record.label.classes or ()
-    return Predictions(bus, topic, file.mesh.run, file.resolved.node(node).learner.loss, classes)
+    learner = file.resolved.node(node).learner
+    return Predictions(bus, topic, file.mesh.run, learner.loss, classes, learner.algorithm.observed)
 
 
 def _data_bus(

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from nodes.losses.predictions import predicted
 from nodes.machine.events import Decided, Foreseen
 from nodes.machine.slots import Place
 from nodes.privacy.owner import disclosed_to_owner
-from nodes.values import Decision, Observations
+from nodes.values import Decision, FloatArray, Observations
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 
@@ -47,13 +48,20 @@ class Predictions:
     They are JSON with run, round, partition, offset and prediction (null: the record cannot be read), with
     the key `<partition>:<offset>`. They are acknowledged before the step is journalled: after a crash they
     may come twice, and none is missing. A broker that takes none stops nothing. With `classes` the prediction
-    is the class's index, and its name is added.
+    is the class's index, and its name is added. `observed`: the part of a decision that the loss sees.
     """
 
     def __init__(
-        self, bus: KafkaBus, topic: str, run: str, loss: Loss, classes: tuple[str, ...] = ()
+        self,
+        bus: KafkaBus,
+        topic: str,
+        run: str,
+        loss: Loss,
+        classes: tuple[str, ...] = (),
+        observed: Callable[[FloatArray], FloatArray] = lambda x: x,
     ) -> None:
         self._bus, self._topic, self._run, self._loss, self._classes = bus, topic, run, loss, classes
+        self._observed = observed
         self._behind = False
         self._told: set[str] = set()
 
@@ -72,7 +80,7 @@ class Predictions:
         size = len(observations.present)
         try:
             with np.errstate(all="ignore"):
-                made = predicted(self._loss, decision, observations.features)
+                made = predicted(self._loss, self._observed(decision), observations.features)
                 found = np.where(observations.present & np.isfinite(made), made, np.nan)
         except Exception as error:  # noqa: BLE001 # a record stops nothing; the exception may show it
             self._tell(type(error).__name__)

@@ -21,11 +21,12 @@ def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
     numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension
     if rounds == 0 or numbers > MOST or mesh.loss.own is not None:
         return None
+    algorithm = file.resolved.algorithm
     with np.errstate(all="ignore"):  # records may overflow
         regret = network_regret(
             file.resolved.loss,
-            file.resolved.algorithm.constraint,
-            recorder.decisions(),
+            algorithm.observed_set,
+            algorithm.observed(recorder.decisions()),
             recorder.observations(batch_size),
         )
     largest = float(regret[-1].max()) / rounds

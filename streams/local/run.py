@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import overload
 
+from nodes.algorithms import Algorithm
 from nodes.regret import LocalRegret
 from streams.bus.memory import Faults
 from streams.local.memory_node import NodeParts
@@ -68,6 +69,10 @@ def _check_times(file: MeshFile, rounds: int | None) -> None:
             raise file.refuse(("nodes", name, "source", "path"), text, "-")
 
 
+def _regret(algorithm: Algorithm) -> LocalRegret:
+    return LocalRegret(algorithm.observed_set, algorithm.observed)
+
+
 class LocalRun:
     """One run of a mesh in this process. `recorder` has its rounds so far.
 
@@ -85,7 +90,7 @@ class LocalRun:
     ) -> None:
         self.parts = parts
         self.recorder = Recorder(
-            {name: LocalRegret(node.learner.algorithm.constraint) for name, node in parts.nodes.items()}
+            {name: _regret(node.learner.algorithm) for name, node in parts.nodes.items()}
         )
         ids = {} if new_id is None else {"new_id": new_id}
         state = None if spends is None else spends.state

@@ -135,7 +135,7 @@ def summarise(
     decision = recorder.decisions()[-1].mean(0)
     average = np.mean([node.average for node in nodes], axis=0)
     numbers = next(iter(recorder.nodes.values())).rounds
-    loss = file.resolved.loss
+    loss, observed = file.resolved.loss, file.resolved.algorithm.observed
     return Summary(
         mesh.name,
         mesh.run,
@@ -145,9 +145,9 @@ def summarise(
         numbers[rounds - 1],
         tuple(decision.tolist()),
         nodes,
-        None if held_out is None else score(loss, decision, *held_out),
+        None if held_out is None else score(loss, observed(decision), *held_out),
         tuple(average.tolist()),
-        None if held_out is None else score(loss, average, *held_out),
+        None if held_out is None else score(loss, observed(average), *held_out),
         left_out,
         largest_network_regret(file, recorder),
     )

@@ -45,7 +45,8 @@ def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> T
     mesh, recorder = file.resolved, local.recorder
     decisions = recorder.decisions()
     observations = recorder.observations(file.mesh.slots.size)
-    regret = network_regret(mesh.loss, mesh.algorithm.constraint, decisions, observations)
+    decisions = mesh.algorithm.observed(decisions)
+    regret = network_regret(mesh.loss, mesh.algorithm.observed_set, decisions, observations)
     rounds = np.arange(1, len(decisions) + 1)
     return Tracked(name, decisions, distances(decisions, target[: len(decisions)]), regret.max(1) / rounds)
 

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from nodes.algorithms import Algorithm, GradientAt, MirrorDescent, SparseDola
+from nodes.dynamic_descent import DynamicMirrorDescent
+from nodes.dynamics import Dynamics, gain_metric, motion
 from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall, Simplex
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
@@ -47,12 +49,18 @@ def omega(settings: ConstraintSettings, dimension: int) -> Constraint:
         return LinfBall(dimension, settings.linf_ball)
     if settings.box is not None:
         return Box(_corner(settings.box.lower, dimension), _corner(settings.box.upper, dimension))
+    if settings.reach is not None:
+        bounds = settings.reach.bounds
+        corner = np.repeat(bounds, dimension // len(bounds))
+        return Box(-corner, corner)
     return Simplex(dimension)
 
 
 def mirror_map(mesh: MeshSettings) -> MirrorMap:
     """Return phi."""
     settings = mesh.algorithm.mirror_map
+    if mesh.algorithm.gains is not None:
+        return Mahalanobis(_gains(mesh)[0])
     if settings.mahalanobis is None:
         return Euclidean() if settings.euclidean else Entropy()
     if len({len(row) for row in settings.mahalanobis}) > 1:
@@ -78,13 +86,44 @@ def algorithm(mesh: MeshSettings) -> Algorithm:
     if settings.lasso is not None and isinstance(within, L2Ball):
         return SparseDola(within, step_size(mesh), settings.lasso)
     usual: GradientAt = "consensus" if settings.name == "dola" else "decision"
-    return MirrorDescent(
-        mirror_step(mirror_map(mesh), within),
+    phi = mirror_map(mesh)
+    still = MirrorDescent(
+        mirror_step(phi, within),
         step_size(mesh),
         settings.regulariser,
         settings.gradient_at or usual,
         None if settings.x_1 is None else np.array(settings.x_1),
     )
+    model = dynamics(mesh)
+    if model is None or settings.seen is None:
+        return still
+    return DynamicMirrorDescent(still, model, settings.seen, _inverse(mesh, phi)[:, list(settings.seen)])
+
+
+def dynamics(mesh: MeshSettings) -> Dynamics | None:
+    """Return the motion model, if there is one."""
+    settings, by_time = mesh.algorithm.dynamics, mesh.slots.by == "time"
+    if settings is None:
+        return None
+    if settings.matrix is not None:
+        return Dynamics(np.array(settings.matrix), by_time)
+    return motion(settings.orders or 1, settings.dimensions or 1, settings.period or 1.0, by_time=by_time)
+
+
+def _gains(mesh: MeshSettings) -> tuple[FloatArray, FloatArray]:
+    """Return Q and Q^-1 of the gains."""
+    settings = mesh.algorithm
+    wide = 1 if settings.dynamics is None else settings.dynamics.dimensions or 1
+    return gain_metric(settings.gains or (), wide)
+
+
+def _inverse(mesh: MeshSettings, phi: MirrorMap) -> FloatArray:
+    """Return Q^-1: as the gains say it, to the last digit, or of the mirror map."""
+    if mesh.algorithm.gains is not None:
+        return _gains(mesh)[1]
+    if isinstance(phi, Mahalanobis):
+        return np.diag(1.0 / phi.q) if phi.diagonal else np.linalg.inv(phi.q).astype(np.float64)
+    return np.eye(mesh.dimension)
 
 
 def _corner(numbers: tuple[float, ...], dimension: int) -> FloatArray:

@@ -98,10 +98,16 @@ def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
     if not (mesh.loss.range_ or mesh.loss.own):
         text = "localisation measures distances: must be range, or an own loss"
         found.append(Problem(file, ("mesh", "loss"), text, mesh.loss.model_dump()))
-    if mesh.dimension != 2:
-        text = "localisation is in the plane: must be 2"
-        found.append(Problem(file, ("mesh", "dimension"), text, mesh.dimension))
+    if mesh.loss_dimension != 2:
+        found.append(_not_a_plane(file, mesh))
     return found
+
+
+def _not_a_plane(file: str, mesh: MeshSettings) -> Problem:
+    if mesh.algorithm.dynamics is not None:
+        text = f"localisation is in the plane: the loss must see 2 coordinates, not {mesh.loss_dimension}"
+        return Problem(file, ("mesh", "algorithm", "observes"), text, mesh.algorithm.observes or ABSENT)
+    return Problem(file, ("mesh", "dimension"), "localisation is in the plane: must be 2", mesh.dimension)
 
 
 def file_problems(
@@ -118,8 +124,8 @@ def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: Fil
     schema, path = source.record, (*path, "schema")
     found += width_problems(file, path, mesh, schema.width)
     found += label_problems(file, (*path, "label"), mesh.loss, schema.label)
-    if schema.truth is not None and len(schema.truth) != mesh.dimension:
-        text = f"must be {mesh.dimension}, one for each coordinate of the decision"
+    if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
+        text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
         named = f"names {len(schema.truth)} columns"
         found.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
     if by_time(mesh) and schema.timestamp is None and path[0] == "nodes":

@@ -74,8 +74,8 @@ class MeshFile(OwnParts[NodeSettings]):
 
     @property
     def dimension(self) -> int:
-        """The dimension d of a decision."""
-        return self.mesh.dimension
+        """The number of a decision's coordinates that the loss sees: what records must fit."""
+        return self.mesh.loss_dimension
 
     def digest(self) -> bytes:
         """Return 16 bytes that are equal iff the settings that all nodes must share are equal."""

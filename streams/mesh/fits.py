@@ -37,10 +37,15 @@ def own_source_problems(
 
 def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:
     """Return the mistakes in a number of features; with an own loss any number fits."""
-    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == mesh.dimension:
+    seen = mesh.loss_dimension
+    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == seen:
         return []
+    if seen != mesh.dimension:
+        needed = mesh.loss.decisions_per_feature * width
+        text = f"makes {width} features: the loss must see {needed} coordinates of the state, not {seen}"
+        return [Problem(file, path, text)]
     if mesh.loss.softmax is None:
-        text = f"makes {width} features: must be {mesh.dimension}, the dimension of the mesh"
+        text = f"makes {width} features: must be {seen}, the dimension of the mesh"
         return [Problem(file, path, text)]
     whole = f"{mesh.loss.softmax} classes of {width} features ({'.'.join(path)})"
     text = f"must be {mesh.loss.softmax * width}: {whole}"

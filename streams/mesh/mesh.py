@@ -160,7 +160,7 @@ class MeshNode:
     def noise_length(self, round: int) -> float:
         """Return the root mean square L2 length of the noise in `round`, where the mechanism puts it."""
         deviation = math.sqrt(2) if self.privacy.mechanism == "laplace" else 1.0  # of noise of scale 1
-        return math.sqrt(self.mesh.settings.dimension) * deviation * self.mechanism.noise_scale(round)
+        return math.sqrt(self.mesh.settings.loss_dimension) * deviation * self.mechanism.noise_scale(round)
 
     @cached_property
     def expected(self) -> Expected:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
+from nodes.values import FloatArray
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
 from streams.mesh.settings.base import Count, Name, Settings, Vector, refusal
 from streams.mesh.settings.loss import LossSettings
@@ -17,6 +18,12 @@ from streams.mesh.settings.loss import LossSettings
 FORMAT: Final = 1
 """The version of the file's format."""
 VectorName = Literal["newest", "average"]
+
+Observed = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
+
+
+def _absent(value: object) -> bool:
+    return value is None  # left out of the file, as before this key
 
 
 class ModelGuarantee(Settings):
@@ -35,7 +42,8 @@ class Model(Settings):
     """A model, a function of releases and so public. `newest` and `average` have shape (d,).
 
     `newest` was made from `nodes` nodes at `round`; `average` over `rounds` rounds, as `averaged` says.
-    `loss` (an own loss by name only) and `source` (kind, schema, columns) are as in a mesh file.
+    `loss` (an own loss by name only) and `source` (kind, schema, columns) are as in a mesh file. `observes`:
+    the coordinates that the loss sees, of a state with a motion model; None: all.
     """
 
     format: Literal[1]
@@ -48,6 +56,7 @@ class Model(Settings):
     algorithm: str
     loss: LossSettings
     dimension: Count
+    observes: Observed | None = Field(default=None, exclude_if=_absent)
     source: dict[str, Any] | None
     guarantee: ModelGuarantee
     newest: Vector
@@ -58,7 +67,19 @@ class Model(Settings):
         for name, vector in (("newest", self.newest), ("average", self.average)):
             if len(vector) != self.dimension:
                 raise refusal(f"{name} has {len(vector)} numbers: must have that many", "dimension")
+        if self.observes is not None and max(self.observes) >= self.dimension:
+            raise refusal(f"must be coordinates from 0 to {self.dimension - 1}", "observes")
         return self
+
+    def seen(self, vector: VectorName) -> FloatArray:
+        """Return the part of a vector that the loss sees, shape (m,)."""
+        whole = np.array(getattr(self, vector))
+        return whole if self.observes is None else whole[list(self.observes)]
+
+    @property
+    def loss_dimension(self) -> int:
+        """The number of coordinates that the loss sees."""
+        return self.dimension if self.observes is None else len(self.observes)
 
 
 _WHOLE = "must be a model that mirrormesh has written, whole"

@@ -38,7 +38,7 @@ def sampler(mesh: MeshSettings, node: str) -> Sampler:
 def mechanism(mesh: MeshSettings, node: str, sampler: Sampler) -> Mechanism:
     """Return a node's mechanism, with its overrides."""
     privacy = mesh.privacy_of(node)
-    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.dimension
+    theta, size, dimension = privacy.gradient_bound, mesh.slots.size, mesh.loss_dimension
     if privacy.epsilon is None or privacy.mechanism == "none":
         return Unprotected(theta, privacy.norm, size, dimension)
     growing = growing_epsilon(privacy.epsilon, size)

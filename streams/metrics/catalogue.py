@@ -236,6 +236,26 @@ class PrivateMetric(Enum):
     ERROR = Metric(
         "tracking_error", "gauge", "", "||decision - target||_2 of the last round; NaN: not known."
     )
+    ERRORS = Metric(
+        "tracking_error_minute",
+        "gauge",
+        "",
+        "Quantiles of ||decision - target||_2 over the rounds of the last minute; NaN: not known.",
+        ("quantile",),
+    )
+    DYNAMIC = Metric(
+        "regret_dynamic",
+        "gauge",
+        "loss",
+        "The node's own first-order regret against the target's path since the process started, over rounds "
+        "whose target is known.",
+    )
+    LATENCY = Metric(
+        "decision_latency_seconds",
+        "histogram",
+        "seconds",
+        "Time from the close of a slot to the decision that its records have changed.",
+    )
     RECORDS = Metric("records_total", "counter", "records", "Records in the slots of rounds stepped.")
     MALFORMED = Metric(
         "malformed_records_total", "counter", "records", "Records in these slots that could not be decoded."

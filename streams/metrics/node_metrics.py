@@ -41,8 +41,8 @@ class NodeMetrics:
         Whether records hold the right decision.
     ends : (float, float)
         When the first certificate for the mesh broker ends, and the first for the data broker.
-    clock : callable
-        The clock of shared metrics, in seconds since 1970.
+    clock, steady : callable
+        The clock of shared metrics, in seconds since 1970, and that of private ones.
     """
 
     def __init__(
@@ -60,15 +60,18 @@ class NodeMetrics:
         truth: bool = False,
         ends: tuple[float, float] = (inf, inf),
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh, node=node)
         self.private = PrivateRegistry(mesh=mesh, node=node)
-        self.timing = Timing(self.shared, self.private, clock)
+        self.timing = Timing(self.shared, self.private, clock, steady)
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends[0])
         self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
-        self._private = PrivateFigures(self.private, learner, lag, counts, journal_bytes, truth=truth)
+        self._private = PrivateFigures(
+            self.private, learner, lag, counts, journal_bytes, truth=truth, steady=steady
+        )
 
     def report(self, report: Report) -> None:
         """Take a report of the machine (`Ports.report`): in its turn, like all methods but `sent`."""

@@ -1,6 +1,7 @@
 """A node's private figures, for its owner. The only module of metrics that opens private values."""
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,12 @@ class DataCounts:
 FEW = 8
 """The largest dimension of a decision that is shown: each coordinate is a series."""
 
+MINUTE = 60.0
+"""Seconds of rounds whose tracking errors the quantiles are of."""
+
+MOST_ERRORS = 1 << 14
+"""The largest number of tracking errors kept for them."""
+
 MOST = 32
 """The largest number of waiting reports: they hold records."""
 
@@ -68,13 +75,16 @@ class PrivateFigures:
         journal_bytes: Callable[[], int],
         *,
         truth: bool,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._learner = learner
-        self._regret = LocalRegret(learner.algorithm.constraint)
+        self._learner, self._steady = learner, steady
+        self._observed = learner.algorithm.observed
+        self._regret = LocalRegret(learner.algorithm.observed_set, self._observed)
         self._aside: deque[Scored] = deque()
         self._rounds, self._loss = 0, 0.0
         self._decision: FloatArray = learner.algorithm.start
         self._tracked: tuple[FloatArray, FloatArray] | None = None  # the decision and the right one
+        self._errors: deque[tuple[float, float]] = deque(maxlen=MOST_ERRORS)  # (when, tracking error)
         self._records = registry.counter(PrivateMetric.RECORDS)
         self._malformed = registry.counter(PrivateMetric.MALFORMED)
         self._clipped = registry.counter(PrivateMetric.CLIPPED)
@@ -87,10 +97,13 @@ class PrivateFigures:
         registry.gauge(PrivateMetric.LOSS, lambda: self._loss / max(1, self._rounds))
         for number in range(len(self._decision)) if len(self._decision) <= FEW else ():
             registry.gauge(PrivateMetric.DECISION, partial(self._coordinate, number), str(number))
-            if truth:
+            if truth and number < learner.algorithm.observed_set.dimension:
                 registry.gauge(PrivateMetric.TARGET, partial(self._target, number), str(number))
         if truth:
             registry.gauge(PrivateMetric.ERROR, self._tracking_error)
+            for quantile in ("0.5", "0.95"):
+                registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, float(quantile)), quantile)
+            registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
         for reason in ("late", "early", "overfull", "lost"):
@@ -109,13 +122,16 @@ class PrivateFigures:
             self._count(self._aside.popleft())
 
     def _count(self, report: Scored) -> None:
-        self._regret.add(report.gradient, report.decision)
+        self._regret.add(report.gradient, report.decision, report.truth)
+        seen = Decision(self._observed(report.decision))
         self._rounds += 1
         self._decision = report.decision
         target = disclosed_to_owner(report.truth)
-        self._tracked = None if target is None else (report.decision, target)
-        self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, report.decision)))
-        good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, report.decision)))
+        self._tracked = None if target is None else (seen, target)
+        if target is not None:
+            self._errors.append((self._steady(), math.dist(seen, target)))
+        self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, seen)))
+        good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, seen)))
         self._right.total += good
         self._wrong.total += bad
         present = disclosed_to_owner(report.observations).present
@@ -140,6 +156,13 @@ class PrivateFigures:
     def _tracking_error(self) -> float | None:
         tracked = self._tracked
         return None if tracked is None else math.dist(*tracked)
+
+    def _quantile(self, share: float) -> float | None:
+        """Return a quantile of the last minute's tracking errors."""
+        since = self._steady() - MINUTE
+        errors = [error for when, error in list(self._errors) if when >= since]
+        with np.errstate(all="ignore"):  # what records call the target may be anywhere
+            return float(np.quantile(errors, share)) if errors else None
 
     def _mean_loss(self, decision: Decision, observations: Observations) -> float:
         """Return the slot's loss over its fixed size; values that are not finite count as 0."""

@@ -46,6 +46,8 @@ class Timing:
         self._plan = shared.counter(SharedMetric.PLAN_WAIT)
         self._data = private.counter(PrivateMetric.DATA_WAIT)
         self._step = private.histogram(PrivateMetric.STEP)
+        self._latency = private.histogram(PrivateMetric.LATENCY)
+        self._learnt: float | None = None  # when the slot of the last step was closed
         self._began_at = self._entered_at = self._decided_at = clock()
         self._began = self._decided = self._closed = steady()
         self._planned = 0
@@ -73,12 +75,16 @@ class Timing:
     def decided(self) -> None:
         """Note that the round's releases are there."""
         self._decided, self._decided_at = self._steady(), self._clock()
+        if self._learnt is not None:
+            self._latency.observe(self._decided - self._learnt)
+            self._learnt = None
         self._neighbours.total += told_between(self._entered_at, self._decided_at)
 
     def stepped(self, next_round: int) -> None:
         """Note that the step is done and durable; its release is for the next planned round."""
         now = self._steady()
         self._step.observe(now - self._began)
+        self._learnt = self._closed
         if self._closed > self._decided:
             self._data.total += self._closed - self._decided
         self._plan.total += told_between(self._decided_at, self._plan_read(next_round))

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from nodes.dynamics import LARGEST_RADIUS
+from streams.mesh.algorithm import dynamics
 from streams.mesh.file import MeshFile, MeshFileError
 from streams.mesh.settings.node import NodeSettings
 from streams.records.faults import some_of
@@ -13,7 +15,7 @@ from topology.schedules import CycleSchedule, FixedSchedule
 
 def oddities(file: MeshFile) -> list[str]:
     """Return a line for each oddity. Raises MeshFileError for all files that cannot be read so far."""
-    found, wrong = [*_unconnected(file), *_tested_on_learnt(file)], list[str]()
+    found, wrong = [*_unconnected(file), *_growing(file), *_tested_on_learnt(file)], list[str]()
     files = data_files(file)
     for one in files:
         try:
@@ -33,6 +35,15 @@ def _unconnected(file: MeshFile) -> Iterator[str]:
     if window(schedule, min(turns, horizon) if repeats else horizon, turns) is None:
         over = f"{horizon} rounds, the horizon"
         yield f"mesh.topology: not connected over {over}: what some nodes learn does not reach all others"
+
+
+def _growing(file: MeshFile) -> Iterator[str]:
+    """Yield a line if states grow geometrically under the motion model."""
+    model = dynamics(file.mesh)
+    radius = 0.0 if model is None else model.spectral_radius()
+    if radius > LARGEST_RADIUS:
+        allowed = "above 1, so states grow until the set holds them: hardly a model of anything that moves"
+        yield f"mesh.algorithm.dynamics.matrix: spectral radius {radius:.6g}: {allowed}"
 
 
 def _tested_on_learnt(file: MeshFile) -> Iterator[str]:

@@ -18,7 +18,7 @@ class Refuser(Protocol):
 
     @property
     def dimension(self) -> int:
-        """The dimension d of a decision."""
+        """The number of a decision's coordinates that the loss sees."""
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error for the value at `path`; `allowed` says what it must be."""

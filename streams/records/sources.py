@@ -127,11 +127,11 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
 
 def _measured(settings: LocalisationSettings, mesh: MeshSettings) -> SchemaDecoder:
     schema = _TRACKED if settings.truth else _MEASURED
-    return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.dimension)
+    return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.loss_dimension)
 
 
 def _own(settings: OwnSourceSettings, mesh: MeshSettings, node: str) -> OwnDecoder:
-    return OwnDecoder(settings.name, node, settings.max_record_bytes, mesh.dimension)
+    return OwnDecoder(settings.name, node, settings.max_record_bytes, mesh.loss_dimension)
 
 
 def decoder(file: MeshFile, node: str) -> Decoder:
@@ -146,7 +146,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
         return _own(settings, file.mesh, node)
     if isinstance(settings, FileSettings):
         return file_decoder(file, settings, ("nodes", node, "source"))
-    return LibsvmDecoder(settings, file.mesh.dimension)
+    return LibsvmDecoder(settings, file.dimension)
 
 
 def _source(

@@ -9,6 +9,7 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
+from streams.terminal.motion import NO_BOUND
 from streams.terminal.unmet import unmet
 from streams.terminal.wording import counted
 
@@ -25,6 +26,9 @@ _PRINTED = {
 
 def bounds(file: MeshFile, seen: Windows, rounds: int | None) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) about the regret after the rounds in which the mesh learns."""
+    if file.mesh.algorithm.dynamics is not None:
+        yield "bound", NO_BOUND
+        return
     if seen.width is None:
         yield "bound", "none: nodes that are not connected never agree"
         return

@@ -10,6 +10,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
 from streams.terminal.bounds import bounds
 from streams.terminal.edges import edges
+from streams.terminal.motion import motion_facts
 from streams.terminal.spending import spending
 from streams.terminal.user_facts import user_facts
 from streams.terminal.wording import counted, described, headline, listed, promises, shared
@@ -25,6 +26,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     mesh = file.mesh
     rounds = rounds or mesh.rounds
     yield "mesh", headline(mesh)
+    yield from motion_facts(mesh)
     yield from _members(file)
     seen = windows(file.resolved.schedule, rounds)
     yield from edges(file.resolved, seen)

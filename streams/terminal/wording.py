@@ -46,8 +46,10 @@ def headline(mesh: MeshSettings) -> str:
     """Return a description of the mesh in one line."""
     rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")
     size = counted(mesh.slots.size, "record")
+    seen = mesh.loss_dimension
+    part = "" if seen == mesh.dimension else f" (the loss sees {seen})"
     return (
-        f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}, "
+        f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}{part}, "
         f"{mesh.loss} loss, {rounds}, {size} a round and node ({mesh.slots.by} slots), {_privacy(mesh)}"
     )
 

@@ -32,6 +32,7 @@ class Told:
             "edge_source": "z",
             "reason": "late",
             "coordinate": "0",
+            "quantile": "0.95",
             "mechanism": "laplace",
             "owner": "bank-a",
         }

@@ -12,6 +12,16 @@ WAITING = {
     "slots": {"by": "count", "size": 1, "timeout": "none"},
 }
 """Nobody is given up, and no slot closes empty: either would be another trajectory."""
+MOVING = {
+    "dimension": 4,
+    "algorithm": {
+        "name": "dpdo-nc",
+        "dynamics": {"model": "constant-velocity", "dimensions": 2, "period": 1},
+        "gains": [0.3, 0.01],
+        "constraint": {"reach": {"position": 3, "speed": 0.1}},
+        "step_size": {"rule": "constant", "a": 1},
+    },
+}
 SIMULATED = {"mechanism": "laplace", "noise": "simulated", "epsilon": 1, "gradient_bound": 0.5}
 
 
@@ -21,8 +31,12 @@ def equal(values, reference):
     assert {key: value for key, ((_, _, value),) in values.items()} == reference
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_six_processes_release_what_one_does(tmp_path, broker, seed):
+@pytest.mark.parametrize(
+    ("seed", "moving"),
+    [(0, {}), pytest.param(1, {}, marks=pytest.mark.slow), pytest.param(2, MOVING, marks=pytest.mark.slow)],
+    ids=["0", "1", "a-motion-model"],
+)
+def test_six_processes_release_what_one_does(tmp_path, broker, seed, moving):
     path = mesh_file(
         tmp_path,
         "deploy/meshes/tracking.yaml",
@@ -31,6 +45,7 @@ def test_six_processes_release_what_one_does(tmp_path, broker, seed):
         seed=seed,
         privacy=SIMULATED,
         **WAITING,
+        **moving,
     )
     with LiveMesh(path) as mesh:
         mesh.run_through()

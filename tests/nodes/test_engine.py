@@ -16,6 +16,7 @@ from streams.mesh.settings.algorithm import (
     MirrorMapSettings,
     StepSizeSettings,
 )
+from streams.mesh.settings.dynamics import DynamicsSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from streams.mesh.settings.topology import GraphSettings
@@ -26,6 +27,24 @@ from topology.weights import metropolis, permutations
 
 MATRIX = [[0, 0.5, 0.25, 0.25], [0.5, 0, 0.25, 0.25], [0.25, 0.25, 0.5, 0], [0.25, 0.25, 0, 0.5]]
 GAUSSIAN = {"mechanism": "gaussian", "delta": 1e-6}
+MOVING = {
+    "dynamics": {"model": "constant-velocity", "dimensions": 2, "period": 0.5},
+    "constraint": {"reach": {"position": 0.8, "speed": 0.2}},  # near enough to be met
+    "gains": [0.5, 0.2],
+    "step_size": {"rule": "constant", "a": 1},
+}
+FASTER = {
+    "dynamics": {"model": "constant-acceleration", "dimensions": 2, "period": 0.5},
+    "constraint": {"box": {"lower": [-1, -1, -0.5, -0.5, -1, -1], "upper": [2, 2, 1, 1, 1, 1]}},
+    "gains": [0.5, 0.2, 0.1],
+}
+ROTATED = {
+    "name": "dola",
+    "dynamics": {"matrix": [[0.8, -0.6, 0], [0.6, 0.8, 0.1], [0, 0, 1]]},
+    "constraint": {"box": {"lower": -0.5, "upper": 1}},
+    "mirror_map": {"mahalanobis": [2, 0.5, 1]},
+    "observes": [2, 0],
+}
 CASES = {
     "dpdo-nc": {},
     "dola": {"algorithm": {"name": "dola", "regulariser": 0.1}},
@@ -50,6 +69,14 @@ CASES = {
     "directed": {"topology": {"graph": {"directed-edges": [["a", "b"], ["b", "c"], ["c", "d"], ["d", "a"]]}}},
     "switching": {"topology": {"graph": "complete", "switching": 0.5}},
     "cycle": {"topology": {"graph": None, "cycle": ["ring", {"matrix": MATRIX}, "star"]}},
+    "velocity": {"algorithm": MOVING, "dimension": 4, "rounds": 30},
+    "acceleration": {
+        "algorithm": FASTER,
+        "dimension": 6,
+        "privacy": {"mechanism": "l2-sphere"},
+        "slots": {"size": 2},
+    },
+    "matrix": {"algorithm": ROTATED, "dimension": 3, "loss": "squared", "privacy": {"budget": 7}},
     "hinge": {"loss": "hinge", "slots": {"size": 2}, "topology": {"graph": {"grid": [2, 2]}}},
     "logistic": {
         "loss": "logistic",
@@ -118,6 +145,7 @@ OFFERED = {
     "set": names(ConstraintSettings),
     "loss": names(LossSettings),
     "graph": names(GraphSettings),
+    "motion": words(DynamicsSettings.model_fields["model"].annotation) | {"matrix"},
 }
 
 
@@ -136,6 +164,7 @@ def chosen(mesh):
         "set": {algorithm.constraint.name},
         "loss": {mesh.loss.name},
         "graph": {graph.name for graph in graphs},
+        "motion": set() if algorithm.dynamics is None else {algorithm.dynamics.model or "matrix"},
     }
 
 

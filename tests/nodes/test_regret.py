@@ -34,6 +34,32 @@ def test_local_regret_by_hand():
     assert value(regret) == 4.5
 
 
+def follow(regret, gradient, decision, truth):
+    point = None if truth is None else np.array(truth)
+    regret.add(Private(np.array(gradient)), Decision(np.array(decision)), Private(point))
+
+
+def test_dynamic_regret_by_hand_is_against_the_path_that_records_tell():
+    regret = LocalRegret(L1Ball(2, 3.0))
+    follow(regret, [1.0, -2.0], [0.5, 0.5], [0.0, 1.0])  # 0.5 + 1
+    assert disclosed_to_owner(regret.dynamic()) == 1.5
+    follow(regret, [5.0, 5.0], [1.0, 1.0], None)  # nobody knows the path here
+    follow(regret, [math.nan, 1.0], [1.0, 1.0], [0.0, 0.0])
+    follow(regret, [1.0, 1.0], [1.0, 1.0], [1e308, -math.inf])
+    assert disclosed_to_owner(regret.dynamic()) == 1.5
+    follow(regret, [2.0, 0.0], [1.0, 1.0], [2.0, 0.0])  # - 2
+    assert disclosed_to_owner(regret.dynamic()) == -0.5
+    assert value(regret) > -0.5  # the static one goes on beside it
+
+
+def test_with_a_part_that_the_loss_sees_regret_is_of_that_part():
+    whole, part = LocalRegret(L1Ball(2, 3.0)), LocalRegret(L1Ball(2, 3.0), lambda x: x[:2])
+    follow(whole, [1.0, -2.0], [0.5, 0.5], [0.0, 1.0])
+    follow(part, [1.0, -2.0], [0.5, 0.5, 9.0, 9.0], [0.0, 1.0])
+    assert value(part) == value(whole)
+    assert disclosed_to_owner(part.dynamic()) == disclosed_to_owner(whole.dynamic())
+
+
 @pytest.mark.parametrize("constraint", CORNERS, ids=lambda c: c.name)
 def test_local_regret_is_against_the_best_corner(constraint):
     rng = np.random.default_rng(0)

@@ -28,7 +28,7 @@ def width(mesh):
     """The features of a record."""
     loss = mesh["loss"]
     if "softmax" not in loss:
-        return mesh["dimension"]
+        return Reference(mesh).m
     return mesh["dimension"] // loss["softmax"]
 
 
@@ -276,3 +276,34 @@ def test_noise_on_the_parameters(tmp_path, algorithm, case):
     given = shared(case, algorithm, "matrices", loss="range", regulariser=0.2, privacy=privacy)
     reference, _ = compared(tmp_path, *given)
     assert reference.clips > ROUNDS
+
+
+VELOCITY = {
+    "dynamics": {"model": "constant-velocity", "dimensions": 2, "period": 0.5},
+    "gains": [0.4, 0.3],
+    "constraint": {"reach": {"position": 0.4, "speed": 0.3}},
+}
+ACCELERATION = {
+    "dynamics": {"model": "constant-acceleration", "dimensions": 1, "period": 0.5},
+    "gains": [0.4, 0.3, 0.2],
+    "constraint": {"box": {"lower": [-0.3, -0.2, -1.0], "upper": [0.5, 0.3, 0.4]}},
+}
+MATRIX = {
+    "dynamics": {"matrix": [[0.8, -0.6, 0.0], [0.6, 0.8, 0.1], [0.0, 0.0, 1.0]]},
+    "mirror_map": DIAGONAL,
+    "observes": [2, 0],
+    "constraint": BOX,
+}
+MODELS = {"velocity": (VELOCITY, 4), "acceleration": (ACCELERATION, 3), "matrix": (MATRIX, 3)}
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("privacy", [CLEAR, LAPLACE], ids=["clear", "laplace"])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_motion_model(tmp_path, model, privacy, algorithm):
+    _, settings = shared("euclidean-box", algorithm, "switching", privacy=privacy)
+    motion, d = MODELS[model]
+    given = {"mirror_map": "euclidean", "step_size": {"rule": "constant", "a": 1.0}} | motion
+    settings |= {"algorithm": {"name": algorithm} | given, "dimension": d}
+    reference, _ = compared(tmp_path, SOLVED, settings)
+    assert reference.bound > 3

@@ -23,11 +23,12 @@ def metrics(
     truth=False,
     ends=(inf, inf),
     clock=time.time,
+    steady=time.monotonic,
 ):
     """Metrics of node a, with in-edges from b and c; by default nothing is known of its data."""
     who = ("tracking", "a", parts or learner(), sources, record)
     asked = {"connected": connected, "lag": lag, "counts": counts, "journal_bytes": lambda: 4096}
-    return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock)
+    return NodeMetrics(*who, **asked, truth=truth, ends=ends, clock=clock, steady=steady)
 
 
 def told(figures, effects):

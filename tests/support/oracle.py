@@ -144,13 +144,21 @@ def floored(z):
 
 
 class Reference:
-    """DPDO-NC and DOLA (Zhou, Li 2025; Li et al. 2018); counts how often the set and the clip mattered."""
+    """DPDO-NC and DOLA (Zhou, Li 2025; Li et al. 2018); counts how often the set and the clip mattered.
+
+    With `dynamics` the state moves by F after the step, and the loss sees a part of it (Hall, Willett 2013).
+    """
 
     def __init__(self, mesh):
         self.mesh, self.d = mesh, mesh["dimension"]
         self.algorithm, self.privacy, self.h = mesh["algorithm"], mesh["privacy"], mesh["slots"]["size"]
+        self.f, self.seen = motion_of(self.algorithm, self.d)
+        self.m = len(self.seen)
         q = [1.0] * self.d if self.is_("euclidean") else self.algorithm["mirror_map"]
         self.q = q["mahalanobis"] if isinstance(q, dict) else q
+        if "gains" in self.algorithm:
+            self.inverse = inverse_of(self.algorithm["gains"], self.algorithm["dynamics"]["dimensions"])
+            self.q = np.linalg.inv(self.inverse).tolist()
         self.full = isinstance(self.q[0], list)
         self.bound = self.clips = 0
         self.releases, self.decisions = {}, {}
@@ -160,6 +168,9 @@ class Reference:
 
     def set_(self):
         constraint = self.algorithm["constraint"]
+        if "reach" in constraint:
+            reach = [bound for bound in constraint["reach"].values() for _ in range(self.m)]
+            return "box", {"lower": [-bound for bound in reach], "upper": reach}
         return (constraint, None) if isinstance(constraint, str) else next(iter(constraint.items()))
 
     def projected(self, y):
@@ -202,20 +213,32 @@ class Reference:
         return [v * theta / norm for v in g] if norm > theta else g
 
     def update(self, t, z, g):
-        """The mirror step from z along alpha_t (eta z + g)."""
+        """The mirror step from z along alpha_t (eta z + g); with a motion model F of it, once in the set."""
+        if self.f is not None:
+            return self.moved(t, z, g)
         eta, a = self.algorithm.get("regulariser", 0), alpha(self.algorithm["step_size"], t)
         return self.step(z, [a * (eta * z[k] + g[k]) for k in range(self.d)])
 
+    def moved(self, t, z, g):
+        """contain(F (z - alpha_t Q^-1 g)), g in the coordinates that the loss sees."""
+        a, d = alpha(self.algorithm["step_size"], t), range(self.d)
+        inverse = self.inverse if "gains" in self.algorithm else np.diag([1 / c for c in self.q]).tolist()
+        s = [z[k] - a * sum(inverse[k][o] * v for o, v in zip(self.seen, g, strict=True)) for k in d]
+        free = [sum(self.f[k][j] * s[j] for j in d) for k in d]
+        x = self.projected(free)
+        self.bound += max(abs(b - c) for b, c in zip(x, free, strict=True)) > 1e-13
+        return x
+
     def released(self, name, t, z, gradients):
         """q_{t+1} of the slot's clipped gradients."""
-        mean = [sum(g[k] for g in gradients) / self.h for k in range(self.d)]
+        mean = [sum(g[k] for g in gradients) / self.h for k in range(self.m)]
         if self.privacy["mechanism"] == "none":
             return self.update(t, z, mean)
         if self.privacy["on"] == "gradient":
-            grid, most = grid_of(self.privacy["gradient_bound"], self.d)
+            grid, most = grid_of(self.privacy["gradient_bound"], self.m)
             points = [held([round(v / grid) for v in g], most) for g in gradients]
             noise = self.noise(name, t, most)
-            noisy = [(sum(p[k] for p in points) + noise[k]) * grid / self.h for k in range(self.d)]
+            noisy = [(sum(p[k] for p in points) + noise[k]) * grid / self.h for k in range(self.m)]
             return self.update(t, z, noisy)
         c, x = self.update(t, z, [0.0] * self.d), self.update(t, z, mean)
         grid, most = grid_of(self.radius(t), self.d)
@@ -228,7 +251,7 @@ class Reference:
         exact = 2 * most / Fraction(str(self.privacy["epsilon"]))
         scale = float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
         sampler = SimulatedSampler(self.mesh["seed"], name)
-        return sampler.laplace(t, np.zeros(self.d, np.int64), scale).tolist()
+        return sampler.laplace(t, np.zeros(self.m, np.int64), scale).tolist()
 
     def radius(self, t):
         """Half the L1 sensitivity of the parameters: the step of round t, so alpha_t."""
@@ -251,13 +274,41 @@ class Reference:
             for i in names:
                 z = [sum(row[i][j] * q[j][k] for j in names) for k in range(self.d)]
                 x = self.decisions[i, t] = self.step(z, [0.0] * self.d)
-                point = z if self.algorithm["name"] == "dola" else x
+                whole = z if self.algorithm["name"] == "dola" else x
+                point = [whole[k] for k in self.seen]
                 slot = records[i][(t - 1) * self.h : t * self.h]
                 clipped = [self.clipped(weighted_gradient(self.mesh, point, record)) for record in slot]
                 following[i] = self.released(i, t, z, clipped)
             q = following
             self.releases |= {(name, t + 1): q[name] for name in names}
         return self
+
+
+def motion_of(algorithm, d):
+    """F in rows (None: nothing moves), and the coordinates that the loss sees."""
+    dynamics = algorithm.get("dynamics")
+    if dynamics is None:
+        return None, range(d)
+    if "matrix" in dynamics:
+        return dynamics["matrix"], algorithm.get("observes", range(d))
+    n, p = dynamics["dimensions"], dynamics["period"]
+    taylor = [1.0, p, p * p / 2]
+    f = [[taylor[(j - i) // n] if j >= i and (j - i) % n == 0 else 0.0 for j in range(d)] for i in range(d)]
+    return f, algorithm.get("observes", range(n))
+
+
+def inverse_of(gains, n):
+    """Q^-1 of gains, as the mesh file's reference writes it out."""
+    k1, k2, k3 = (*gains, 0.0)[:3]
+    velocity = [[k1, k2], [k2, 2 * k2**2 / k1]]
+    acceleration = [
+        [k1, k2, k3],
+        [k2, 2 * k2**2 / k1, k2 * k3 / k1],
+        [k3, k2 * k3 / k1, 2 * k3**2 / k1],
+    ]
+    blocks = velocity if len(gains) == 2 else acceleration
+    size = range(len(gains) * n)
+    return [[blocks[i // n][j // n] if i % n == j % n else 0.0 for j in size] for i in size]
 
 
 def grid_of(bound, d):

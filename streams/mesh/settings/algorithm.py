@@ -8,6 +8,15 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from streams.mesh.errors import MeshFileError
 from streams.mesh.model_file import read_model
 from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+from streams.mesh.settings.dynamics import (
+    Coordinates,
+    DynamicsSettings,
+    Gains,
+    ReachSettings,
+    check_gains,
+    check_observes,
+    check_set,
+)
 from streams.mesh.settings.files import beside
 
 
@@ -51,6 +60,10 @@ Corner = Annotated[Vector, BeforeValidator(_one_or_more)]
 """One number for all coordinates, or a list with one for each."""
 
 
+def _absent(value: object) -> bool:
+    return value is None  # left out of the digest, which stays as it was before this key
+
+
 class MirrorMapSettings(Choice):
     """Phi, the geometry of a step."""
 
@@ -87,6 +100,8 @@ class ConstraintSettings(Choice):
     """The L-infinity ball of that radius: each coordinate is at most that far from 0."""
     box: BoxSettings | None = None
     """A box."""
+    reach: ReachSettings | None = Field(None, exclude_if=_absent)
+    """A box around 0 for the state of a motion model, with a bound for each derivative."""
     simplex: bool = False
     """Coordinates of at least 0 that sum to 1."""
 
@@ -108,10 +123,6 @@ class StepSizeSettings(Settings):
         if self.rule != "shifted-inverse" and self.b is not None:
             raise refusal("only the rule shifted-inverse has b", "b")
         return self
-
-
-def _absent(value: object) -> bool:
-    return value is None  # left out of the digest, which stays as it was before this key
 
 
 def _public_point(value: object) -> object:
@@ -147,6 +158,50 @@ class AlgorithmSettings(Settings):
     lasso: float | None = Field(None, ge=0, exclude_if=_absent)
     """rho, for sparse-dola, which needs it; not given for the others. A decision's coordinates
     shrink towards 0 by alpha_t rho, and smaller ones are 0."""
+
+    dynamics: DynamicsSettings | None = Field(None, exclude_if=_absent)
+    """The motion model of a target that moves: how a state goes on from round to round. Public. Not given:
+    nothing moves by itself. Not for sparse-dola, nor with `entropy` or noise on the parameters."""
+    observes: Coordinates | None = Field(None, exclude_if=_absent)
+    """With `dynamics`: the coordinates of the state that the loss sees, from 0. Gradients, clip and noise
+    have these alone. Not given: a model's position; of a matrix all."""
+    gains: Gains | None = Field(None, exclude_if=_absent)
+    """With a model: [k1, k2], how far a gradient moves the position and the velocity, times alpha. They
+    stand for the mirror map whose Q^-1 is [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]; [k1, k2, k3] with an
+    acceleration. Not given: for a matrix, or with another mirror map."""
+
+    @model_validator(mode="after")
+    def _of_the_motion(self) -> Self:
+        if self.dynamics is None:
+            for key in ("observes", "gains"):
+                if getattr(self, key) is not None:
+                    raise refusal("is for a motion model: must not be given without dynamics", key)
+            if self.constraint.reach is not None:
+                raise refusal(
+                    "reach is for a motion model: must be another set without dynamics", "constraint"
+                )
+            return self
+        if self.name == "sparse-dola":
+            raise refusal(
+                "sparse-dola averages in the dual, which has no motion: must not be given", "dynamics"
+            )
+        if self.mirror_map.entropy:
+            raise refusal("with dynamics there is no entropy: must be euclidean or mahalanobis", "mirror_map")
+        if self.regulariser != 0:
+            raise refusal("with dynamics it would stop what moves: must be 0", "regulariser")
+        check_observes(self.dynamics, self.observes)
+        check_gains(self.dynamics, self.gains, euclidean=self.mirror_map.euclidean)
+        box = self.constraint.box
+        corners = None if box is None else {"lower": len(box.lower), "upper": len(box.upper)}
+        check_set(self.dynamics, self.constraint.reach, corners)
+        return self
+
+    @property
+    def seen(self) -> tuple[int, ...] | None:
+        """The coordinates that the loss sees; None: all, without a motion model."""
+        if self.dynamics is None:
+            return None
+        return self.dynamics.usual if self.observes is None else self.observes
 
     @model_validator(mode="after")
     def _of_the_name(self) -> Self:

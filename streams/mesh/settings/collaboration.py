@@ -142,7 +142,14 @@ class CollaborationSettings(Settings):
             raise refusal("missing: averaged needs one, such as {l2-ball: 10}", "constraint")
         if self.algorithm.name == "strongly-convex" and self.constraint is not None:
             raise refusal("goes with averaged: strongly-convex has none", "constraint")
+        if self.constraint is not None and self.constraint.reach is not None:
+            raise refusal("reach is for a motion model: must be another set", "constraint")
         return self
+
+    @property
+    def loss_dimension(self) -> int:
+        """The number of coordinates that the loss sees: all."""
+        return self.dimension
 
     @property
     def agreed_text(self) -> str:

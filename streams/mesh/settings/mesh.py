@@ -44,7 +44,8 @@ class MeshSettings(Settings):
     ]
     """The nodes: a list of names, or a mapping from names to what a node does otherwise in privacy."""
     dimension: int = Field(ge=1, le=1 << 24)
-    """d, the length of a decision: the number of features, for softmax times the number of classes."""
+    """d, the length of a decision: the number of features, for softmax times the number of classes. With
+    `dynamics` that of the state, of which the loss sees a part."""
     algorithm: AlgorithmSettings
     """How a decision follows from gradients and neighbours' releases."""
     loss: LossSettings
@@ -84,6 +85,7 @@ class MeshSettings(Settings):
         check_parties(self.name, self.nodes, self.parties)
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
+        self._check_motion()
         if self.class_weights is not None and self.loss.labels is None:
             raise refusal(f"goes with loss hinge, logistic or softmax, not with {self.loss}", "class_weights")
         if self.class_weights is not None and len(self.class_weights) != len(self.loss.labels or ()):
@@ -92,6 +94,26 @@ class MeshSettings(Settings):
             )
             raise refusal(f"must be {needed}", "class_weights")
         return self
+
+    def _check_motion(self) -> None:
+        dynamics = self.algorithm.dynamics
+        if dynamics is None:
+            return
+        if dynamics.dimension != self.dimension:
+            raise refusal(
+                f"must be {dynamics.dimension}, the dimension of the motion model's state", "dimension"
+            )
+        if self.privacy.on == "parameters":
+            raise refusal("with dynamics noise is on gradients: must be gradient", "privacy", "on")
+        if isinstance(self.slots, TimeSlots) and dynamics.period not in {None, self.slots.period}:
+            text = f"must be {self.slots.period:g}, the period of the slots"
+            raise refusal(text, "algorithm", "dynamics", "period")
+
+    @property
+    def loss_dimension(self) -> int:
+        """The number of coordinates that the loss sees."""
+        seen = self.algorithm.seen
+        return self.dimension if seen is None else len(seen)
 
     @property
     def all_parties(self) -> tuple[Party, ...]:

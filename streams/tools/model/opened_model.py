@@ -24,8 +24,8 @@ class ModelFile:
 
     @property
     def dimension(self) -> int:
-        """The dimension d of the model's vectors."""
-        return self.model.dimension
+        """The number of coordinates that the loss sees, which records must fit."""
+        return self.model.loss_dimension
 
     def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
         """Return the error for the value at `path` of the model; `allowed` says what it must be."""
@@ -60,7 +60,7 @@ class ModelFile:
 
 def check_fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
     """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
-    loss, dimension, width = file.model.loss, file.model.dimension, settings.record.width
+    loss, dimension, width = file.model.loss, file.model.loss_dimension, settings.record.width
     if loss.own is None and loss.decisions_per_feature * width != dimension:
         classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
         text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"

@@ -96,7 +96,7 @@ def predictions(
     check_fits(file, settings, refuser, path)
     if wanted.threshold is not None:
         check_threshold(wanted.threshold, file.model.loss)
-    vector = np.array(getattr(file.model, which))
+    vector = file.model.seen(which)
     first, lines, decoder = records_to_predict(refuser, settings, path)
     parts, ids, left_out = [], [], LeftOut()
     if wanted.id_column is not None:

@@ -58,6 +58,7 @@ def model_of(
         algorithm=mesh.algorithm.name,
         loss=mesh.loss,
         dimension=mesh.dimension,
+        observes=mesh.algorithm.seen,
         source=_source(file, node),
         guarantee=weakest(promised),
         newest=tuple(newest.tolist()),

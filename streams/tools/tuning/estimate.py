@@ -89,7 +89,8 @@ def _noise(mesh: MeshSettings, pilot: Pilot) -> float | None:
         return None
     made = Mesh(Setting.of(mesh).applied(mesh))
     present = np.ones(pilot.labels.shape, np.bool_)
-    gradients = made.loss.gradients(made.algorithm.start, Observations(pilot.features, pilot.labels, present))
+    start = made.algorithm.observed(made.algorithm.start)
+    gradients = made.loss.gradients(start, Observations(pilot.features, pilot.labels, present))
     clipped, _, _ = clip(dense(gradients), mesh.privacy.gradient_bound, mesh.privacy.norm)
     signal = clipped.mean(0)
     length = float(np.sqrt((signal * signal).sum()))

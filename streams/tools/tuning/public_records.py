@@ -15,7 +15,7 @@ from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up,
 
 def made_up_like(file: MeshFile | CollaborationFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
-    loss, dimension = file.mesh.loss, file.mesh.dimension
+    loss, dimension = file.mesh.loss, file.mesh.loss_dimension
     if loss.name == "range" and dimension == 2:
         return MovingTargets()
     if loss.signed:

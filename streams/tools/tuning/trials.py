@@ -100,10 +100,12 @@ class Trials:
         slots = self.pilot.slots(rounds, nodes, setting.size, self.runs, self.seed)
         if self.labelled is not None:
             (last,) = deque(engine.steps(slots), maxlen=1)
-            return _ranked(last.decision.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
+            decisions = engine.learner.algorithm.observed(last.decision)
+            return _ranked(decisions.reshape(self.runs, nodes, -1).mean(1), *self.labelled)
         learnt, scored = tee(slots)
+        loss, observed = engine.learner.loss, engine.learner.algorithm.observed
         total = sum(
-            _mean_loss(engine.learner.loss, step.decision, slot, self.runs)
+            _mean_loss(loss, observed(step.decision), slot, self.runs)
             for step, slot in zip(engine.steps(learnt), scored, strict=True)
         )
         return Measured(total / rounds if math.isfinite(total) else math.inf)

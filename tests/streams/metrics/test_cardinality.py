@@ -27,8 +27,8 @@ def test_the_series_of_a_node_and_of_an_edge_are_as_the_documentation_says():
     assert counts(8) == (shared + 8 * edge, private)
     (scheduler, of_one) = (of_a_scheduler(""), of_a_scheduler("a"))
     assert of_a_scheduler("abcd") == scheduler + 4 * (of_one - scheduler)
-    assert counts(0, truth=True) == (shared, private + 3)
+    assert counts(0, truth=True) == (shared, private + 6)
     said = f"{shared} series for a node and {edge} for each in-edge; {private} private ones for a node of"
     assert said in SAID
-    assert "up to eight), and 3 more where its records say where the target is" in SAID
+    assert "up to eight), and 6 more where its records say where the target is" in SAID
     assert f"{scheduler} for a scheduler and {of_one - scheduler} for each node of the mesh file" in SAID

@@ -83,9 +83,39 @@ def tracked(figures):
     return [*coordinates, private(figures, "tracking_error")]
 
 
+def quantiles(figures):
+    return [private(figures, "tracking_error_minute", share) for share in ("0.5", "0.95")]
+
+
+def test_quantiles_of_the_error_are_over_the_last_minute():
+    now = [0.0]
+    figures = metrics(truth=True, steady=lambda: now[0])
+    assert all(map(isnan, quantiles(figures)))
+    for k in range(21):  # errors 0, 1, ..., 20: the decision is (2, 0)
+        told(figures, [scored(1.0, truth=(2.0, float(k)))])
+    assert quantiles(figures) == [10, 19]
+    now[0] = 59.0
+    told(figures, [scored(1.0, truth=(2.0, 7.0)), scored(1.0)])
+    assert quantiles(figures)[0] == 9.5
+    now[0] = 60.5
+    assert quantiles(figures) == [7, 7]
+    now[0] = 120.0
+    assert all(map(isnan, quantiles(figures)))
+
+
+def test_dynamic_regret_is_shown_beside_the_static_one_where_the_target_is_known():
+    figures = metrics(truth=True)
+    told(figures, [scored(1.0, gradient=(1.0, 0.0), truth=(5.0, 4.0))])  # the decision is (2, 0)
+    assert private(figures, "regret_dynamic") == -3
+    assert private(figures, "regret") == 2 + 100
+
+
+OF_A_TARGET = {"target", "tracking_error", "tracking_error_minute", "regret_dynamic"}
+
+
 def test_data_that_says_nothing_of_a_target_has_no_such_series():
     names = {name for name, *_ in shown(metrics().private)}
-    assert not names & {"mirrormesh_target", "mirrormesh_tracking_error"}
+    assert not names & {f"mirrormesh_{name}" for name in OF_A_TARGET}
 
 
 def test_of_many_coordinates_the_error_alone_is_shown():

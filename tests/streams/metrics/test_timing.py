@@ -49,6 +49,26 @@ def test_when_the_slot_comes_nothing_that_is_shared_tells(closed):
     assert (neighbours, plan) == (1, 4)
 
 
+def latency(*moments):
+    """The decisions whose latency was taken, and their seconds."""
+    now = [0.0]
+    private = PrivateRegistry(mesh="m", node="a")
+    timing = Timing(SharedRegistry(mesh="m", node="a"), private, lambda: now[0], lambda: now[0])
+    for moment, at, *round in moments:
+        now[0] = at
+        getattr(timing, moment)(*round)
+    found = shown(private)
+    return [found[f"mirrormesh_decision_latency_seconds_{of}",] for of in ("count", "sum")]
+
+
+def test_latency_is_from_a_slots_close_to_the_decision_that_it_changed():
+    first = ("entered", 1), ("decided", 1.5), ("closed", 2), ("stepped", 2.25, 2)
+    assert latency(*first) == [0, 0]  # nothing was learnt before the first
+    second = ("entered", 2.25), ("closed", 2.5), ("decided", 2.75)  # the next slot closes before it
+    assert latency(*first, *second) == [1, 0.75]
+    assert latency(*first, *second, ("stepped", 3, 3), ("entered", 3), ("decided", 3.5)) == [2, 0.75 + 1]
+
+
 def test_a_round_without_in_edges_waits_for_nobody():
     rest = ("began", 1), ("entered", 1), ("decided", 1), ("began", 1), ("closed", 1), ("stepped", 1, 2)
     assert waited(ENTERED[0], *rest) == [0, 0, 0, 0]
