@@ -40,15 +40,15 @@ class Horizon:
                 return True
         return False
 
-    def skip(self, last: Plan | None, round: int, current: int, furthest: int) -> int:
+    def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` to drop slots that are long gone.
 
         Slots are dropped when the slowest member is more than H rounds behind the clock, which is in round
-        `current`. Before the first plan the slowest member counts as having stepped `furthest`.
+        `current`. Where nobody is waited for, all count as having stepped the round before `round`.
         """
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]
-        slowest = min((done for done in stepped if done is not None), default=furthest)
+        slowest = min((done for done in stepped if done is not None), default=round - 1)
         return max(round, current) if current - slowest > self._size else round
 
     def _is_behind(self, member: Member, oldest: int) -> bool:
@@ -65,9 +65,12 @@ def make_plan(
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
     Full members get the schedule's weights of the round. A listener hears all n full members that it has a
-    provisioned edge from, whichever edges are on in the round, each with weight 1/n.
+    provisioned edge from, whichever edges are on in the round, each with weight 1/n. Without full members
+    there are no edges.
     """
     full = tuple(member.name for member in members if member.full)
+    if not full:
+        return _without_edges(run, round, last, members)
     weights = schedule.weights(round, full)
     edges: Edges = weights.sources, weights.targets, weights.values
     if len(full) < len(members):
@@ -77,8 +80,14 @@ def make_plan(
 
 def end_plan(run: str, round: int, last: Plan | None) -> Plan:
     """Return the plan without members that ends the run."""
+    return _without_edges(run, round, last, ())
+
+
+def _without_edges(run: str, round: int, last: Plan | None, members: tuple[Member, ...]) -> Plan:
     nothing = np.empty(0, np.int64)
-    return Plan(run, round, last.round if last else 0, (), nothing, nothing, np.empty(0), named_after(last))
+    return Plan(
+        run, round, last.round if last else 0, members, nothing, nothing, np.empty(0), named_after(last)
+    )
 
 
 def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:

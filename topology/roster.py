@@ -28,6 +28,7 @@ class Roster:
         self._last_heard = -inf
         self._beats: dict[str, Heartbeat] = {}
         self._replaced: dict[str, set[str]] = {}  # boots, by node
+        self._doubted: set[str] = set()  # nodes whose last word on their progress nobody believes
         self._entries: dict[str, _Entry] = {}
         self._foreseen: dict[str, _Entry] = {}  # by plans that are published and not read yet
 
@@ -61,7 +62,12 @@ class Roster:
     def hear(self, beat: Heartbeat) -> None:
         """Take a heartbeat read just now."""
         self.recall(beat)
+        self._doubted.discard(beat.node)
         self._mark(beat.node)
+
+    def doubt(self, name: str) -> None:
+        """Count the node as having stepped nothing since it joined, until it is heard again."""
+        self._doubted.add(name)
 
     def count_as_heard(self, plan: Plan) -> None:
         """Count every member of the plan as heard just now."""
@@ -89,7 +95,7 @@ class Roster:
     def stepped(self, name: str) -> int:
         """Return the last round that the node reports as stepped (0: none)."""
         beat = self._beats.get(name)
-        return beat.stepped if beat else 0
+        return beat.stepped if beat and name not in self._doubted else 0
 
     def candidate(self, name: str, last: Plan | None, round: int) -> Member | None:
         """Return the node as a member of the plan of `round` after `last`, or None if it is not to be one.
@@ -111,6 +117,34 @@ class Roster:
         full = named is not None and named.instance == beat.instance
         return Member(name, beat.instance, full)
 
+    def returning(self, name: str, last: Plan | None, round: int) -> Member | None:
+        """Return the node as a listener of a plan in which all listen; None if it may have no journal.
+
+        It goes on from its own last release: the one of the instance that it says, or that `last` names.
+        """
+        beat = self._beats.get(name)
+        if beat is None:
+            named = last.member(name) if last else None
+            return Member(name, named.instance, full=False) if named else None
+        asked = not self._asks_to_join(beat) or round > (beat.join_after or 0)
+        if not beat.stepped or not asked or _leaves(beat, round):
+            return None
+        return Member(name, beat.instance, full=False)
+
+    def has_lost_its_place(self, member: Member, round: int) -> bool:
+        """Return whether a live node is there under the member's instance, and has to join again."""
+        beat = self._beats.get(member.name)
+        if beat is None or not self.is_live(member.name) or beat.instance != member.instance:
+            return False
+        return self._asks_to_join(beat) and not _leaves(beat, round)
+
+    def has_no_journal(self, name: str, round: int) -> bool:
+        """Return whether a node that was a member has nothing to go on from: it has begun anew, or leaves."""
+        beat = self._beats.get(name)
+        if beat is None:
+            return False
+        return _leaves(beat, round) or (self.is_live(name) and not beat.stepped)
+
     def is_lost(self, member: Member, round: int) -> bool:
         """Return whether a full member cannot be full from `round` on: it is gone, or has to join again."""
         beat = self._beats.get(member.name)
@@ -126,8 +160,8 @@ class Roster:
         """
         if not self.is_live(member.name) or self.is_lost(member, oldest):
             return None
-        beat, entry = self._beats.get(member.name), self._entry(member.name)
-        return max(beat.stepped if beat else 0, entry.before if entry else 0)
+        entry = self._entry(member.name)
+        return max(self.stepped(member.name), entry.before if entry else 0)
 
     def _asks_to_join(self, beat: Heartbeat) -> bool:
         """Return whether its request is open: no plan above the round that it names has let it in."""

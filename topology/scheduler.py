@@ -6,8 +6,12 @@ Rules
   valid iff it belongs to this run, continues the last valid plan, and that one does not end the run.
 * What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
   another's record comes between, the rest is void, and the machine plans again on top of that record.
-* The next round is the last one + 1; at a start it is max(last plan, furthest progress) + 1. If members are
-  more than H periods behind the clock (slots by time), it is at least the clock's round.
+* The next round is the last one + 1. If members are more than H periods behind the clock (slots by time), it
+  is at least the clock's round.
+* Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
+  one node's up to the last plan + H, more than that only as the median of the live members of the last plan
+  (of all live nodes before the first), and then the next round is the median + 2H + 1. The mesh begins again
+  there. Of a heartbeat that says more, only the progress is refused: it counts as none.
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
   counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
   is lost if it came back as another instance, asks to join again, or leaves by then.
@@ -16,9 +20,12 @@ Rules
 * In the first plan every live node is full. Later a live node that the last plan names under its instance is
   full; any other listens, and so does a node that asks to join, in a plan above the round that it names. No
   plan names a node from the round on in which it asks to leave.
-* Nothing is planned for fewer than `min_members`, nor, after the first plan, without a full member.
-* The run ends with a plan without members: after `rounds`, or when every full member of the last plan is
-  lost, as then there is nobody left to learn from.
+* Nothing is planned for fewer than `min_members`.
+* After the first plan there is a full member in each, but for one case. If plans were lost, or no full member
+  of the last plan can go on (all are lost; or some have to join again, and the others are silent), the mesh
+  begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full afterwards.
+* The run ends with a plan without members: after `rounds`, or when no journal can be left, as then there is
+  nobody to learn from: every node that was ever a member has begun anew, and is there to say so, or leaves.
 
 | event         | changes                                  | refused (counted, changes nothing)          |
 |---------------|------------------------------------------|---------------------------------------------|
@@ -35,8 +42,10 @@ from collections.abc import Iterator
 from math import inf
 
 from topology.chain import Chain, PlanRecord, chosen
+from topology.members import chosen_members, is_over
 from topology.planning import Horizon, end_plan, make_plan
-from topology.plans import Heartbeat, Member, Plan
+from topology.plans import Heartbeat, Plan
+from topology.progress import Claims
 from topology.roster import Roster
 from topology.scheduler_events import (
     HeartbeatRead,
@@ -81,7 +90,9 @@ class SchedulerMachine:
         self._chain = Chain()
         self._ahead: list[Plan] = []  # published and not read; the first follows `last`
         self._horizon = Horizon(settings.horizon, self._roster)
-        self._furthest = 0  # progress when this process began: no plan may repeat those rounds
+        self._claims = Claims(settings.horizon)
+        self._median = 0  # of the claims: if the last plan is not beyond it, plans were lost
+        self._alone = 0  # what one node's claim at the start has counted
         self._current: int | None = None
         self._rounds = inf if settings.rounds is None else settings.rounds
 
@@ -114,12 +125,13 @@ class SchedulerMachine:
                 self._current = current
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
-            case Started(records, heartbeats, whole):
-                self._started = True
+            case Started(records, heartbeats, whole, current):
+                self._started, self._current = True, current
                 refusals += self._begin(records, whole=whole)
                 refusals += map(self._recall, heartbeats)
                 if self.last is not None:
                     self._roster.count_as_heard(self.last)
+                    refusals += self._look_for_lost_plans(self.last, start=True)
         effects: list[SchedulerEffect] = [Refused(reason) for reason in refusals if reason]
         last, plans = self._head, tuple(self._planned())
         if plans:
@@ -140,10 +152,12 @@ class SchedulerMachine:
     def _follow(self, record: PlanRecord) -> Refusal | None:
         if record.plans[0].run != self.settings.run:
             return Refusal.RUN
-        size, last = len(record.plans), record.last
+        size, last, first = len(record.plans), record.last, self.last is None
         if not self._chain.take(record):
             self._give_up_on(record)
             return Refusal.PLACE
+        if first:
+            self._doubt(record.plans[0])
         for plan in record.plans:
             self._horizon.add(plan)
             self._roster.note(plan)
@@ -164,20 +178,48 @@ class SchedulerMachine:
 
     def _hear(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)
-        if refusal is None:
-            if self.last is None:
-                self._furthest = max(self._furthest, beat.stepped)
-            elif not self._roster.anyone_live():
-                self._roster.count_as_heard(self.last)
-            self._roster.hear(beat)
-        return refusal
+        if refusal is not None:
+            return refusal
+        last = self._head
+        if self.last is not None and not self._roster.anyone_live():
+            self._roster.count_as_heard(self.last)
+        self._roster.hear(beat)
+        counts = self._claims.hear(beat.node, beat.stepped, begun=last is not None)
+        if last is None or beat.stepped <= last.round:
+            return None
+        if counts:
+            self._look_for_lost_plans(last)
+        if beat.stepped <= self._believed(last):
+            return None
+        self._roster.doubt(beat.node)
+        return Refusal.PROGRESS
 
     def _recall(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)
         if refusal is None:
-            self._furthest = max(self._furthest, beat.stepped)
             self._roster.recall(beat)
+            self._claims.recall(beat.node, self._roster.stepped(beat.node))
         return refusal
+
+    def _look_for_lost_plans(self, last: Plan, *, start: bool = False) -> list[Refusal | None]:
+        """Find out from the claims whether plans after `last` were lost; at the start, also who lies."""
+        live = [member.name for member in last.members if self._roster.is_live(member.name)]
+        self._median = self._claims.median(live)
+        if start:
+            self._alone = self._claims.alone(live, last.round)
+        return self._doubt(last) if start else []
+
+    def _doubt(self, last: Plan) -> list[Refusal | None]:
+        """Believe nobody's progress beyond what can be, once there is a plan. Return a refusal for each."""
+        believed = self._believed(last)
+        found = [name for name in self._nodes if self._roster.stepped(name) > believed]
+        for name in found:
+            self._roster.doubt(name)
+        return [Refusal.PROGRESS] * len(found)
+
+    def _believed(self, last: Plan) -> int:
+        """Return the most progress that a node may have."""
+        return max(self._claims.limit(last.round), self._again(last)[0])
 
     def _refusal(self, beat: Heartbeat) -> Refusal | None:
         if beat.run != self.settings.run:
@@ -205,31 +247,37 @@ class SchedulerMachine:
 
     def _next(self, last: Plan | None) -> Plan | None:
         """Return the plan to publish after `last`, if any."""
-        run = self.settings.run
-        if last is not None and last.ended:
-            return None
-        round = max(last.round if last else 0, self._furthest) + 1
-        if last is not None and self._is_over(last, round):
-            return end_plan(run, round, last)
-        if last is not None and self._horizon.must_wait(last, self._ahead):
-            return None
+        run, roster, round, again = self.settings.run, self._roster, 1, False
+        if last is not None:
+            round, again = self._again(last)
+            if last.ended:
+                return None
+            if is_over(roster, last, round):
+                return end_plan(run, round, last)
+            if self._horizon.must_wait(last, self._ahead):
+                return None
+        live = list(filter(roster.is_live, self._nodes))
+        least = self.settings.min_members or (len(self._nodes) if last is None else 1)
+        if last is None:
+            if len(live) < least:  # what a few say is no median
+                return None
+            round, again = self._first(live)
         if self._current is not None:
-            round = self._horizon.skip(last, round, self._current, self._furthest)
+            round = self._horizon.skip(last, round, self._current)
         if round > self._rounds:
             return end_plan(run, round, last)
-        members = self._members(last, round)
+        members = chosen_members(roster, live, last, round, least, again=again)
         return make_plan(run, round, last, members, self.settings.schedule) if members else None
 
-    def _is_over(self, last: Plan, round: int) -> bool:
-        return all(self._roster.is_lost(member, round) for member in last.members if member.full)
+    def _first(self, live: list[str]) -> tuple[int, bool]:
+        """Return the round of the first plan, and whether nodes begin again, as others were lost."""
+        median = self._claims.median(live)
+        if median:
+            return self._claims.beyond(median, self._current), True
+        return self._claims.alone(live, 0) + 1, False
 
-    def _members(self, last: Plan | None, round: int) -> tuple[Member, ...]:
-        """Return the members of the next plan; empty if it must wait."""
-        live = list(filter(self._roster.is_live, self._nodes))
-        least = self.settings.min_members or (len(self._nodes) if last is None else 1)
-        if len(live) < least:  # it is asked at every heartbeat until the first plan
-            return ()
-        found = [self._roster.candidate(name, last, round) for name in live]
-        members = tuple(member for member in found if member is not None)
-        enough = len(members) >= least and any(member.full for member in members)
-        return members if enough else ()
+    def _again(self, last: Plan) -> tuple[int, bool]:
+        """Return the round of the plan after `last`, and whether the nodes begin again there."""
+        if last.round < self._median:
+            return self._claims.beyond(self._median, self._current), True
+        return max(last.round, self._alone) + 1, last.round < self._alone

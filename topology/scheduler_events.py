@@ -52,12 +52,13 @@ class SchedulerSettings:
 class Started:
     """Topology and progress were read to their ends: every stored record and heartbeat, in order.
 
-    `whole`: the topology has not lost its beginning.
+    `whole`: the topology has not lost its beginning. `current`: as in `Ticked`.
     """
 
     plans: tuple[PlanRecord, ...] = ()
     heartbeats: tuple[Heartbeat, ...] = ()
     whole: bool = True
+    current: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ class Refusal(StrEnum):
     PLACE = "plan out of its place"
     NODE = "heartbeat of an unknown node"
     REPLACED = "heartbeat of a replaced process"
+    PROGRESS = "progress beyond what is planned"
 
 
 @dataclass(frozen=True, slots=True)

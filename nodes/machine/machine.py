@@ -7,7 +7,8 @@ Rules
 * A full member of round t waits for its in-edges' releases, then decides. Once its slot is closed and the
   next plan is known, it steps. Charge, clip, draw and step are one transition, which ends with one `Journal`.
   Only then the release is sent, on the edges that the next plan switches on. A restart sends the same bytes.
-* A release is for the next planned round. A plan acts on this node only if it names this node's instance.
+* A release is for the next planned round. A plan acts on this node only if it names this node's instance, and
+  is not below the round of its newest release: plans that a broker has lost may be made again.
 * A listener (in its first planned round) averages the full members' releases, publicly and exactly.
 * The weight of a source that is silent at the deadline goes to the own release. If its release comes late,
   within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
@@ -97,8 +98,10 @@ class NodeMachine:
         node.history = History(node.history.edges, node.horizon, event.records)
         node.secret, node.carried = event.secret, event.carried
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
+        newest = event.records[-1].round if event.records else 0
         for arrived in event.plans:
-            self._add_plan(arrived)
+            if arrived.plan.round >= newest:  # those below may be others than the ones it acted on
+                self._add_plan(arrived)
 
     def _add_plan(self, event: PlanArrived) -> None:
         node = self._node

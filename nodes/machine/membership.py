@@ -3,6 +3,9 @@
 Plans must name the node's instance, and are taken in order. A full member can act in a plan if it has the
 release for it, and is at most H plans behind. Otherwise it asks to join in a plan above the newest known one,
 and acts only in a plan in which it listens.
+
+A broker may lose plans that nodes have acted on. So a node acts in no plan below the round of its newest
+release, whatever the topology says now: that release, or one of the rounds before, may be out already.
 """
 
 from collections.abc import Iterator
@@ -94,8 +97,11 @@ class Membership:
         self._who, self._book, self._horizon, self._leave_from = identity, book, horizon, leave_from
 
     def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
-        """Return the next action and its plan; None: wait. `record` is the journal's newest."""
-        for plan in self._book.after(record.stepped if record else 0):
+        """Return the next action and its plan; None: wait. `record` is the journal's newest.
+
+        Plans below the round of its release are none of this node's: they were planned again.
+        """
+        for plan in self._book.after(record.round - 1 if record else 0):
             choice = self._choice(plan, record)
             if choice is not None:
                 return choice, plan

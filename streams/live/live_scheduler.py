@@ -82,7 +82,7 @@ class LiveScheduler:
         self._reader = reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
         try:
             self._loop.every(self._period, self._beat)
-            self._shell.start(start)
+            self._shell.start(start, self._current())
             self._leave_when_over()
             self._loop.run()
         finally:

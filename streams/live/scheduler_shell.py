@@ -78,8 +78,8 @@ class SchedulerShell:
         offsets = {topic: found[-1].offset + 1 if found else first[topic] for topic, found in stored.items()}
         return SchedulerStart(stored, offsets)
 
-    def start(self, start: SchedulerStart) -> None:
-        """Start the machine with all stored plans and heartbeats."""
+    def start(self, start: SchedulerStart, current: int | None = None) -> None:
+        """Start the machine with all stored plans and heartbeats; `current` as in `tick`."""
         plans, beats = [], []
         stored = start.stored[self._topics.topology]
         for topic, records in start.stored.items():
@@ -91,7 +91,7 @@ class SchedulerShell:
                     beats.append(message)
                     self._watcher.recalled(message, record.timestamp)
         whole = not stored or stored[0].offset == 0
-        self._handle(Started(tuple(plans), tuple(beats), whole=whole))
+        self._handle(Started(tuple(plans), tuple(beats), whole, current))
 
     def read(self, topic: str, value: bytes) -> None:
         """Take a record of topology or progress."""
@@ -111,16 +111,16 @@ class SchedulerShell:
 
     def _handle(self, event: SchedulerEvent) -> None:
         before = self._machine.last
-        refused = False
+        refused: Refusal | None = None
         for effect in self._machine.handle(event):
             if isinstance(effect, PublishPlans):
                 for value in encode_plans(effect.last, effect.plans, self._digest):
                     self._bus.send(self._topics.topology, value)
                 self._watcher.published(len(effect.plans))
             else:
-                refused = True
+                refused = effect.reason
                 self._watcher.refused(effect.reason)
-        if isinstance(event, HeartbeatRead) and not refused:
+        if isinstance(event, HeartbeatRead) and refused in {None, Refusal.PROGRESS}:
             self._watcher.beat(event.heartbeat)
         if self._machine.last is not before:
             self._watcher.planned(self._machine.last)

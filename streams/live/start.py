@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.machine.membership import Identity
 from streams.bus.bus import Bus, Stored, Unreachable
-from streams.bus.mesh_log import MeshLog, messages, valid
+from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
@@ -117,11 +117,8 @@ class Starter:
             source: self._inside(topics.edge(source, self.node), wanted.get(source))
             for source in self.mesh.expected
         }
-        topology = self._inside(topics.topology, records[-1].topology_position if records else None)
-        oldest = records[0].topology_position if records else topology
-        first = max(self.bus.span(topics.topology)[0], min(topology, oldest))
-        stored = MeshLog(topics, self.mesh.digest, self.bus).plans(first)
-        planned = valid(stored, known=bool(records) and first == oldest)
+        topology, stored, known = self._plans(records)
+        planned = valid(stored, known=known)
         again = tuple(
             (topics.edge(self.node, target), encode_release(message, self.mesh.digest))
             for target, record in unsent(self.node, records, messages(planned), rounds)
@@ -143,6 +140,25 @@ class Starter:
         )
         return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)))
 
+    def _plans(self, records: tuple[JournalRecord, ...]) -> tuple[int, list[Entry[PlanRecord]], bool]:
+        """Return where to take plans from, the topology from there or before, and if its first is valid.
+
+        If the log has other plans where the journal's newest is to be, that one was lost with its broker's
+        disk, and others were made since: then all that is there is read.
+        """
+        topic, log = self.mesh.topics.topology, MeshLog(self.mesh.topics, self.mesh.digest, self.bus)
+        topology = self._inside(topic, records[-1].topology_position if records else None)
+        beginning = self.bus.span(topic)[0]
+        oldest = records[0].topology_position if records else topology
+        first = max(beginning, min(topology, oldest))
+        stored = log.plans(first)
+        if not records or holds(stored, records[-1]):
+            return topology, stored, bool(records) and first == oldest and holds(stored, records[0])
+        if topology > beginning:
+            self.warn(f"{topic}: its plan for round {records[-1].round} was lost, and others were made since")
+            stored = log.plans(beginning)
+        return beginning, stored, False
+
     def _inside(self, topic: str, position: int | None) -> int:
         first, end = self.bus.span(topic)
         if position is not None and first <= position <= end:
@@ -150,6 +166,16 @@ class Starter:
         if position is not None:
             self.warn(f"{topic}: position {position} is not from {first} to {end}, where its log is")
         return first
+
+
+def holds(stored: Iterable[Entry[PlanRecord]], record: JournalRecord) -> bool:
+    """Return whether the plan that a journal's record is for is where the record says."""
+    return any(
+        entry.record.offset == record.topology_position
+        and entry.message is not None
+        and any(plan.round == record.round for plan in entry.message.plans)
+        for entry in stored
+    )
 
 
 def unsent(

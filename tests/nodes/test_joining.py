@@ -234,6 +234,38 @@ def test_a_node_back_that_hears_nobody_keeps_its_own_last_release():
     np.testing.assert_array_equal(record.release, [7.0, 1.0])
 
 
+def plans_lost_after(stepped, round):
+    """The journal of a node that has stepped a round; the next one planned was `round`."""
+    node = machine()
+    effects = started(node, *plans(1, stepped), PlanArrived(plan(round, follows=stepped), round))
+    for t in range(1, stepped + 1):
+        effects += feed(node, *from_both(t), slot(t, (1.0, 1.0), 5.0))
+    records = [effect.record for effect in of(effects, Journal)]
+    assert (records[-1].stepped, records[-1].round) == (stepped, round)
+    return records
+
+
+def test_a_round_planned_again_below_the_newest_release_is_none_of_this_node():
+    """Its release for round 9 is out; as a listener in 7 it would make another one for 9."""
+    records, node = plans_lost_after(3, 9), machine()
+    again = PlanArrived(plan(7, LISTENING, listeners="a"), 7)
+    effects = started(node, *plans(4, 6), again, PlanArrived(plan(9, follows=7), 9), records=records)
+    assert of(effects, Journal) == []
+    (sent,) = of(effects, SendRelease)
+    assert (sent.message.round, sent.message.release.tobytes()) == (9, records[-1].release.tobytes())
+
+
+def test_where_all_begin_again_each_goes_on_from_its_own_last_release():
+    records, node = plans_lost_after(3, 4), machine()
+    begins = PlanArrived(plan(30, {}, listeners="abc", follows=1), 1)
+    effects = started(node, begins, PlanArrived(plan(31, follows=30), 2), records=records)
+    (written,) = [effect.record for effect in of(effects, Journal)]
+    assert (written.round, written.stepped, written.charged) == (31, 30, records[-1].charged)
+    assert written.exact  # nothing was drawn
+    assert written.release.tobytes() == records[-1].release.tobytes()
+    assert {sent.message.round for sent in of(effects, SendRelease)} == {31}
+
+
 def test_a_listeners_deadline_starts_when_the_run_is_known_to_end():
     node = machine(deadlines=True)
     effects = started(node, PlanArrived(plan(3, LISTENING, listeners="a", follows=2), 3), end(4))

@@ -20,21 +20,6 @@ def test_a_restart_goes_on_where_the_log_ends():
     assert again.plans[-1].members == FULL
 
 
-def test_a_restart_never_plans_a_round_that_somebody_has_stepped():
-    mesh = Mesh(heartbeats=[beat("a", 500), beat("b", 498)])
-    assert mesh.hear_all(498)[0] == 501
-    assert mesh.plans[0].members == FULL
-    behind_its_log = Mesh(plans=(plan(3, 2, FULL),), heartbeats=[beat(name, 9) for name in ABC])
-    assert behind_its_log.plans[1].round == 10
-    assert behind_its_log.plans[1].follows == 3
-
-
-def test_progress_heard_before_the_first_plan_counts_but_not_afterwards():
-    mesh = Mesh()
-    assert mesh.hear_all(20)[0] == 21
-    assert mesh.hear(beat("a", 10**6), beat("b", 24), beat("c", 24)) == [25, 26, 27, 28]
-
-
 def test_at_the_start_every_member_counts_as_heard():
     members = FULL[:2]
     mesh = Mesh(plans=(plan(1, 0, members),), heartbeats=[beat("c")])

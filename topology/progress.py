@@ -1,0 +1,67 @@
+"""How far the mesh is, by what its nodes say when a scheduler starts.
+
+Rules
+-----
+* A node's claim is the last round that it has stepped, as it says when it is first heard after the start, or
+  at any time before the run's first plan.
+* Nodes step planned rounds alone. So if the lower median of the claims of live nodes is beyond the last plan,
+  plans were lost. A plan is at most H ahead of the slowest live node, so no honest node has acted on a plan
+  beyond the median + 2H.
+* Else the claim of one node alone counts up to the last plan + H, at the start alone: it may skip so many
+  rounds, and no more.
+"""
+
+from collections.abc import Iterable
+
+MOST = 2**62
+"""The last round that anybody believes in: sums with a horizon stay far inside 64 bits."""
+
+
+class Claims:
+    """What the nodes say of their progress, for one scheduler with horizon H."""
+
+    def __init__(self, horizon: int) -> None:
+        self._horizon = horizon
+        self._claims: dict[str, int] = {}
+        self._heard: set[str] = set()
+
+    def recall(self, node: str, stepped: int) -> None:
+        """Take a claim from the log; the node's newest one counts."""
+        self._claims[node] = stepped
+
+    def hear(self, node: str, stepped: int, *, begun: bool) -> bool:
+        """Take a claim that was read just now, and return whether it counts. `begun`: there is a plan."""
+        if begun and node in self._heard:
+            return False
+        self._heard.add(node)
+        self._claims[node] = stepped
+        return True
+
+    def of(self, node: str) -> int:
+        """Return the node's claim (0: none)."""
+        return self._claims.get(node, 0)
+
+    def median(self, names: Iterable[str]) -> int:
+        """Return the lower median of these nodes' claims; one of whom nothing is known claims 0."""
+        claims = sorted(map(self._claim, names))
+        return claims[(len(claims) - 1) // 2] if claims else 0
+
+    def alone(self, names: Iterable[str], last: int) -> int:
+        """Return the largest claim of one of these nodes up to `last` + H, at least `last`."""
+        return max([last, *[claim for claim in map(self._claim, names) if claim <= self.limit(last)]])
+
+    def limit(self, last: int) -> int:
+        """Return the largest claim of one node that is believed after the plan of round `last`."""
+        return last + self._horizon
+
+    def beyond(self, median: int, current: int | None) -> int:
+        """Return a round that no honest node has acted on or beyond, if plans were lost.
+
+        `current`: the clock's round, where slots are periods of time: nobody steps one that is not over.
+        """
+        safe = median + 2 * self._horizon + 1
+        return safe if current is None else min(safe, max(median, current) + 2)
+
+    def _claim(self, name: str) -> int:
+        claim = self.of(name)
+        return claim if claim <= MOST else 0
