@@ -6,8 +6,11 @@ SOURCES := topology nodes streams mirrormesh tests experiments grafana docs
 WORKERS ?= auto
 
 IMAGE ?= mirrormesh
+MESH ?= tests/simulation/mesh.yaml
+SEED ?= 0
+HISTORIES ?= 10000
 
-.PHONY: help demo image sbom test test-slow test-kafka test-bare lint format bench bench-kafka bench-peers bench-utility docs lock clean
+.PHONY: help demo image sbom test test-slow test-kafka test-bare lint format simulate bench bench-kafka bench-peers bench-utility docs lock clean
 help:            ## show the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
@@ -47,6 +50,9 @@ lint: .venv/installed   ## formatting, lint, types, layers
 format: .venv/installed ## put the code into its format
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/ruff check --fix $(SOURCES)
+
+simulate: .venv/installed   ## 10,000 histories of a mesh under seeded faults: make simulate HISTORIES=1000 SEED=0
+	@$(BIN)/mirrormesh simulate $(MESH) --seed $(SEED) --histories $(HISTORIES)
 
 bench: .venv/installed  ## speed, as ratios in one run
 	@$(BIN)/python -m tests.benchmarks.mesh

@@ -55,7 +55,7 @@ class Faults:
     restart_after: float = 0.0
 
 
-class _Log:
+class Log:
     """One topic: its records, the first at offset `first`, and its readers."""
 
     def __init__(self, topic: str) -> None:
@@ -65,6 +65,7 @@ class _Log:
 
     @property
     def span(self) -> tuple[int, int]:
+        """The offsets of the first record, and of the next."""
         return self.first, self.first + len(self.records)
 
 
@@ -73,15 +74,15 @@ class MemoryBroker:
 
     def __init__(self, topics: Iterable[str], faults: Faults | None = None, largest: int = 2**20) -> None:
         self.now, self.largest = 0.0, largest
-        self.logs = {topic: _Log(topic) for topic in topics}
-        self._pending: deque[tuple[MemoryReader, _Log] | Action] = deque()  # a delivery or an action each
+        self.logs = {topic: Log(topic) for topic in topics}
+        self._pending: deque[tuple[MemoryReader, Log] | Action] = deque()  # a delivery or an action each
         self._timers: list[tuple[float, int, Action]] = []
         self._timers_set = 0
         self.latency = faults.latency if faults else {}
         self._duplicate = faults.duplicate if faults else 0.0
         self._chance = generator("faults", faults.seed) if faults else None
 
-    def append(self, log: _Log, value: bytes, key: bytes) -> None:
+    def append(self, log: Log, value: bytes, key: bytes) -> None:
         """Append a record and schedule its deliveries."""
         log.records.append(Stored(log.first + len(log.records), value, self.now, key))
         for reader in log.readers:
@@ -93,7 +94,7 @@ class MemoryBroker:
         del log.records[: max(0, first - log.first)]
         log.first = max(log.first, first)
 
-    def subscribed(self, reader: "MemoryReader", log: _Log) -> None:
+    def subscribed(self, reader: "MemoryReader", log: Log) -> None:
         """Schedule deliveries of unread records to the reader, or of the error that its offset is missing."""
         log.readers.append(reader)
         left = log.span[1] - reader.positions[log.topic]
@@ -132,7 +133,7 @@ class MemoryBroker:
             return True
         return False
 
-    def _hand_over(self, reader: "MemoryReader", log: _Log) -> None:
+    def _hand_over(self, reader: "MemoryReader", log: Log) -> None:
         topic, records = log.topic, log.records
         offset = reader.positions[topic]
         place = offset - log.first
@@ -254,13 +255,13 @@ class MemoryBus(Bus):
         for reader in self._readers:
             reader.close()
 
-    def _log(self, topic: str) -> _Log:
+    def _log(self, topic: str) -> Log:
         try:
             return self._broker.logs[topic]
         except KeyError:
             raise UnknownTopic(f"no topic {topic}") from None
 
-    def _land(self, log: _Log, value: bytes, acknowledged: Action | None, key: bytes) -> None:
+    def _land(self, log: Log, value: bytes, acknowledged: Action | None, key: bytes) -> None:
         if self._closed:
             return
         self.waiting -= 1

@@ -14,6 +14,7 @@ from typer.main import get_command
 COMMANDS = {
     "demo": "Six sensors track a moving target together, privately.",
     "run": "Run a mesh in this process, without a broker.",
+    "simulate": "Search a mesh for bugs: seeded faults in virtual time.",
     "plan": "Show what a mesh would do, and what it promises to whom.",
     "check": "Check a mesh file, and name every mistake.",
     "init": "Write a mesh file to start from, or an example with its data.",

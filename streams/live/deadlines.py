@@ -3,13 +3,13 @@
 The deadline starts when the own release is acknowledged, and pauses while fetches fail.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
+from typing import Protocol
 
 from nodes.machine.events import StartDeadline
 from streams.bus.bus import Reader, Unreachable
-from streams.bus.kafka import KafkaBus
 from streams.live.loop import Turns
 
 PATIENCE = 1.5
@@ -74,6 +74,13 @@ class InFlight:
         self._acknowledged += 1
 
 
+class Ends(Protocol):
+    """Tells where logs end."""
+
+    def ends(self, topics: Sequence[str], /) -> Mapping[str, int]:
+        """Return the offset of each topic's next record. Raises Unreachable, and other errors of the bus."""
+
+
 class Deadlines:
     """The deadline of the current round, one at a time. `passed` is called in the loop's turn."""
 
@@ -81,7 +88,7 @@ class Deadlines:
         self,
         loop: Turns,
         clock: FetchClock,
-        bus: KafkaBus,
+        bus: Ends,
         edges: Sequence[str],
         timeout: float | None,
         passed: Callable[[int], None],

@@ -88,24 +88,16 @@ class MemoryNode:
 
     def start(self) -> None:
         """Start a process, the first or a later one."""
-        mesh, self._bus = self._mesh, MemoryBus(self._broker)
+        mesh, self._bus = self._mesh, self._connect()
         alone = not self._bus.end(mesh.topics.progress(self.name))
         simulated = self._parts.learner.mechanism.simulated
         starter = Starter(
             self.name, self.journal, mesh, self._bus, self._new_id, simulated, self.warnings.append
         )
         start = starter.start(_at_once, alone=alone)
-        ports = Ports(
-            append=self.journal.append,
-            send=self._bus.send,
-            open_slot=self._open_slot,
-            start_deadline=self._start_deadline,
-            report=partial(self._report, self.name),
-            refused=self._refuse,
-            halt=self._halt,
+        self.shell = shell = NodeShell(
+            start, self._parts.learner, self.journal, mesh, self._ports(), self._effects_watched()
         )
-        crash = self._before_effect if self._faults.crash_before else None
-        self.shell = shell = NodeShell(start, self._parts.learner, self.journal, mesh, ports, crash)
         self._handlers = {edge: partial(shell.release_read, source) for source, edge in self._edges.items()}
         self._handlers |= {
             mesh.topics.topology: shell.plan_read,
@@ -125,6 +117,23 @@ class MemoryNode:
         shell = self.shell
         if shell is not None and not shell.machine.halted:
             self._do(shell.beat)
+
+    def _connect(self) -> MemoryBus:
+        return MemoryBus(self._broker)
+
+    def _ports(self) -> Ports:
+        return Ports(
+            append=self.journal.append,
+            send=self._bus.send,
+            open_slot=self._open_slot,
+            start_deadline=self._start_deadline,
+            report=partial(self._report, self.name),
+            refused=self._refuse,
+            halt=self._halt,
+        )
+
+    def _effects_watched(self) -> Callable[[], None] | None:
+        return self._before_effect if self._faults.crash_before else None
 
     def _read(self, topic: str, offset: int, value: bytes) -> None:
         if self.shell is not None:

@@ -12,21 +12,27 @@ from streams.terminal.wording import counted
 
 
 class Rate(ProgressColumn):
-    """Rounds a second."""
+    """Rounds, or other things, a second."""
+
+    def __init__(self, things: str) -> None:
+        super().__init__()
+        self._things = things
 
     def render(self, task: Task) -> Text:
         """Return the rate, once there is one."""
-        return Text("" if task.speed is None else f"{task.speed:,.0f} rounds/s")
+        return Text("" if task.speed is None else f"{task.speed:,.0f} {self._things}/s")
 
 
 @contextmanager
-def progress_bar(rounds: int | None, *, hidden: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes the number of rounds done; `rounds` None: unknown total."""
+def progress_bar(
+    most: int | None, *, hidden: bool = False, thing: str = "round", things: str = "rounds"
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the number of things done; `most` None: unknown total."""
     console = Console(stderr=True)
-    columns = (TextColumn("round"), MofNCompleteColumn(), BarColumn(), Rate())
+    columns = (TextColumn(thing), MofNCompleteColumn(), BarColumn(), Rate(things))
     shown = console.is_terminal and not hidden
     with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
-        task = progress.add_task("rounds", total=rounds)
+        task = progress.add_task(things, total=most)
 
         def advance(done: int) -> None:
             if shown:

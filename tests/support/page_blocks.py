@@ -29,7 +29,18 @@ from streams.mesh.settings.yaml_file import read_yaml as yaml_tree
 from tests.support.pages import ROOT
 
 ENVIRONMENT = {"MESH_PASSWORD": "secret", "DATA_PASSWORD": "secret", "DATA": "data"}
-ENDS = ("init", "check", "plan", "run", "tune", "predict", "audit mechanism", "export", "forecast")
+ENDS = (
+    "init",
+    "check",
+    "plan",
+    "run",
+    "tune",
+    "predict",
+    "audit mechanism",
+    "export",
+    "forecast",
+    "simulate",
+)
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
 """Commands that end by themselves where a broker is: the tutorial's, in tests/kafka/test_tutorial.py."""

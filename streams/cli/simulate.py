@@ -1,0 +1,101 @@
+"""`mirrormesh simulate`: searches seeded histories of a mesh for one in which an invariant does not hold."""
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.cli.arguments import MeshArgument
+from streams.mesh.errors import UsageError
+from streams.mesh.file import load
+from streams.simulation.history import Reached
+from streams.simulation.search import Outcome, run, search, shrunk
+from streams.simulation.stage import Stage
+from streams.terminal.progress_bars import progress_bar
+from streams.terminal.report import say
+from streams.terminal.wording import counted
+
+NONE = "none"
+ALL = 1000
+"""Histories in which everything of `Reached` must happen."""
+
+FirstSeedOption = Annotated[
+    int, typer.Option("--seed", min=0, metavar="S", help="The first history's seed; the next have S + 1, ...")
+]
+HistoriesOption = Annotated[
+    int, typer.Option("--histories", min=1, metavar="H", help="The histories to run.")
+]
+KeepOption = Annotated[
+    str | None,
+    typer.Option("--faults", metavar="K,K,...", help="Of the first seed's faults only these, by place."),
+]
+
+
+def simulate(
+    mesh: MeshArgument,
+    *,
+    seed: FirstSeedOption = 0,
+    histories: HistoriesOption = 1000,
+    faults: KeepOption = None,
+) -> None:
+    """Search a mesh for bugs: seeded faults in virtual time.
+
+    It runs the real nodes and schedulers, in this process on a broker in memory, against faults that are
+    drawn from a seed: crashes, lost connections, damaged journals, schedulers with wrong clocks, members that
+    lie. After every event it checks what must always hold, and at the end that those that are not broken
+    have gone on. The same seed is the same history, byte for byte.
+
+    A history that fails is printed, with as few of its faults as still make it fail, and the exit code is 1.
+
+    \b
+    Examples:
+      mirrormesh simulate mesh.yaml
+      mirrormesh simulate mesh.yaml --seed 17 --histories 1
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    stage, console = Stage(load(mesh)), Console(highlight=False)
+    if faults is not None:
+        found = run(stage, seed, _places(faults))
+        _show(console, str(mesh), found)
+        raise typer.Exit(0 if found.violation is None else 1)
+    began, reached, events = time.monotonic(), set[Reached](), 0
+    failed: Outcome | None = None
+    with progress_bar(histories, thing="history", things="histories") as advance:
+        for done, outcome in enumerate(search(stage, range(seed, seed + histories)), 1):
+            if outcome.violation is not None:
+                failed = outcome
+                break
+            advance(done)
+            reached |= outcome.history.reached
+            events += outcome.history.events
+    if failed is not None:
+        _show(console, str(mesh), shrunk(stage, failed))
+        raise typer.Exit(1)
+    seconds = time.monotonic() - began
+    text = f"{histories:,} histories, {events:,} events, {seconds:,.1f} s: no violation."
+    say(console, text)
+    missing = [what for what in Reached if what not in reached]
+    say(console, f"Reached: {', '.join(what for what in Reached if what in reached) or 'nothing'}.")
+    if missing and histories >= ALL:
+        say(console, f"Never reached: {', '.join(missing)}.", "bold red")
+        raise typer.Exit(1)
+
+
+def _places(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(place) for place in text.split(",") if text != NONE)
+    except ValueError:
+        raise UsageError(f"--faults {text}: must be whole numbers, with commas between them") from None
+
+
+def _show(console: Console, mesh: str, outcome: Outcome) -> None:
+    """Print a history, its faults, and how to run it again."""
+    for line in outcome.history.text():
+        console.print(line, markup=False, soft_wrap=True)
+    say(console, f"\nSeed {outcome.seed}, {counted(len(outcome.faults), 'fault')}:")
+    for place, fault in zip(outcome.keep, outcome.faults, strict=True):
+        say(console, f"  {place:>3}  {fault}")
+    if outcome.violation is not None:
+        say(console, f"Violation: {outcome.violation}", "bold red")
+    kept = ",".join(map(str, outcome.keep))
+    say(console, f"Again: mirrormesh simulate {mesh} --seed {outcome.seed} --faults {kept or NONE}")

@@ -1,0 +1,100 @@
+"""One process's access to a faulty broker."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
+from streams.bus.memory import Action, Log, MemoryBus, MemoryReader
+from streams.simulation.broker import FaultyBroker
+from streams.simulation.link import Link
+
+_Send = tuple[Log, bytes, Action | None, bytes]
+
+
+class FaultyBus(MemoryBus):
+    """One process's access to a faulty broker; sends to one topic keep their order, whatever delays them."""
+
+    def __init__(self, broker: FaultyBroker, link: Link) -> None:
+        super().__init__(broker)
+        self._faulty, self._link = broker, link
+        self._due: dict[str, float] = {}
+        self._flying: dict[int, _Send] = {}  # by number
+        self._held: list[_Send] = []
+        self._sends = 0
+        self.looked_at: float | None = None
+        link.bus = self
+
+    @property
+    def closed(self) -> bool:
+        """Whether its process has ended."""
+        return self._closed
+
+    def send(
+        self, topic: str, value: bytes, acknowledged: Action | None = None, key: bytes | None = None
+    ) -> None:
+        """Append `value` after the topic's latency, once the link carries it. Raises as MemoryBus."""
+        broker, log = self._faulty, self._log(topic)
+        if len(value) > broker.largest:
+            raise TooLarge(f"{len(value)} bytes for {topic}: at most {broker.largest} are allowed")
+        self.waiting += 1
+        sent = log, value, acknowledged, key or b""
+        due = max(broker.now + broker.latency.get(topic, 0.0), self._due.get(topic, 0.0))
+        if due <= broker.now:
+            self._arrive(sent)
+            return
+        self._due[topic] = due
+        self._sends += 1
+        self._flying[self._sends] = sent
+        broker.at(due, partial(self._arrived, self._sends))
+
+    def span(self, topic: str) -> tuple[int, int]:
+        """Return the log's first offset and its end. Raises UnknownTopic, Unreachable."""
+        if self._link.deaf:
+            raise Unreachable("the broker does not answer")
+        return super().span(topic)
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the end of each log, and note when it was. Raises as `span`."""
+        ends = {topic: self.end(topic) for topic in topics}
+        self.looked_at = self._faulty.now
+        return ends
+
+    def subscribe(
+        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+    ) -> MemoryReader:
+        """Hand on these topics' records while the link carries them."""
+        reader = super().subscribe(offsets, record, failed)
+        self._faulty.links[reader] = self._link
+        return reader
+
+    def pass_on(self) -> None:
+        """Let pass what has waited for the link."""
+        if not self._link.mute:
+            held, self._held = self._held, []
+            for sent in held:
+                self._land(*sent)
+        if not self._link.deaf:
+            for reader in self._readers:
+                if reader.active:
+                    self._faulty.resume(reader, reader.positions)
+
+    def close(self) -> None:
+        """End like a killed process: of the sends under way the first ones may have arrived."""
+        super().close()
+        for reader in self._readers:
+            self._faulty.links.pop(reader, None)
+        flying, self._flying, self._held = self._flying, {}, []
+        for log, value, _, key in flying.values():
+            if self._link.mute or not self._faulty.survives():
+                return
+            self._faulty.append(log, value, key)
+
+    def _arrived(self, number: int) -> None:
+        if not self._closed:
+            self._arrive(self._flying.pop(number))
+
+    def _arrive(self, sent: _Send) -> None:
+        if self._link.mute or self._held:
+            self._held.append(sent)
+        else:
+            self._land(*sent)

@@ -1,0 +1,67 @@
+"""Checks every plan: doubly stochastic, counted right, and not ahead of everybody."""
+
+import numpy as np
+
+from streams.codec import decode_plans
+from streams.simulation.checks.facts import Facts
+from streams.simulation.history import Reached, Violation
+from topology.chain import Chain
+from topology.plans import TOLERANCE, Plan
+
+
+class PlanChecks:
+    """Reads the topology as its readers do."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._chain = Chain()
+        self._named: dict[str, int] = {}
+
+    def appended(self, value: bytes) -> None:
+        """Take a record of the topology; only schedulers write there. Raises Violation, Refused."""
+        parts, history = self._facts.parts, self._facts.history
+        record = decode_plans(value, parts.topics.run, parts.digest)
+        first, last = record.plans[0].round, record.last.round
+        if not self._chain.take(record):
+            history.note("topology", "void", f"plans {first} to {last}")
+            return
+        history.note("topology", "plans", f"{first} to {last}: {_members(record.last)}")
+        for plan in record.plans:
+            self._check(plan)
+            self._facts.plans[plan.round] = plan
+
+    def _check(self, plan: Plan) -> None:
+        facts = self._facts
+        if not plan.ended:
+            _check_weights(plan)
+        if dict(plan.named) != self._named:
+            raise Violation(
+                f"plan {plan.round} counts {dict(plan.named)}: the plans so far say {self._named}"
+            )
+        for member in plan.members:
+            self._named[member.name] = self._named.get(member.name, 0) + 1
+        if plan.round > plan.follows + 1 and plan.follows:
+            facts.history.reached.add(Reached.GAP)
+        furthest = max(facts.stepped.values(), default=0)
+        most = max(furthest + 2 * facts.parts.horizon + 1, facts.ahead + facts.parts.horizon)
+        if plan.round > most:
+            raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
+
+
+def _check_weights(plan: Plan) -> None:
+    size = len(plan.members)
+    full = np.array([member.full for member in plan.members])
+    weights = np.zeros((size, size))
+    weights[plan.targets, plan.sources] = plan.weights
+    weights[np.diag_indices(size)] = 1.0 - weights.sum(1)
+    among = weights[np.ix_(full, full)]
+    if weights.min() < -TOLERANCE or weights[:, ~full][full].any():
+        raise Violation(f"plan {plan.round} has a weight below 0, or one of a listener")
+    if np.abs(among.sum(0) - 1.0).max() > TOLERANCE or np.abs(among.sum(1) - 1.0).max() > TOLERANCE:
+        raise Violation(f"plan {plan.round} is not doubly stochastic among its full members")
+
+
+def _members(plan: Plan) -> str:
+    if plan.ended:
+        return "the run ends"
+    return " ".join(f"{one.name}{'' if one.full else ' listens'}" for one in plan.members)

@@ -1,0 +1,138 @@
+"""Counts every step again: consensus and decision from the edges, the release from its noise, the charges."""
+
+from nodes.learner import Learner
+from nodes.machine.events import Decided
+from nodes.machine.journal import JournalRecord
+from nodes.mixing import Term, mixed
+from nodes.values import Consensus, FloatArray
+from streams.local.recorder import for_the_owner
+from streams.simulation.checks.facts import Facts
+from streams.simulation.checks.life import Life, close
+from streams.simulation.history import Reached, Violation
+from topology.plans import Member, Place
+
+
+class StepChecks:
+    """Holds each record of a journal against what it must be. `learners` repeat the newest draws."""
+
+    def __init__(self, facts: Facts, learners: dict[str, Learner], size: int | None) -> None:
+        self._facts, self._learners, self._size = facts, learners, size
+        self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node: z_t^i, with late releases
+
+    def journalled(self, name: str, life: Life, record: JournalRecord) -> None:
+        """Check a record; `life` is what was before it. Raises Violation."""
+        decided = life.decided
+        if record.stepped == 0:
+            return
+        plan = self._facts.plans.get(record.stepped)
+        member = None if plan is None else plan.member(name)
+        if plan is None or member is None or member.instance != life.instance:
+            raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
+        if not member.full:
+            self._check_listener(name, life, record)
+            return
+        if decided is None or decided.round != record.stepped:
+            raise Violation(f"{name} has stepped round {record.stepped} without a decision")
+        place = plan.place(name)
+        if place is not None:
+            consensus = self._consensus(name, life, record, decided, place)
+            self._check_step(name, life, record, decided, consensus)
+        self._check_position(name, life, record)
+
+    def _check_listener(self, name: str, life: Life, record: JournalRecord) -> None:
+        if not record.exact or (life.began and record.charged != life.charged):
+            raise Violation(f"{name} listens in round {record.stepped}, and charges or draws")
+
+    def _consensus(
+        self, name: str, life: Life, record: JournalRecord, decided: Decided, place: Place
+    ) -> Consensus:
+        """Return z_t from the values on the edges. Raises Violation."""
+        round, own = record.stepped, life.own[record.stepped]
+        heard = self._heard(name, record, decided, place)
+        terms: list[Term] = [(one.name, weight, value) for one, weight, value in heard]
+        rest = place.own_weight
+        names = {name for name, _, _ in terms}
+        for member, weight in place.row:
+            rest += 0.0 if member.name in names else weight
+        consensus = mixed([*terms, (name, rest, own)])
+        self.mixed.setdefault(round, {})[name] = consensus
+        for lost_round, source in record.corrected:
+            lost = life.lost.get((lost_round, source))
+            if lost is None:
+                raise Violation(f"{name} corrects for {source} in round {lost_round} twice, or for nothing")
+            stood = self._facts.values[source, name, lost_round, lost.instance][0].release
+            added = lost.weight * (stood - life.own[lost_round])
+            consensus = consensus + added
+            if name in self.mixed.get(lost_round, {}):
+                self.mixed[lost_round][name] = self.mixed[lost_round][name] + added
+            self._facts.history.reached.add(Reached.LATE)
+        if record.corrected:
+            consensus = self._learners[name].algorithm.contain(consensus)
+        return Consensus(consensus)
+
+    def _heard(
+        self, name: str, record: JournalRecord, decided: Decided, place: Place
+    ) -> list[tuple[Member, float, FloatArray]]:
+        """Return the sources that count with their values: the first ones that stood on their edges."""
+        given_up = {lost.source for lost in record.given_up}
+        row = [entry for entry in place.row if entry[0].name not in given_up]
+        trusted = [entry for entry in row if (entry[0].name, entry[0].instance) not in record.distrusted]
+        counted = row if len(row) == len(decided.heard) else trusted
+        if len(counted) != len(decided.heard):
+            raise Violation(
+                f"{name} has heard {len(decided.heard)} of {len(row)} sources in {record.stepped}"
+            )
+        for (source, _), value in zip(counted, decided.heard, strict=True):
+            key = source.name, name, record.stepped, source.instance
+            if not self._facts.is_heard(key, value):
+                said = "is not the first that stood on the edge"
+                raise Violation(f"the release of {source.name} that {name} took in {record.stepped} {said}")
+        return [(*entry, value) for entry, value in zip(counted, decided.heard, strict=True)]
+
+    def _check_step(
+        self, name: str, life: Life, record: JournalRecord, decided: Decided, consensus: Consensus
+    ) -> None:
+        """Repeat the step with the noise that was drawn."""
+        learner, foreseen, round = self._learners[name], life.foreseen, record.stepped
+        decision = learner.algorithm.decide(round, consensus)
+        if not close(decision, decided.decision):
+            raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
+        if foreseen is None or foreseen.round != round:
+            raise Violation(f"{name} has stepped round {round} without a slot")
+        lesson = learner.learn(round, consensus, decision, foreseen.observations, life.charged, life.secret)
+        if record.charged != lesson.charged or record.exact != lesson.exact:
+            raise Violation(
+                f"{name} charges {record.charged} rounds after round {round}: it is {lesson.charged}"
+            )
+        if not close(record.release, lesson.release):
+            raise Violation(f"the release of {name} after round {round} is not that of its step")
+        self._check_spent(name, record)
+        before = life.average
+        known = 0.0 if before is None else before.rounds * before.mean
+        count = 1 if before is None else before.rounds + 1
+        average = record.average
+        if average is None or average.rounds != count or not close(average.mean, (known + decision) / count):
+            raise Violation(f"the average of {name}'s decisions is wrong after round {round}")
+        life.gradients[round] = for_the_owner(lesson.gradient), decision
+
+    def _check_spent(self, name: str, record: JournalRecord) -> None:
+        ledger = self._learners[name].ledger
+        last = ledger.last_learning_round
+        if record.epsilon_spent != ledger.spent(record.charged, record.stepped):
+            raise Violation(f"{name} says that {record.charged} rounds cost {record.epsilon_spent}")
+        if last is None:
+            return
+        if not record.exact and record.stepped > last:
+            raise Violation(f"{name} learns in round {record.stepped}, beyond its budget's last: {last}")
+        if record.stepped > last:
+            self._facts.history.reached.add(Reached.RELAY)
+
+    def _check_position(self, name: str, life: Life, record: JournalRecord) -> None:
+        """Check, for slots by count, that no record is passed over."""
+        if self._size is None or life.position is None or record.data_position is None:
+            return
+        first = life.position[0][1] if life.position else 0
+        after = record.data_position[0][1] if record.data_position else first
+        places = [offset for _, offset in life.places]
+        if places != list(range(first, first + len(places))) or after != first + len(places):
+            raise Violation(f"{name} reads records {places} in {record.stepped}, from {first} up to {after}")

@@ -1,0 +1,126 @@
+"""What goes wrong in a history, drawn from its seed: which kinds of faults, when, to whom, how strong.
+
+Swarm testing (Groce et al. 2012): a history has a few kinds of faults, not all, since some hide others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Kind(StrEnum):
+    """A kind of fault."""
+
+    DISORDER = "disorder"
+    DELAY = "delay"
+    CUT_OFF = "cut off"
+    DEAF = "deaf"
+    MUTE = "mute"
+    CRASH = "crash"
+    PAUSE = "pause"
+    CLONE = "clone"
+    OLD_JOURNAL = "old journal"
+    TORN_JOURNAL = "torn journal"
+    LOST_JOURNAL = "lost journal"
+    FULL_DISK = "full disk"
+    LOST_RELEASES = "lost releases"
+    LOST_BEATS = "lost heartbeats"
+    SCHEDULER_CRASH = "scheduler crash"
+    SCHEDULER_PAUSE = "scheduler pause"
+    SECOND_SCHEDULER = "second scheduler"
+    FAST_CLOCK = "fast clock"
+    CLOCK_AHEAD = "clock ahead"
+    SECOND_VALUE = "second value"
+    MALFORMED = "malformed"
+    FORGED_BOOT = "forged boot"
+    DEAD = "dead for ever"
+    MUTE_FOREVER = "mute for ever"
+
+
+class Fault(NamedTuple):
+    """A fault of a kind, after `at` events, at node `who`.
+
+    `seconds` of virtual time it lasts, or pass until a restart; `amount` is its strength.
+    """
+
+    at: int
+    kind: Kind
+    who: str
+    seconds: float
+    amount: int
+
+    def __str__(self) -> str:
+        return f"after {self.at:>5} events: {self.kind} of {self.who}, {self.seconds:g} s, {self.amount}"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How a kind is drawn: its share of histories, most in one, seconds and amounts from and to."""
+
+    share: float
+    most: int
+    seconds: tuple[float, float] = (0.0, 0.0)
+    amounts: tuple[int, int] = (0, 0)
+    lasting: bool = False
+
+
+RANGES = {
+    Kind.DISORDER: Range(0.6, 1, amounts=(0, 30)),
+    Kind.DELAY: Range(0.4, 3, (0.5, 4.0), (1, 30)),
+    Kind.CUT_OFF: Range(0.25, 2, (0.3, 6.0)),
+    Kind.DEAF: Range(0.2, 2, (0.3, 3.0)),
+    Kind.MUTE: Range(0.25, 2, (0.3, 6.0)),
+    Kind.CRASH: Range(0.6, 6, (0.0, 3.0), (1, 12)),
+    Kind.PAUSE: Range(0.25, 2, (0.3, 6.0)),
+    Kind.CLONE: Range(0.15, 2, amounts=(0, 1)),
+    Kind.OLD_JOURNAL: Range(0.15, 2, (0.0, 3.0), (1, 4)),
+    Kind.TORN_JOURNAL: Range(0.2, 3, (0.0, 2.0), (1, 8)),
+    Kind.LOST_JOURNAL: Range(0.15, 1, (0.0, 3.0)),
+    Kind.FULL_DISK: Range(0.2, 2, (0.3, 3.0)),
+    Kind.LOST_RELEASES: Range(0.15, 2, amounts=(1, 4)),
+    Kind.LOST_BEATS: Range(0.15, 1, amounts=(1, 6)),
+    Kind.SCHEDULER_CRASH: Range(0.4, 4, (0.0, 3.0)),
+    Kind.SCHEDULER_PAUSE: Range(0.2, 2, (0.3, 6.0)),
+    Kind.SECOND_SCHEDULER: Range(0.25, 1, (1.0, 8.0)),
+    Kind.FAST_CLOCK: Range(0.15, 1, (1.0, 6.0), (2, 5)),
+    Kind.CLOCK_AHEAD: Range(0.2, 2, (0.5, 2.0), (1, 12)),
+    Kind.SECOND_VALUE: Range(0.2, 3, amounts=(0, 2)),
+    Kind.MALFORMED: Range(0.3, 4, amounts=(0, 99)),
+    Kind.FORGED_BOOT: Range(0.15, 2, amounts=(0, 1)),
+    Kind.DEAD: Range(0.15, 1, lasting=True),
+    Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
+}
+"""The kinds that a mesh must survive; those that last leave the others to go on."""
+
+LIES = {Kind.SECOND_VALUE, Kind.MALFORMED, Kind.FORGED_BOOT}
+"""What a member that lies does, on its own topics."""
+
+
+def drawn(random: np.random.Generator, names: Sequence[str], events: int) -> tuple[Fault, ...]:
+    """Return the schedule of faults of a history of about that many events, by time.
+
+    At most one node lies, and at most one is broken for ever.
+    """
+    liar, broken = (str(name) for name in random.choice(names, 2, replace=False))
+    found = [
+        fault._replace(who=liar if kind in LIES else broken if how.lasting else fault.who)
+        for kind, how in RANGES.items()
+        for fault in _of_kind(random, kind, how, names, events)
+    ]
+    lasting = [fault for fault in found if RANGES[fault.kind].lasting]
+    return tuple(sorted(fault for fault in found if fault not in lasting[1:]))
+
+
+def _of_kind(
+    random: np.random.Generator, kind: Kind, how: Range, names: Sequence[str], events: int
+) -> Iterator[Fault]:
+    if random.random() >= how.share:
+        return
+    for _ in range(int(random.integers(1, how.most + 1))):
+        at = 0 if kind is Kind.DISORDER else int(random.integers(events))
+        who = str(random.choice(names))
+        seconds = round(float(random.uniform(*how.seconds)), 2)
+        yield Fault(at, kind, who, seconds, int(random.integers(how.amounts[0], how.amounts[1] + 1)))

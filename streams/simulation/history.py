@@ -1,0 +1,66 @@
+"""The history of a simulated mesh: a line an event, and what of interest it has reached."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Violation(Exception):
+    """An invariant does not hold; the text says which, of whom."""
+
+
+class Reached(StrEnum):
+    """What must happen in some history of a search, or the search has not been where bugs are."""
+
+    LATE = "late correction"
+    RELAY = "relay after budget"
+    JOINED = "join during a partition"
+    EVIDENCE = "evidence"
+    POISON = "poison"
+    RENEWED = "old journal found out"
+    GIVEN_UP = "source given up"
+    GAP = "gap in the plans"
+
+
+class Line(NamedTuple):
+    """One event: its number, virtual time, whose it is, what it is, and the rest."""
+
+    number: int
+    time: float
+    who: str
+    what: str
+    detail: str
+
+
+class History:
+    """The events of one history, and what it has reached. `clock` tells the virtual time in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.lines: list[Line] = []
+        self.reached: set[Reached] = set()
+        self.events = 0
+        self._clock = clock
+
+    @property
+    def now(self) -> float:
+        """The virtual time."""
+        return self._clock()
+
+    def note(self, who: str, what: str, detail: str = "") -> None:
+        """Take an event of interest."""
+        self.lines.append(Line(self.events, self.now, who, what, detail))
+
+    def text(self) -> Iterator[str]:
+        """Yield the lines, aligned."""
+        who = max((len(line.who) for line in self.lines), default=0)
+        what = max((len(line.what) for line in self.lines), default=0)
+        for line in self.lines:
+            said = (
+                f"{line.number:>6} {line.time:>9.3f} s  {line.who:<{who}}  {line.what:<{what}}  {line.detail}"
+            )
+            yield said.rstrip()
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that are equal for equal histories."""
+        return hashlib.sha256("\n".join(self.text()).encode()).hexdigest()[:16]

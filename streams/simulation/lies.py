@@ -1,0 +1,81 @@
+"""A member that lies: on its own topics, which a broker's users leave it, it writes what it likes."""
+
+import numpy as np
+
+from nodes.values import Release
+from streams.codec import encode_heartbeat, encode_release
+from streams.simulation.faults import Fault, Kind
+from streams.simulation.world import World
+from topology.keyed import generator
+from topology.plans import Heartbeat
+
+HUGE = 1 << 21
+"""Bytes of a record that no topic should take."""
+
+
+class Liar:
+    """Writes the lies of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def lie(self, fault: Fault) -> None:
+        """Write what the fault says."""
+        self._world.facts.liars.add(fault.who)
+        match fault.kind:
+            case Kind.SECOND_VALUE:
+                self._second_value(fault)
+            case Kind.MALFORMED:
+                self._malformed(fault)
+            case Kind.FORGED_BOOT:
+                self._forged_boot(fault)
+
+    def _second_value(self, fault: Fault) -> None:
+        """Publish another value for a round: one that has passed, the current one, or the next."""
+        world, parts = self._world, self._world.scene.parts
+        journal = world.nodes[fault.who].journal
+        records = journal.records()
+        if not records:
+            return
+        round = max(1, records[-1].round + fault.amount - 1)
+        value = Release(0.5 * records[-1].release + 0.01)
+        told = records[-1].message(parts.topics.run, fault.who, journal.instance, simulated=True)
+        forged = encode_release(told._replace(round=round, release=value, exact=False), parts.digest)
+        for topic in self._edges(fault.who):
+            world.broker.write(topic, forged)
+
+    def _malformed(self, fault: Fault) -> None:
+        """Write a broken record on an edge or on the own progress: cut, turned, huge, empty, foreign."""
+        world = self._world
+        random = generator("malformed", fault.at, fault.amount)
+        topics = [*self._edges(fault.who), world.scene.parts.topics.progress(fault.who)]
+        topic = topics[fault.amount % len(topics)]
+        stored = world.broker.logs[topic].records
+        like = bytearray(stored[-1].value if stored else b"\x01")
+        match fault.amount % 7:
+            case 0:
+                value = bytes(like[: int(random.integers(len(like)))])
+            case 1:
+                value = bytes(HUGE)
+            case 2:
+                value = random.bytes(64)
+            case 3:
+                value = b""
+            case 4:
+                value = bytes(like[:-8]) + np.array([np.nan]).tobytes()
+            case _ if topic in self._edges(fault.who):
+                like[int(random.integers(len(like)))] ^= 1 << int(random.integers(8))
+                value = bytes(like)
+            case _:
+                value = bytes(like[:-1])
+        world.broker.write(topic, value)
+
+    def _forged_boot(self, fault: Fault) -> None:
+        """Say hello as a process, or a life, that does not exist."""
+        world, parts = self._world, self._world.scene.parts
+        instance = world.new_id() if fault.amount else world.nodes[fault.who].journal.instance
+        beat = Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True)
+        world.broker.write(parts.topics.progress(fault.who), encode_heartbeat(beat, parts.digest))
+
+    def _edges(self, name: str) -> list[str]:
+        return [topic for topic, (source, _) in self._world.facts.edges.items() if source == name]

@@ -1,0 +1,114 @@
+"""Runs the histories of seeds, and makes the schedule of faults of one that fails as short as it can."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from traceback import extract_tb
+
+from streams.simulation.adversary import Adversary
+from streams.simulation.faults import Fault
+from streams.simulation.history import History, Violation
+from streams.simulation.stage import EVENTS, Scene, Stage
+from streams.simulation.world import World
+
+TOGETHER = 8
+"""Events between two looks at whether a history is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One history that was run. `violation`: what did not hold, if anything. `keep`: the faults it had."""
+
+    seed: int
+    faults: tuple[Fault, ...]
+    keep: tuple[int, ...]
+    history: History
+    violation: str | None
+
+
+def run(stage: Stage, seed: int, keep: tuple[int, ...] | None = None) -> Outcome:
+    """Run the history of a seed; of its faults only those in the places `keep`, if given."""
+    scene = stage.scene(seed, keep)
+    adversary = Adversary(scene)
+    history, violation = adversary.world.history, None
+    try:
+        _to_the_end(scene, adversary)
+        adversary.world.watch.finish()
+    except Violation as found:
+        violation = str(found)
+    except Exception as error:  # noqa: BLE001 # whatever the code under test raises is what is looked for
+        place = extract_tb(error.__traceback__)[-1]
+        violation = f"{type(error).__name__}: {error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
+    if violation is not None:
+        history.note("all", "VIOLATION", violation)
+    kept = tuple(range(len(scene.faults))) if keep is None else keep
+    return Outcome(seed, scene.faults, kept, history, violation)
+
+
+def search(stage: Stage, seeds: range) -> Iterator[Outcome]:
+    """Yield the outcome of each seed."""
+    return (run(stage, seed) for seed in seeds)
+
+
+def shrunk(stage: Stage, failed: Outcome) -> Outcome:
+    """Return the same history with as few faults as still make it fail.
+
+    Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
+    debugging, Zeller 1999).
+    """
+    best, size = failed, max(1, len(failed.keep) // 2)
+    while True:
+        smaller = _without_a_chunk(lambda keep: run(stage, failed.seed, keep), best, size)
+        if smaller is not None:
+            best = smaller
+        elif size == 1:
+            return best
+        else:
+            size //= 2
+
+
+def _without_a_chunk(
+    again: Callable[[tuple[int, ...]], Outcome], failed: Outcome, size: int
+) -> Outcome | None:
+    for first in range(0, len(failed.keep), size):
+        found = again(failed.keep[:first] + failed.keep[first + size :])
+        if found.violation is not None:
+            return found
+    return None
+
+
+def _to_the_end(scene: Scene, adversary: Adversary) -> None:
+    """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+    world, setting = adversary.world, scene.setting
+    calm_at = EVENTS * len(scene.parts.nodes) * setting.rounds
+    latest = 0.0
+    world.begin()
+    while not _done(adversary):
+        if not adversary.calmed and world.history.events >= calm_at:
+            adversary.calm()
+            round_time = setting.slot_time + 2 * setting.round_timeout
+            latest = world.broker.now + setting.rounds * round_time + 10 * setting.silence + 30.0
+        if adversary.calmed and world.broker.now > latest:
+            raise Violation(f"the faults have stopped, and it does not go on: {_standing(world)}")
+        for _ in range(TOGETHER):
+            world.advance()
+
+
+def _done(adversary: Adversary) -> bool:
+    """Return whether every node that is not broken, nor lies, has reached the end of the run.
+
+    They cannot if no other node is full in the last plan: then there is nobody left to learn from.
+    """
+    world = adversary.world
+    excused = adversary.broken | world.facts.liars
+    ended = {node.name for node in world.processes if node.halted}
+    if ended | excused >= set(world.nodes):
+        return True
+    if not adversary.calmed or not world.facts.plans:
+        return False
+    last = world.facts.plans[max(world.facts.plans)]
+    return excused >= {member.name for member in last.members if member.full} != set()
+
+
+def _standing(world: World) -> str:
+    stepped = world.facts.stepped
+    return ", ".join(f"{name} has stepped {stepped.get(name, 0)}" for name in world.nodes)

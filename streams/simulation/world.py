@@ -1,0 +1,130 @@
+"""One simulated history: nodes, schedulers and a broker in virtual time, with faults."""
+
+from collections.abc import Callable
+from itertools import count
+
+from nodes.learner import Learner
+from streams.bus.memory import Faults
+from streams.simulation.broker import FaultyBroker
+from streams.simulation.checks.facts import Facts
+from streams.simulation.checks.watch import Watch
+from streams.simulation.faults import Fault, Kind
+from streams.simulation.history import History, Violation
+from streams.simulation.journal import FaultyJournal
+from streams.simulation.node import SimulatedNode
+from streams.simulation.records import DataTopic
+from streams.simulation.scheduler import SimulatedScheduler
+from streams.simulation.stage import Scene
+from topology.keyed import generator
+from topology.scheduler import heartbeat_period
+
+MOST_EVENTS = 60_000
+"""Events after which a history counts as one that never ends."""
+
+
+class World:
+    """The processes of one history. `nodes`: the newest process of each name; `strike` begins a fault."""
+
+    def __init__(self, scene: Scene, strike: Callable[[Fault], None]) -> None:
+        self.scene, self._strike = scene, strike
+        self.history = History(lambda: self.broker.now)
+        parts, setting = scene.parts, scene.setting
+        self.facts = Facts(parts, self.history)
+        learners: dict[str, Learner] = scene.again
+        self.watch = Watch(self.facts, learners, scene.by_count)
+        self.chance = generator("chance", setting.seed)
+        self.broker = FaultyBroker(self._topics(), self._disorder(), self, self._survives)
+        self._ids = count(1)
+        self.data = {name: DataTopic(records) for name, records in scene.records.items()}
+        self.nodes = {name: self._node(name, self.new_journal()) for name in parts.nodes}
+        self.processes = list(self.nodes.values())
+        self.schedulers = [SimulatedScheduler("scheduler", parts, self.broker, self.history.note)]
+        self._due = list(reversed(scene.faults))
+        self._period = heartbeat_period(setting.silence)
+
+    def begin(self) -> None:
+        """Start all processes."""
+        for scheduler in self.schedulers:
+            scheduler.start()
+        for node in self.processes:
+            node.start()
+        self.broker.after(self._period, self._beat)
+
+    def advance(self) -> None:
+        """Do the next event. Raises Violation if there is none, or there were too many."""
+        if not self.broker.deliver():
+            raise Violation("nothing is left to do, and the run has not ended")
+        if self.history.events > MOST_EVENTS:
+            raise Violation(f"{MOST_EVENTS} events, and no end")
+
+    def new_id(self) -> str:
+        """Return an id that this history has not had."""
+        return f"{next(self._ids):032x}"
+
+    def new_journal(self) -> FaultyJournal:
+        """Return an empty journal of a new life."""
+        return FaultyJournal(self.new_id(), self.scene.setting.horizon)
+
+    def add(self, name: str, journal: FaultyJournal) -> SimulatedNode:
+        """Add a process of the node beside the one that is there, on that journal; it is the newest."""
+        node = self.nodes[name] = self._node(name, journal)
+        self.processes.append(node)
+        return node
+
+    def add_scheduler(self) -> SimulatedScheduler:
+        """Add a scheduler."""
+        name = f"scheduler {len(self.schedulers) + 1}"
+        self.schedulers.append(SimulatedScheduler(name, self.scene.parts, self.broker, self.history.note))
+        return self.schedulers[-1]
+
+    # ------------------------------------------------------------------------------- the broker's observer
+
+    def happens(self) -> None:
+        """Count an event; begin the faults that are due."""
+        history = self.history
+        history.events += 1
+        while self._due and self._due[-1].at <= history.events:
+            self._strike(self._due.pop())
+
+    def appended(self, topic: str, value: bytes) -> None:
+        """Take a new record."""
+        self.watch.appended(topic, value)
+
+    # ---------------------------------------------------------------------------------------------- parts
+
+    def _topics(self) -> list[str]:
+        parts = self.scene.parts
+        topics, names = parts.topics, tuple(parts.nodes)
+        edges = [topics.edge(name, to) for name in names for to in parts.surroundings(name).targets]
+        owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
+        return [topics.topology, *owned, *dict.fromkeys(edges)]
+
+    def _disorder(self) -> Faults | None:
+        for fault in self.scene.faults:
+            if fault.kind is Kind.DISORDER:
+                return Faults(self.scene.setting.seed, duplicate=fault.amount / 100)
+        return None
+
+    def _survives(self) -> bool:
+        return bool(self.chance.random() < 0.5)
+
+    def _node(self, name: str, journal: FaultyJournal) -> SimulatedNode:
+        parts = self.scene.parts
+        return SimulatedNode(
+            name,
+            parts.nodes[name],
+            parts.surroundings(name),
+            self.broker,
+            self.data[name],
+            journal,
+            slot_time=self.scene.setting.slot_time,
+            new_id=self.new_id,
+            watcher=self.watch,
+        )
+
+    def _beat(self) -> None:
+        for node in tuple(self.processes):
+            node.beat()
+        for scheduler in self.schedulers:
+            scheduler.tick(self._period)
+        self.broker.after(self._period, self._beat)

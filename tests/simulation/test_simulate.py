@@ -1,0 +1,114 @@
+"""Histories of a mesh in virtual time under seeded faults, checked event by event."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodes.machine.state import NodeState
+from streams.cli import main
+from streams.mesh.errors import UsageError
+from streams.mesh.file import load
+from streams.simulation.search import run, search, shrunk
+from streams.simulation.stage import Stage
+from tests.support.meshes import changed, loaded
+
+MESH = Path(__file__).parent / "mesh.yaml"
+
+
+@pytest.fixture(scope="module")
+def stage():
+    return Stage(load(MESH))
+
+
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_no_history_breaks_an_invariant(stage, first):
+    for outcome in search(stage, range(first, first + 50)):
+        again = f"mirrormesh simulate {MESH} --seed {outcome.seed} --histories 1"
+        assert outcome.violation is None, f"{outcome.violation}: {again}"
+
+
+@pytest.mark.parametrize("seed", [3, 14])
+def test_the_same_seed_is_the_same_history_byte_for_byte(stage, seed):
+    """In this process, and in one whose sets are in another order."""
+    here = run(stage, seed).history
+    again = run(Stage(load(MESH)), seed).history
+    assert list(again.text()) == list(here.text())
+    program = (
+        "import sys; from pathlib import Path; from streams.mesh.file import load;"
+        "from streams.simulation.search import run; from streams.simulation.stage import Stage;"
+        "print(run(Stage(load(Path(sys.argv[1]))), int(sys.argv[2])).history.digest())"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(MESH), str(seed)],
+        env=os.environ | {"PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == here.digest()
+
+
+def test_a_failing_history_is_shrunk_and_printed_with_the_command_that_runs_it_again(stage, capsys):
+    """A node that charges nothing for its draws: found without any fault."""
+    with pytest.MonkeyPatch.context() as patch:
+        planted(patch)
+        failed = next(found for found in search(stage, range(20)) if found.violation is not None)
+        short = shrunk(stage, failed)
+        assert failed.faults
+        assert not short.faults
+        with pytest.raises(SystemExit) as ended:
+            main(["simulate", str(MESH), "--seed", str(failed.seed), "--histories", "3"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 1
+    assert said.endswith(f"Again: mirrormesh simulate {MESH} --seed {failed.seed} --faults none\n")
+    lines = said.splitlines()
+    assert any("VIOLATION" in line for line in lines)
+    assert lines[: lines.index("")] == list(short.history.text())
+    assert len({line.index(" s  ") for line in lines[: lines.index("")]}) == 1  # aligned
+
+
+def planted(patch):
+    write = NodeState.write
+
+    def late(self, following, *, charged, **given):
+        before = self.history.record
+        write(self, following, charged=charged if before is None else before.charged, **given)
+
+    patch.setattr(NodeState, "write", late)
+
+
+def test_the_command_says_how_many_histories_held_and_what_they_reached(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(MESH), "--seed", "7", "--histories", "5"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert said.startswith("5 histories, ")
+    assert "no violation" in said
+    assert "Reached: " in said
+
+
+def test_only_the_faults_that_are_named_happen(stage):
+    every = run(stage, 5)
+    assert len(every.faults) > 2
+    assert run(stage, 5, (0, 2)).faults == (every.faults[0], every.faults[2])
+
+
+def test_faults_that_are_no_numbers_are_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(MESH), "--faults", "1,x"])
+    assert ended.value.code == 2
+    assert "--faults 1,x: must be whole numbers" in capsys.readouterr().err
+
+
+def test_a_mesh_of_two_is_too_small(tmp_path):
+    tree = changed(nodes=["a", "b"])
+    tree["nodes"] = {name: tree["nodes"][name] for name in "ab"}
+    with pytest.raises(UsageError, match="3 nodes"):
+        Stage(loaded(tmp_path, tree))
+
+
+def test_other_seeds_are_other_histories(stage):
+    assert len({run(stage, seed).history.digest() for seed in range(5)}) == 5
