@@ -3,7 +3,7 @@
 Points are in the coordinates that the loss sees: all of them, without dynamics.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,11 +94,11 @@ def network_sums(loss: Loss, decisions: FloatArray, observations: Observations) 
     Needs all data in one place. f^j is the mean over the h records of node j's slot; a gradient that is not
     finite counts as 0.
     """
-    rounds, nodes, dimension = decisions.shape
+    rounds, _, dimension = decisions.shape
     features = dense(observations.features)
-    batch_size = observations.labels.shape[-1]
+    nodes, batch_size = observations.labels.shape[1:]
     summed = np.empty(decisions.shape)
-    chunk = max(1, _CHUNK // (nodes * nodes * batch_size * dimension))
+    chunk = max(1, _CHUNK // (nodes * decisions.shape[1] * batch_size * dimension))
     for first in range(0, rounds, chunk):
         part = slice(first, min(first + chunk, rounds))
         points = decisions[part]
@@ -112,13 +112,30 @@ def network_sums(loss: Loss, decisions: FloatArray, observations: Observations) 
     return NetworkSums(paid, np.add.accumulate(summed, 0, out=summed))
 
 
+def sums_of_kinds(losses: Sequence[Loss], decisions: FloatArray, observations: Observations) -> NetworkSums:
+    """Return the sums where node j's loss is `losses[j]`, in the order of the observations."""
+    nodes: dict[int, list[int]] = {}
+    for node, loss in enumerate(losses):
+        nodes.setdefault(id(loss), []).append(node)
+    if len(nodes) == 1:
+        return network_sums(losses[0], decisions, observations)
+    features, parts = dense(observations.features), []
+    for alike in nodes.values():
+        seen = Observations(features[:, alike], observations.labels[:, alike], observations.present[:, alike])
+        parts.append(network_sums(losses[alike[0]], decisions, seen))
+    paid, gradients = (np.add.reduce(sums, 0) for sums in zip(*parts, strict=True))
+    return NetworkSums(paid, gradients)
+
+
 def network_regret(
-    loss: Loss, constraint: Constraint, decisions: FloatArray, observations: Observations
+    losses: Loss | Sequence[Loss], constraint: Constraint, decisions: FloatArray, observations: Observations
 ) -> FloatArray:
     """Return R_t^i = max over x of sum_{s<=t} <grad f_s(x_s^i), x_s^i - x>, shape (T, N).
 
     It is a run's own regret (Zhou, Li 2025, Remark 1, equation 3). Their Definition 1 is of a mean over runs.
+    `losses`: that of all nodes, or one for each.
     """
-    sums = network_sums(loss, decisions, observations)
+    kinds = losses if isinstance(losses, Sequence) else [losses] * observations.labels.shape[1]
+    sums = sums_of_kinds(kinds, decisions, observations)
     regret: FloatArray = sums.paid + constraint.support(-sums.gradients)
     return regret

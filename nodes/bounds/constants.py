@@ -10,6 +10,7 @@ from nodes.geometry.constraints import Box, Constraint, Simplex
 from nodes.geometry.mirror_maps import Entropy, Mahalanobis
 from nodes.geometry.mirror_step import ENTROPY_FLOOR
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
+from nodes.losses.residuals import OfAResidual, RobustRange
 from nodes.losses.softmax import Softmax
 from nodes.losses.weighted import Weighted
 
@@ -56,9 +57,19 @@ def convex(loss: Loss) -> bool | None:
     """Return whether a loss is convex in the decision; None: unknown, of an own loss."""
     if isinstance(loss, Weighted):
         return convex(loss.loss)
-    if isinstance(loss, RangeLoss):
+    if isinstance(loss, RangeLoss | OfAResidual):
         return False
     return True if type(loss) in _CURVATURES or isinstance(loss, Hinge | Absolute) else None
+
+
+def smooth_apart(loss: Loss) -> bool:
+    """Return whether the gradient of a loss that is not convex is Lipschitz with 1 away from the sensor.
+
+    So are the range losses' where ||x - s|| is at least half of the measured distance: along x - s the second
+    derivative is 1 or, beyond the k of a robust one, 0; across it is the residual, cut at k, over ||x - s||.
+    Of the others nothing is claimed.
+    """
+    return isinstance(loss, RangeLoss | RobustRange)
 
 
 def curvature(loss: Loss) -> float | None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from nodes.losses.losses import Hinge, Logistic, Loss, RangeLoss, scores
 from nodes.losses.own_loss import OwnLoss
+from nodes.losses.residuals import OfAResidual
 from nodes.losses.softmax import Softmax
 from nodes.losses.weighted import Weighted
 from nodes.sparse import Rows, dense
@@ -18,8 +19,9 @@ def unweighted(loss: Loss) -> Loss:
 def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
     """Return the decision's (..., d) predictions for features (..., n, p), shape (..., n).
 
-    Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||. An own loss:
-    the answer of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
+    Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||; bearing and
+    range-difference: the angle and the difference that a sensor at s would measure. An own loss: the answer
+    of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
     and logistic. Raises ValueError for an own loss with p != d whose `predict` is missing or fails.
     """
     loss = unweighted(loss)
@@ -30,6 +32,8 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
         offsets = decision[..., None, :] - dense(features)
         distances: FloatArray = np.sqrt(np.add.reduce(offsets * offsets, -1))
         return distances
+    if isinstance(loss, OfAResidual):
+        return loss.expected(decision, features)
     own = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
     if own is not None:
         return own

@@ -35,6 +35,10 @@ class TimeSlots(Generic[T]):
         periods = (timestamp - self._start) / self._period
         return math.floor(periods) + 1 if 0 <= periods < math.inf else 0
 
+    def begin(self, round: int) -> float:
+        """Return when the slot of that round begins."""
+        return self._start + (round - 1) * self._period
+
     def end(self, round: int) -> float:
         """Return when the slot of that round ends."""
         return self._start + round * self._period

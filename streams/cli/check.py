@@ -78,10 +78,17 @@ def check(mesh: MeshArgument) -> None:
 
 def faulty_loss(file: MeshFile) -> list[str]:
     """Return a line for each mistake of an own loss on random records."""
-    mesh, name = file.mesh, file.mesh.loss.own
-    if name is None:
-        return []
-    schemas = [own.source.record for own in file.nodes.values() if isinstance(own.source, FileSettings)]
+    mesh = file.mesh
+    users: dict[str, list[str]] = {}
+    for node in mesh.nodes:
+        users.setdefault(mesh.loss_of(node).own or "", []).append(node)
+    users.pop("", None)
+    return [line for name, nodes in users.items() for line in _faults(file, name, nodes)]
+
+
+def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
+    mesh, owns = file.mesh, [own for node, own in file.nodes.items() if node in nodes]
+    schemas = [own.source.record for own in owns if isinstance(own.source, FileSettings)]
     width = schemas[0].width if schemas else mesh.loss_dimension
     found = check_loss(
         raw_loss(name),
@@ -91,7 +98,8 @@ def faulty_loss(file: MeshFile) -> list[str]:
         gradient_bound=mesh.privacy.gradient_bound,
         norm=mesh.privacy.norm,
     )
-    return [Problem(str(file.path), ("mesh", "loss", "own"), problem, name).line for problem in found]
+    path = ("mesh", "loss", "own") if mesh.loss.own == name else ("mesh", "nodes", nodes[0], "loss", "own")
+    return [Problem(str(file.path), path, problem, name).line for problem in found]
 
 
 def unreadable(file: MeshFile) -> list[str]:

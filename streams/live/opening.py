@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+from nodes.machine.time_slots import TimeSlots
 from streams.bus.access import node_on_mesh, together
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import check_clusters
@@ -37,7 +38,9 @@ def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> 
     """Open the topics of the nodes' decisions on their data broker. Raises BusError."""
     topics = {name: DataTopics(name).decisions for name in names}
     bus = _data_bus(file, topics, closing, paced=True)
-    return {name: Decisions(bus, topic, file.mesh.run) for name, topic in topics.items()}
+    slots = file.resolved.slots()
+    begins = slots.begin if isinstance(slots, TimeSlots) else None
+    return {name: Decisions(bus, topic, file.mesh.run, begins) for name, topic in topics.items()}
 
 
 def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Predictions]:
@@ -52,7 +55,7 @@ def open_predictions(file: MeshFile, names: Sequence[str], closing: ExitStack) -
 def _predictions(file: MeshFile, node: str, topic: str, bus: KafkaBus) -> Predictions:
     source = file.own(node).source
     classes: tuple[str, ...] = ()
-    if file.mesh.loss.softmax is not None and isinstance(source, FileSettings):
+    if file.mesh.loss_of(node).softmax is not None and isinstance(source, FileSettings):
         classes = source.record.label.classes or ()
     learner = file.resolved.node(node).learner
     return Predictions(bus, topic, file.mesh.run, learner.loss, classes, learner.algorithm.observed)

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -22,15 +23,28 @@ LOGGER = logging.getLogger("mirrormesh.node")
 class Decisions:
     """Writes decisions to `topic`: JSON with run, round and x, all public. At least once, in order.
 
-    A broker that takes none stops nothing: decisions beyond the producer's queue are dropped and logged.
+    `decided` is when, in seconds since 1970; with slots by time `slot` is when the round's slot begins, by
+    `slot_begins`, so that the two tell how late a decision is. A broker that takes none stops nothing:
+    decisions beyond the producer's queue are dropped and logged.
     """
 
-    def __init__(self, bus: KafkaBus, topic: str, run: str) -> None:
+    def __init__(
+        self,
+        bus: KafkaBus,
+        topic: str,
+        run: str,
+        slot_begins: Callable[[int], float] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._bus, self._topic, self._run = bus, topic, run
+        self._slot_begins, self._clock = slot_begins, clock
 
     def write(self, decided: Decided) -> None:
         """Write one decision."""
         value = {"run": self._run, "round": decided.round, "x": decided.decision.tolist()}
+        if self._slot_begins is not None:
+            value["slot"] = self._slot_begins(decided.round)
+        value["decided"] = self._clock()
         try:
             self._bus.send(self._topic, json.dumps(value).encode())
             self._bus.serve()

@@ -19,12 +19,13 @@ def largest_network_regret(file: MeshFile, recorder: Recorder) -> float | None:
     """
     mesh, rounds, batch_size = file.mesh, recorder.common_rounds, file.mesh.slots.size
     numbers = rounds * len(mesh.nodes) ** 2 * batch_size * mesh.dimension
-    if rounds == 0 or numbers > MOST or mesh.loss.own is not None:
+    unknown = any(loss.own is not None for loss in file.resolved.losses)
+    if rounds == 0 or numbers > MOST or unknown:
         return None
     algorithm = file.resolved.algorithm
     with np.errstate(all="ignore"):  # records may overflow
         regret = network_regret(
-            file.resolved.loss,
+            [file.resolved.node(name).loss for name in recorder.nodes],
             algorithm.observed_set,
             algorithm.observed(recorder.decisions()),
             recorder.observations(batch_size),

@@ -46,7 +46,8 @@ def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> T
     decisions = recorder.decisions()
     observations = recorder.observations(file.mesh.slots.size)
     decisions = mesh.algorithm.observed(decisions)
-    regret = network_regret(mesh.loss, mesh.algorithm.observed_set, decisions, observations)
+    losses = [mesh.node(name).loss for name in recorder.nodes]
+    regret = network_regret(losses, mesh.algorithm.observed_set, decisions, observations)
     rounds = np.arange(1, len(decisions) + 1)
     return Tracked(name, decisions, distances(decisions, target[: len(decisions)]), regret.max(1) / rounds)
 

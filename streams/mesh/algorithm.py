@@ -11,6 +11,7 @@ from nodes.geometry.constraints import Box, Constraint, L1Ball, L2Ball, LinfBall
 from nodes.geometry.mirror_maps import Entropy, Euclidean, Mahalanobis, MirrorMap
 from nodes.geometry.mirror_step import mirror_step
 from nodes.losses.losses import Absolute, Hinge, Huber, Linear, Logistic, Loss, RangeLoss, Squared
+from nodes.losses.residuals import PLAIN, Bearing, RangeDifference, RobustRange
 from nodes.losses.softmax import Softmax
 from nodes.losses.weighted import Weighted
 from nodes.machine.slots import CountSlots, Slots
@@ -135,7 +136,6 @@ def _corner(numbers: tuple[float, ...], dimension: int) -> FloatArray:
 
 
 _LOSSES: dict[str, Callable[[], Loss]] = {
-    "range": RangeLoss,
     "hinge": Hinge,
     "logistic": Logistic,
     "squared": Squared,
@@ -145,8 +145,11 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 
 
 def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
-    """Return the loss of one record, with its label's weight; `node`: the name to log failures under."""
-    settings = mesh.loss
+    """Return a node's loss of one record, with its label's weight; None: that of nodes without their own.
+
+    Failures of an own loss are logged under the node's name.
+    """
+    settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
         return own_loss(settings.own, node)
     made = plain_loss(settings)
@@ -159,7 +162,27 @@ def plain_loss(settings: LossSettings) -> Loss:
     """Return a built-in loss of one record."""
     if settings.softmax is not None:
         return Softmax(settings.softmax)
+    if settings.of_a_place is not None:
+        return _of_a_place(settings, settings.of_a_place.huber)
     return _LOSSES[settings.name]() if settings.huber is None else Huber(settings.huber)
+
+
+def _of_a_place(settings: LossSettings, huber: float | None) -> Loss:
+    k = PLAIN if huber is None else huber
+    if settings.range_difference is not None:
+        return RangeDifference(k, reference=np.array(settings.range_difference.reference))
+    if settings.bearing is not None:
+        return Bearing(k)
+    return RangeLoss() if huber is None else RobustRange(k)
+
+
+def check_place(settings: LossSettings, dimension: int) -> None:
+    """Raise ValueError unless a loss of a sensor's place fits the number of coordinates that it sees."""
+    if settings.bearing is not None and dimension != 2:
+        raise ValueError(f"bearings are in the plane: the loss must see 2 coordinates, not {dimension}")
+    difference = settings.range_difference
+    if difference is not None and len(difference.reference) != dimension:
+        raise ValueError(f"the reference has {len(difference.reference)} numbers: must have {dimension}")
 
 
 def slots(mesh: MeshSettings) -> Slots[bytes]:

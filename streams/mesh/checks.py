@@ -9,12 +9,13 @@ from pydantic import ValidationError
 
 from nodes.checks import OutOfRange
 from nodes.decimals import as_text
-from streams.mesh.algorithm import constraint, mirror_map
+from streams.mesh.algorithm import check_place, constraint, loss, mirror_map
 from streams.mesh.errors import ABSENT, Problem, one_of, problems
 from streams.mesh.fits import (
     Fitted,
     by_time,
     label_problems,
+    loss_at,
     own_source_problems,
     sparse_problems,
     width_problems,
@@ -40,6 +41,12 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
     found = found or attempt(("algorithm",), None, lambda: whole.algorithm)
     found += attempt(("loss",), mesh.loss, lambda: whole.loss)
+    found += attempt(("loss",), mesh.loss, partial(check_place, mesh.loss, mesh.loss_dimension))
+    for name, node in mesh.nodes.items():
+        if node.loss is not None:
+            path = ("nodes", name, "loss")
+            found += attempt(path, node.loss, partial(loss, mesh, name))
+            found += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
     found = found or privacy_problems(file, whole)
     return found + attempt(("topology",), mesh.topology, lambda: whole.schedule)
 
@@ -79,7 +86,7 @@ def own_problems(
             found.append(Problem(file, ("nodes", name, "liveness"), text, own.liveness))
         path = ("nodes", name, "source")
         if isinstance(own.source, LocalisationSettings):
-            found += _localisation_problems(file, mesh)
+            found += _localisation_problems(file, mesh, name)
         elif isinstance(own.source, OwnSourceSettings):
             found += own_source_problems(file, name, mesh, own.source)
         elif own.source is not None:
@@ -93,11 +100,12 @@ def own_problems(
     return found
 
 
-def _localisation_problems(file: str, mesh: MeshSettings) -> list[Problem]:
-    found = []
-    if not (mesh.loss.range_ or mesh.loss.own):
-        text = "localisation measures distances: must be range, or an own loss"
-        found.append(Problem(file, ("mesh", "loss"), text, mesh.loss.model_dump()))
+def _localisation_problems(file: str, mesh: MeshSettings, node: str) -> list[Problem]:
+    found, loss = [], mesh.loss_of(node)
+    if loss.of_a_place is None and loss.own is None:
+        own = () if mesh.nodes[node].loss is None else ("nodes", node)
+        text = "localisation measures distances and angles: must be range, bearing, range-difference or own"
+        found.append(Problem(file, ("mesh", *own, "loss"), text, loss.model_dump()))
     if mesh.loss_dimension != 2:
         found.append(_not_a_plane(file, mesh))
     return found
@@ -123,7 +131,7 @@ def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: Fil
     found = []
     schema, path = source.record, (*path, "schema")
     found += width_problems(file, path, mesh, schema.width)
-    found += label_problems(file, (*path, "label"), mesh.loss, schema.label)
+    found += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
         named = f"names {len(schema.truth)} columns"

@@ -13,6 +13,13 @@ Fitted = MeshSettings | CollaborationSettings
 """The shared parts that a source must fit."""
 
 
+def loss_at(shared: Fitted, path: tuple[str, ...]) -> LossSettings:
+    """Return the loss that the records of a source at `path` are for: a node's own, or the shared one."""
+    if isinstance(shared, MeshSettings) and path[0] == "nodes":
+        return shared.loss_of(path[1])
+    return shared.loss
+
+
 def by_time(shared: Fitted) -> bool:
     """Return whether slots go by time, so that records need one."""
     return isinstance(shared, MeshSettings) and shared.slots.by == "time"
@@ -37,18 +44,18 @@ def own_source_problems(
 
 def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:
     """Return the mistakes in a number of features; with an own loss any number fits."""
-    seen = mesh.loss_dimension
-    if mesh.loss.own is not None or mesh.loss.decisions_per_feature * width == seen:
+    seen, loss = mesh.loss_dimension, loss_at(mesh, path)
+    if loss.own is not None or loss.decisions_per_feature * width == seen:
         return []
     if seen != mesh.dimension:
-        needed = mesh.loss.decisions_per_feature * width
+        needed = loss.decisions_per_feature * width
         text = f"makes {width} features: the loss must see {needed} coordinates of the state, not {seen}"
         return [Problem(file, path, text)]
-    if mesh.loss.softmax is None:
+    if loss.softmax is None:
         text = f"makes {width} features: must be {seen}, the dimension of the mesh"
         return [Problem(file, path, text)]
-    whole = f"{mesh.loss.softmax} classes of {width} features ({'.'.join(path)})"
-    text = f"must be {mesh.loss.softmax * width}: {whole}"
+    whole = f"{loss.softmax} classes of {width} features ({'.'.join(path)})"
+    text = f"must be {loss.softmax * width}: {whole}"
     return [Problem(file, ("mesh", "dimension"), text, mesh.dimension)]
 
 
@@ -73,11 +80,11 @@ def label_problems(
 
 def sparse_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: SparseSettings) -> list[Problem]:
     """Return the mistakes of a source of sparse records."""
-    found = []
-    if mesh.loss.takes_sparse:
-        found += _sign_problems(file, (*path, "label"), mesh.loss, signed=source.label.positive is not None)
+    found, loss = [], loss_at(mesh, path)
+    if loss.takes_sparse:
+        found += _sign_problems(file, (*path, "label"), loss, signed=source.label.positive is not None)
     else:
-        text = f"makes sparse records, and loss {mesh.loss} takes none: must be csv or json-lines"
+        text = f"makes sparse records, and loss {loss} takes none: must be csv or json-lines"
         found.append(Problem(file, (*path, "kind"), text, source.kind))
     if by_time(mesh) and path[0] == "nodes":
         text = "has no times: must be csv, json-lines or localisation for slots by time"

@@ -16,6 +16,7 @@ from streams.codec import Expected
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, loss, schedule, slots
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
+from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from topology.graph import Graph
@@ -87,8 +88,14 @@ class Mesh:
 
     @cached_property
     def loss(self) -> Loss:
-        """The loss of one record, with its label's weight."""
+        """The loss of one record, with its label's weight, of nodes without their own."""
         return loss(self.settings)
+
+    @cached_property
+    def losses(self) -> tuple[LossSettings, ...]:
+        """The nodes' losses, each once, that of the mesh first if any node has it."""
+        named = [self.settings.loss_of(name) for name in self.settings.nodes]
+        return tuple(sorted(dict.fromkeys(named), key=lambda one: one != self.settings.loss))
 
     def slots(self) -> Slots[bytes]:
         """Return empty slots for one node."""
@@ -141,12 +148,20 @@ class MeshNode:
         return price(self.mesh.settings, self.privacy, self.guarantee)
 
     @cached_property
+    def loss(self) -> Loss:
+        """Its loss of one record, with its label's weight."""
+        own = self.mesh.settings.loss_of(self.name)
+        if own.own is None and own == self.mesh.settings.loss:
+            return self.mesh.loss
+        return loss(self.mesh.settings, self.name)
+
+    @cached_property
     def learner(self) -> Learner:
         """Its learner: algorithm, loss, mechanism and ledger."""
         mesh = self.mesh.settings
         return Learner(
             self.mesh.algorithm,
-            loss(mesh, self.name),
+            self.loss,
             self.mechanism,
             self.ledger,
             mesh.slots.size,

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nodes.algorithms import SparseDola
-from nodes.bounds.constants import Geometry, convex, curvature, geometry
+from nodes.bounds.constants import Geometry, curvature, geometry, smooth_apart
 from nodes.bounds.mixing import left_in_all, li_lemma_3, zhou_li_lemma_2
 from nodes.bounds.printed import LiTheorem5, zhou_li_theorem_2
 from nodes.bounds.regret import Network, of_any_decisions, with_noise_on_gradients, with_noise_on_parameters
 from streams.mesh.algorithm import step_size
+from streams.mesh.loss_facts import LossFacts
 from streams.mesh.mesh import Mesh, MeshNode
 
 
@@ -58,15 +59,20 @@ class Theory:
         return geometry(self.mesh.algorithm)
 
     @cached_property
+    def losses(self) -> LossFacts:
+        """What is known of the nodes' losses."""
+        return LossFacts.of(self.mesh)
+
+    @cached_property
     def convex(self) -> bool | None:
-        """Whether the loss is convex, so that bounds are on losses, not of the first order; None: unknown."""
-        return convex(self.mesh.loss)
+        """Whether all losses are convex: then bounds are on losses, not of the first order; None: unknown."""
+        return self.losses.convex
 
     @cached_property
     def network(self) -> Network:
         """All that the bound needs. Raises NoBound.
 
-        The range loss gets beta = 1, as it has farther from a sensor than half of the measured distance.
+        A range loss gets beta = 1, as it has farther from a sensor than half of the measured distance.
         """
         settings, algorithm = self.mesh.settings, self.mesh.algorithm
         reason = self._missing()
@@ -102,7 +108,7 @@ class Theory:
 
     def zhou_li(self) -> float:
         """Return Zhou, Li 2025, Theorem 2, as printed. Raises NoBound; for the range loss as in `network`."""
-        beta = 1.0 if self.convex is False else self._smoothness()
+        beta = 1.0 if self.losses.smooth_apart else self._smoothness()
         settings = self.mesh.settings
         if not math.isfinite(self.geometry.smoothness):
             raise NoBound("M: the entropy has none")
@@ -135,6 +141,9 @@ class Theory:
         parameters = self.mesh.settings.privacy.on == "parameters"
         if self.convex is None:
             return "it is not known whether your own loss is convex, or smooth"
+        if not (self.convex or self.losses.smooth_apart):
+            name = self.losses.first(lambda loss: not smooth_apart(loss))
+            return f"how fast the gradient of the {name} loss changes is not known"
         if any(node.mechanism.band is not None for node, _ in self._groups):
             return "the noise of gaussian-bisr is correlated over rounds; all theorems need it independent"
         if parameters and not math.isfinite(self.geometry.smoothness):
@@ -147,9 +156,10 @@ class Theory:
 
     def _smoothness(self) -> float:
         """Return beta of the loss with the regulariser."""
-        curved = curvature(self.mesh.loss)
+        curved = self.losses.curvature
         if curved is None:
-            raise NoBound(f"beta: the {self.mesh.settings.loss} loss has none, or it is not known")
+            name = self.losses.first(lambda loss: curvature(loss) is None)
+            raise NoBound(f"beta: the {name} loss has none, or it is not known")
         if curved and self.longest is None:
             raise NoBound("beta: it needs the longest features (the key `norm` of a schema bounds them)")
         return curved * (self.longest or 0.0) ** 2 + self.mesh.settings.algorithm.regulariser

@@ -1,30 +1,41 @@
-"""The localisation example: sensors measure their distances to a moving target (Zhou, Li 2025, section 5)."""
+"""The localisation example: sensors measure a target that moves (Zhou, Li 2025, section 5)."""
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from nodes.values import FloatArray
+from nodes.values import BoolArray, FloatArray
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.node import LocalisationSettings
+from streams.mesh.settings.target import TargetSettings
+from streams.records.paths import positions
 from topology.keyed import generator
 
-START = (0.8, 0.95)
-"""The target's position in round 1."""
 CIRCLE = 1.5
 """The sensors' distance from 0. The paper has all at the target's start, which finds nothing: a misprint."""
 NOISE = 0.001
-"""Largest error of a distance: a uniform draw from 0 to this is added."""
-_BLOCK = 256
+"""Largest error of a measurement unless settings say otherwise: a uniform draw from 0 to this is added."""
+LABELS = {"bearing": "bearing", "range-difference": "difference"}
+"""The column of a measurement by its loss; `distance` for all others."""
+_PAPER = TargetSettings()
+_RANGE = LossSettings.model_validate("range")
 
 
-def target_path(seed: int, rounds: int) -> FloatArray:
-    """Return the target's positions in rounds 1 to `rounds`, shape (T, 2): a function of `seed`.
+def target_path(seed: int, rounds: int, target: TargetSettings = _PAPER) -> FloatArray:
+    """Return the target's positions in rounds 1 to `rounds`, one record a round, shape (T, 2).
 
-    x_{t+1} = x_t + ((-1)^q_t sin(t/50)/(10 t), -q_t cos(t/70)/(40 t)), q_t a fair coin.
+    A function of the arguments alone.
     """
     path = np.empty((rounds, 2))
-    for first, block in zip(range(0, rounds, _BLOCK), _path_blocks(seed), strict=False):
-        path[first : first + _BLOCK] = block[: rounds - first]
+    first = 0
+    for block in positions(target.path, target.speed or 0.0, seed):
+        if first >= rounds:
+            break
+        path[first : first + len(block)] = block[: rounds - first]
+        first += len(block)
     return path
 
 
@@ -34,32 +45,85 @@ def sensor(number: int, sensors: int) -> tuple[float, float]:
     return CIRCLE * math.cos(angle), CIRCLE * math.sin(angle)
 
 
-def measurements(
-    seed: int, number: int, position: tuple[float, float], *, truth: bool = False
-) -> Iterator[bytes]:
-    """Yield one record per round without end: JSON with the sensor's `x`, `y` and measured `distance`.
+class Reading(NamedTuple):
+    """A record as JSON. `sent` False: it is lost, and its value, without the measurement, holds its place."""
 
-    With `truth` also the target's position: `target_x`, `target_y`. A function of the arguments alone.
+    value: bytes
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What a made-up sensor measures: a function of the fields alone.
+
+    `number`: the sensor's, for its errors. `settings`: its own. `loss` says what it measures: the angle to
+    the target, the difference of the distances from the target to itself and to a reference, or its distance.
+    `size`: the number of its records in a round.
     """
-    x, y = position
-    template = f'{{"x": {x!r}, "y": {y!r}, "distance": %r'
-    for index, block in enumerate(_path_blocks(seed)):
-        offsets = block - np.array(position)
-        errors = generator("localisation", seed, number, index).uniform(0.0, NOISE, len(block))
-        distances = (np.sqrt((offsets * offsets).sum(-1)) + errors).tolist()
-        for distance, at in zip(distances, block.tolist(), strict=True):
-            target = ', "target_x": {!r}, "target_y": {!r}'.format(*at) if truth else ""
-            yield f"{template % distance}{target}}}".encode()
 
+    seed: int
+    number: int
+    position: tuple[float, float]
+    settings: LocalisationSettings
+    target: TargetSettings = _PAPER
+    loss: LossSettings = _RANGE
+    size: int = 1
 
-def _path_blocks(seed: int) -> Iterator[FloatArray]:
-    """Yield the path, `_BLOCK` rounds at a time."""
-    at = np.array(START)
-    first = 1
-    while True:
-        t = np.arange(first, first + _BLOCK)
-        q = generator("target", seed, first).integers(0, 2, _BLOCK)
-        moves = np.stack(((1 - 2 * q) * np.sin(t / 50) / (10 * t), -q * np.cos(t / 70) / (40 * t)), -1)
-        reached = at + np.add.accumulate(moves)
-        yield np.concatenate((at[None], reached[:-1]))
-        at, first = reached[-1], first + _BLOCK
+    def __iter__(self) -> Iterator[Reading]:
+        """Yield a reading per record, without end: JSON with the sensor's `x`, `y` and its measurement.
+
+        With `truth` also the target's position: `target_x`, `target_y`. What is out of reach, or not between
+        the first and the last round, is not measured; what is lost, or not in these rounds, is not sent.
+        """
+        x, y = self.position
+        place = f'{{"x": {x!r}, "y": {y!r}'
+        column = LABELS.get(self.loss.name, "distance")
+        step = (self.target.speed or 0.0) / self.size
+        for index, block in enumerate(positions(self.target.path, step, self.seed)):
+            measured = self._measured(block, index)
+            sent = self._sent(len(block), index)
+            seen = sent & (self._distances(block, self.position) <= (self.settings.reach or math.inf))
+            rows = zip(measured.tolist(), seen.tolist(), sent.tolist(), block.tolist(), strict=True)
+            for label, here, goes, at in rows:
+                said = f', "{column}": {label!r}' if here else ""
+                truth = ', "target_x": {!r}, "target_y": {!r}'.format(*at) if self.settings.truth else ""
+                yield Reading(f"{place}{said}{truth}}}".encode(), goes)
+
+    def _measured(self, block: FloatArray, index: int) -> FloatArray:
+        """Return the measurements of a block of positions, with their errors."""
+        random = generator("localisation", self.seed, self.number, index)
+        if self.settings.noise is None:
+            errors = random.uniform(0.0, NOISE, len(block))
+        else:
+            errors = self.settings.noise * random.standard_normal(len(block))
+        if self.settings.outliers is not None:
+            random, own = generator("outliers", self.seed, self.number, index), self.settings.outliers
+            hit = random.random(len(block)) < own.share
+            errors = errors + np.where(hit, random.uniform(0.0, own.excess, len(block)), 0.0)
+        return self._exact(block) + errors
+
+    def _exact(self, block: FloatArray) -> FloatArray:
+        if self.loss.bearing is not None:
+            offsets = block - np.array(self.position)
+            angles: FloatArray = np.arctan2(offsets[:, 1], offsets[:, 0])
+            return angles
+        distances = self._distances(block, self.position)
+        if self.loss.range_difference is not None:
+            return distances - self._distances(block, self.loss.range_difference.reference)
+        return distances
+
+    @staticmethod
+    def _distances(block: FloatArray, place: tuple[float, ...]) -> FloatArray:
+        offsets = block - np.array(place)
+        distances: FloatArray = np.sqrt((offsets * offsets).sum(-1))
+        return distances
+
+    def _sent(self, count: int, index: int) -> BoolArray:
+        """Return which of a block's records are sent."""
+        own, last = self.settings, self.settings.last or math.inf
+        rounds = 1 + (index * count + np.arange(count)) // self.size
+        sent: BoolArray = (rounds >= own.first) & (rounds <= last)
+        if own.dropouts:
+            random = generator("dropouts", self.seed, self.number, index)
+            sent &= random.random(count) >= own.dropouts
+        return sent

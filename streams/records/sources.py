@@ -1,8 +1,9 @@
 """Opens the sources of a mesh file: a node's records with their decoder, and the held-out records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -24,17 +25,14 @@ from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSett
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered
-from streams.records.localisation import measurements, sensor
+from streams.records.localisation import LABELS, Reading, Readings, sensor
 from streams.records.own import OwnDecoder
 from streams.records.record import Decoder, RawRecord, in_order_of_time, moved
 from streams.records.schema_files import Refuser, file_decoder, guarded, opened_file
 from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
-_MEASURED = SchemaSettings(
-    features={"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)},
-    label=LabelSettings(column="distance"),
-)
-_TRACKED = _MEASURED.model_copy(update={"truth": ("target_x", "target_y")})
+_PLACE = {"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)}
+_TRUTH = ("target_x", "target_y")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +114,24 @@ def decoded(
 def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str, seed: int) -> Source:
     number = list(mesh.nodes).index(node)
     position = settings.position or sensor(number, len(mesh.nodes))
-    found = measurements(seed, number, position, truth=settings.truth)
-    decoder = _measured(settings, mesh)
-    slots = mesh.slots
+    slots, decoder = mesh.slots, _measured(settings, mesh, node)
+    size = 1 if isinstance(slots, TimeSlots) else slots.size
+    found = Readings(seed, number, position, settings, mesh.target, mesh.loss_of(node), size)
     if isinstance(slots, TimeSlots):
-        middles = (slots.start + (k + 0.5) * slots.period for k in range(1 << 62))
-        return Source(map(RawRecord, found, middles), decoder)
-    return Source(map(RawRecord, found), decoder)
+        return Source(_in_time(islice(found, settings.last), slots), decoder)
+    return Source((RawRecord(reading.value) for reading in found), decoder)
 
 
-def _measured(settings: LocalisationSettings, mesh: MeshSettings) -> SchemaDecoder:
-    schema = _TRACKED if settings.truth else _MEASURED
+def _in_time(readings: Iterable[Reading], slots: TimeSlots) -> Iterator[RawRecord]:
+    """Yield those that are sent, one in the middle of each slot."""
+    for k, reading in enumerate(readings):
+        if reading.sent:
+            yield RawRecord(reading.value, slots.start + (k + 0.5) * slots.period)
+
+
+def _measured(settings: LocalisationSettings, mesh: MeshSettings, node: str) -> SchemaDecoder:
+    label = LabelSettings(column=LABELS.get(mesh.loss_of(node).name, "distance"))
+    schema = SchemaSettings(features=_PLACE, label=label, truth=_TRUTH if settings.truth else None)
     return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.loss_dimension)
 
 
@@ -141,7 +146,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     """
     settings = _source(file, node)
     if isinstance(settings, LocalisationSettings):
-        return _measured(settings, file.mesh)
+        return _measured(settings, file.mesh, node)
     if isinstance(settings, OwnSourceSettings):
         return _own(settings, file.mesh, node)
     if isinstance(settings, FileSettings):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from nodes.bounds.constants import curvature
+from nodes.bounds.constants import convex, curvature
 from streams.mesh.theory import Theory
 
 
@@ -19,13 +19,14 @@ def unmet(theory: Theory) -> Iterator[str]:
 
 
 def _of_the_loss(theory: Theory, *, dpdo: bool) -> Iterator[str]:
-    loss = theory.mesh.settings.loss
+    losses = theory.losses
     if theory.convex is None:
         yield "nothing is known of your own loss"
-    elif dpdo and curvature(theory.mesh.loss) is None:
-        yield f"the {loss} loss is not smooth {'at its kink' if theory.convex else 'at a sensor'}"
+    elif dpdo and losses.curvature is None:
+        name = losses.first(lambda loss: curvature(loss) is None)
+        yield f"the {name} loss is not smooth {'at its kink' if theory.convex else 'at a sensor'}"
     elif not dpdo and not theory.convex:
-        yield f"the {loss} loss is not convex"
+        yield f"the {losses.first(lambda loss: not convex(loss))} loss is not convex"
 
 
 def _of_the_map(theory: Theory, *, dpdo: bool) -> Iterator[str]:

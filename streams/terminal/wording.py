@@ -50,8 +50,13 @@ def headline(mesh: MeshSettings) -> str:
     part = "" if seen == mesh.dimension else f" (the loss sees {seen})"
     return (
         f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}{part}, "
-        f"{mesh.loss} loss, {rounds}, {size} a round and node ({mesh.slots.by} slots), {_privacy(mesh)}"
+        f"{_losses(mesh)}, {rounds}, {size} a round and node ({mesh.slots.by} slots), {_privacy(mesh)}"
     )
+
+
+def _losses(mesh: MeshSettings) -> str:
+    kinds = list(dict.fromkeys(str(mesh.loss_of(name)) for name in mesh.nodes))
+    return f"{kinds[0]} loss" if len(kinds) == 1 else f"losses {' and '.join(kinds)}"
 
 
 def protection(privacy: PrivacySettings) -> str:

@@ -1,5 +1,7 @@
 """Each round's decision is on the party's own broker, for its application; or not, if it is not wanted."""
 
+import time
+
 import pytest
 
 from streams.local.run import LocalRun, mesh_parts
@@ -12,7 +14,7 @@ ROUNDS = 40
 
 
 def test_every_decision_is_there_once_in_order_as_in_memory(tmp_path, broker):
-    path = small_mesh_file(tmp_path, broker.address, rounds=ROUNDS)
+    began, path = time.time(), small_mesh_file(tmp_path, broker.address, rounds=ROUNDS)
     with LiveMesh(path) as mesh:
         quiet, *speaking = mesh.file.mesh.nodes
         mesh.feed_all()
@@ -29,4 +31,34 @@ def test_every_decision_is_there_once_in_order_as_in_memory(tmp_path, broker):
         made = local.recorder.nodes[name].decisions
         expected = [{"run": "run-1", "round": t, "x": x.tolist()} for t, x in enumerate(made, 1)]
         assert len(expected) == ROUNDS
-        assert decisions(broker.address, name) == expected
+        found = decisions(broker.address, name)
+        times = [one.pop("decided") for one in found]
+        assert found == expected
+        assert times == sorted(times)
+        assert began < times[0] <= times[-1] < time.time()
+
+
+def test_by_time_every_node_decides_each_tick_whether_its_record_came_or_not(tmp_path, broker):
+    """The decision of a slot is made when the slot before is over, and is that of one process."""
+    start, period, grace = round(time.time()) + 2.0, 0.1, 0.02
+    own = {"kind": "localisation", "dropouts": 0.3}
+    slots = {"by": "time", "size": 1, "period": period, "start": start, "grace": grace}
+    moving = {"target": {"path": "circle", "speed": 0.01}, "horizon": 600, "rounds": ROUNDS}
+    path = small_mesh_file(tmp_path, broker.address, sources=dict.fromkeys("abc", own), slots=slots, **moving)
+    with LiveMesh(path) as mesh:
+        mesh.feed_all()
+        mesh.scheduler()
+        for name in mesh.file.mesh.nodes:
+            mesh.node(name)
+        mesh.finish()
+        local = LocalRun(mesh_parts(mesh.file))
+    local.mesh.run()
+    local.mesh.close()
+    for name, history in local.recorder.nodes.items():
+        assert any(not seen.present.any() for seen in history.observations)
+        found = decisions(broker.address, name)
+        assert [one["round"] for one in found] == list(range(1, ROUNDS + 1))
+        assert [one["x"] for one in found] == [x.tolist() for x in history.decisions]
+        for t, one in enumerate(found, 1):
+            assert one["slot"] == pytest.approx(start + (t - 1) * period, abs=1e-6)
+            assert t == 1 or one["decided"] >= one["slot"] + grace - 1e-6

@@ -44,7 +44,7 @@ def made_up(mesh):
         if "softmax" in mesh["loss"]:
             labels = random.integers(0, mesh["loss"]["softmax"], len(rows)).astype(float)
         records[name] = list(zip(rows, labels.tolist(), strict=True))
-    last = mesh["nodes"][-1]
+    last = list(mesh["nodes"])[-1]
     records[last][1] = None
     records[last][0] = (Reference(mesh).start()[:d], 1.0)  # a sensor that stands at x_1
     return records
@@ -182,6 +182,32 @@ LOSSES = ["range", "hinge", "logistic", "squared", "absolute", "linear", {"huber
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_loss_over_slots_of_one_and_of_three(tmp_path, loss, size):
     compared(tmp_path, *shared("euclidean-l2", "dpdo-nc", loss=loss, size=size))
+
+
+ROBUST = {"huber": 0.4}
+PLACES = {
+    "robust range": {"range": ROBUST},
+    "bearing": "bearing",
+    "robust bearing": {"bearing": ROBUST},
+    "difference": {"range-difference": {"reference": [0.2, -0.1]}},
+    "robust difference": {"range-difference": {"reference": [0.2, -0.1], **ROBUST}},
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_every_loss_of_a_sensor_s_place(tmp_path, name):
+    tolerance, settings = shared("euclidean-l2", "dpdo-nc", loss=PLACES[name], size=3)
+    compared(tmp_path, tolerance, settings | {"dimension": 2})
+
+
+@ALGORITHMS
+def test_several_kinds_of_sensors_in_one_mesh(tmp_path, algorithm):
+    tolerance, settings = shared("euclidean-l2", algorithm, loss="range")
+    losses = zip("abcd", [None, *list(PLACES.values())[1:4]], strict=True)
+    nodes = {name: {} if loss is None else {"loss": loss} for name, loss in losses}
+    reference, _ = compared(tmp_path, tolerance, settings | {"dimension": 2, "nodes": nodes})
+    alike, _ = compared(tmp_path, tolerance, settings | {"dimension": 2, "nodes": list("abcd")})
+    assert reference.releases != alike.releases
 
 
 SOFTMAX = {"loss": {"softmax": 3}, "dimension": 6, "seed": 5}

@@ -14,9 +14,15 @@ from scipy.optimize import brentq, lsq_linear
 from nodes.privacy.simulated import SimulatedSampler
 
 
-def weighted_gradient(mesh, x, record):
+def loss_of(mesh, name):
+    """The loss of a node: its own, or that of all."""
+    own = mesh["nodes"][name] if isinstance(mesh["nodes"], dict) else {}
+    return own.get("loss", mesh["loss"])
+
+
+def weighted_gradient(mesh, name, x, record):
     """The gradient of one record's loss at x, times the weight of its label."""
-    found, weights = gradient(mesh["loss"], x, record), mesh.get("class_weights")
+    found, weights = gradient(loss_of(mesh, name), x, record), mesh.get("class_weights")
     if weights is None or record is None:
         return found
     place = int(record[1]) if "softmax" in mesh["loss"] else (int(record[1]) + 1) // 2
@@ -39,6 +45,9 @@ def gradient(loss, x, record):
     if loss == "range":
         distance = math.sqrt(sum((x[k] - a[k]) ** 2 for k in range(len(x))))
         return [(1 - y / distance) * (x[k] - a[k]) if distance > 0 else 0.0 for k in range(len(x))]
+    kind, own = next(iter(loss.items())) if isinstance(loss, dict) else (loss, {})
+    if kind in {"range", "bearing", "range-difference"}:
+        return residual_gradient(kind, own, x, a, y)
     score = sum(x[k] * a[k] for k in range(len(x)))
     hinge, logistic = -y if y * score < 1 else 0.0, -y / (1 + math.exp(y * score))
     if isinstance(loss, dict):
@@ -47,6 +56,26 @@ def gradient(loss, x, record):
     slopes = {"hinge": hinge, "logistic": logistic, "squared": score - y, "linear": 1.0}
     slope = slopes.get(loss, 1.0 if score > y else -1.0)  # the last: absolute
     return [slope * a[k] for k in range(len(x))]
+
+
+def residual_gradient(kind, own, x, a, y):
+    """psi(r) grad r, of a distance, an angle or a difference of distances; psi cuts at k."""
+
+    def unit(place):
+        away = math.dist(x, place)
+        return [(x[k] - place[k]) / away if away > 0 else 0.0 for k in range(len(x))]
+
+    if kind == "range":
+        r, slope = math.dist(x, a) - y, unit(a)
+    elif kind == "range-difference":
+        r = math.dist(x, a) - math.dist(x, own["reference"]) - y
+        slope = [u - v for u, v in zip(unit(a), unit(own["reference"]), strict=True)]
+    else:
+        u, v = x[0] - a[0], x[1] - a[1]
+        r = math.remainder(math.atan2(v, u) - y, 2 * math.pi)
+        slope = [-v / (u * u + v * v), u / (u * u + v * v)] if u or v else [0.0, 0.0]
+    k = own.get("huber", math.inf)
+    return [min(max(r, -k), k) * s for s in slope]
 
 
 def size(vector, norm):
@@ -277,7 +306,7 @@ class Reference:
                 whole = z if self.algorithm["name"] == "dola" else x
                 point = [whole[k] for k in self.seen]
                 slot = records[i][(t - 1) * self.h : t * self.h]
-                clipped = [self.clipped(weighted_gradient(self.mesh, point, record)) for record in slot]
+                clipped = [self.clipped(weighted_gradient(self.mesh, i, point, record)) for record in slot]
                 following[i] = self.released(i, t, z, clipped)
             q = following
             self.releases |= {(name, t + 1): q[name] for name in names}

@@ -58,6 +58,8 @@ class Choice(Settings):
 
     words: ClassVar[tuple[str, ...]] = ()
     """The words that need no setting."""
+    either: ClassVar[tuple[str, ...]] = ()
+    """Those of them that may have one."""
 
     @model_validator(mode="before")
     @classmethod
@@ -65,7 +67,7 @@ class Choice(Settings):
         if isinstance(value, cls):
             return value
         known = [field.alias or name for name, field in cls.model_fields.items()]
-        settable = [f"{{{name}: ...}}" for name in known if name not in cls.words]
+        settable = [f"{{{name}: ...}}" for name in known if name not in cls.words or name in cls.either]
         allowed = f"must be one of {', '.join([*cls.words, *settable])}"
         if isinstance(value, str) and value in cls.words:
             return {value: True}
@@ -73,7 +75,8 @@ class Choice(Settings):
         if not isinstance(value, Mapping):
             raise refusal(allowed)
         word, setting = next(iter(value.items()), (None, None))
-        if len(value) != 1 or word not in known or (word in cls.words and setting is not True):
+        alone = word in cls.words and not (word in cls.either and isinstance(setting, Mapping | Settings))
+        if len(value) != 1 or word not in known or (alone and setting is not True):
             raise refusal(allowed)
         return value
 

@@ -2,18 +2,52 @@
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, model_serializer
+from pydantic import BeforeValidator, Field, StringConstraints, model_serializer
 
-from streams.mesh.settings.base import Choice, Positive
+from streams.mesh.settings.base import Choice, Positive, Settings, Vector
+
+
+class ResidualSettings(Settings):
+    """How a residual counts."""
+
+    huber: Positive | None = None
+    """The size up to which a residual r is squared; beyond it grows linearly, so that a wrong measurement
+    pulls no harder than this. Not given: r^2/2."""
+
+
+class ReferenceSettings(ResidualSettings):
+    """How a residual counts, and the place that all measure against."""
+
+    reference: Vector
+    """Where the reference stands: public, one number a coordinate."""
+
+
+def _alone(value: object) -> object:
+    return {} if value is True else value
 
 
 class LossSettings(Choice):
     """The loss of a record with features a and label b at decision x."""
 
-    words: ClassVar[tuple[str, ...]] = ("range", "hinge", "logistic", "squared", "absolute", "linear")
+    words: ClassVar[tuple[str, ...]] = (
+        "range",
+        "hinge",
+        "logistic",
+        "squared",
+        "absolute",
+        "linear",
+        "bearing",
+    )
+    either: ClassVar[tuple[str, ...]] = ("range", "bearing")
 
-    range_: bool = Field(default=False, alias="range")
+    range_: Annotated[ResidualSettings | None, BeforeValidator(_alone)] = Field(None, alias="range")
     """(||x - a|| - b)^2/2: a sensor at a has measured the distance b to a target."""
+    bearing: Annotated[ResidualSettings | None, BeforeValidator(_alone)] = None
+    """Half the square of the angle between the direction from a to x and the measured one, b in radians from
+    the first axis; in two dimensions."""
+    range_difference: ReferenceSettings | None = Field(None, alias="range-difference")
+    """(||x - a|| - ||x - reference|| - b)^2/2: a sensor at a has measured how much further from a target it
+    is than the reference, as by a difference in times of arrival."""
     hinge: bool = False
     """max(0, 1 - b <x, a>), b = +1 or -1."""
     logistic: bool = False
@@ -39,7 +73,12 @@ class LossSettings(Choice):
     @property
     def takes_sparse(self) -> bool:
         """Whether sparse records give sparse gradients: if the loss depends on the score <x, a> alone."""
-        return not self.range_ and self.softmax is None and self.own is None
+        return self.of_a_place is None and self.softmax is None and self.own is None
+
+    @property
+    def of_a_place(self) -> ResidualSettings | None:
+        """How residuals count of a loss that compares x with a sensor's place; None: it is another loss."""
+        return self.range_ or self.bearing or self.range_difference
 
     @property
     def decisions_per_feature(self) -> int:
@@ -58,10 +97,15 @@ class LossSettings(Choice):
             return f"huber ({self.huber:g})"
         if self.softmax is not None:
             return f"softmax ({self.softmax} classes)"
+        if self.of_a_place is not None and self.of_a_place.huber is not None:
+            return f"{self.name}, huber ({self.of_a_place.huber:g})"
         return self.name if self.own is None else f"own ({self.own})"
 
     @model_serializer
     def _as_written(self) -> Any:
         """Return it as in the mesh file: only the word if it needs no setting."""
-        name = self.name
+        name, own = self.name, self.of_a_place
+        if own is not None:
+            given = own.model_dump(mode="json", exclude_none=True)
+            return {name: given} if given else name
         return name if name in self.words else {name: getattr(self, name)}

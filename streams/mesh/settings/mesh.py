@@ -10,26 +10,14 @@ from streams.codec.topics import Layout
 from streams.mesh.settings.algorithm import AlgorithmSettings
 from streams.mesh.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
 from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.overrides import NodeOverrides, members
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
-from streams.mesh.settings.privacy import PrivacyOverrides, PrivacySettings, SlotSettings, TimeSlots
+from streams.mesh.settings.privacy import PrivacySettings, SlotSettings, TimeSlots
+from streams.mesh.settings.target import TargetSettings
 from streams.mesh.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
-"""The settings in the digest, beside `privacy`; class weights and the layout only where they are given."""
-
-
-def _members(value: object) -> object:
-    """Read a list of names as nodes without overrides."""
-    if isinstance(value, list):
-        repeated = [name for k, name in enumerate(value) if name in value[:k]]
-        if repeated:
-            raise refusal(f"{repeated[0]} is named twice: every node once")
-        if not all(isinstance(name, str) for name in value):
-            raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")
-        return {name: {} for name in value}
-    if isinstance(value, dict):
-        return {name: {} if own is None else own for name, own in value.items()}
-    raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")
+"""The settings in the digest, beside `privacy`; class weights, layout and nodes' losses only where given."""
 
 
 class MeshSettings(Settings):
@@ -40,9 +28,9 @@ class MeshSettings(Settings):
     run: Name
     """The name of one execution. A new run needs a new name, and what is spent adds up over runs."""
     nodes: Annotated[
-        dict[Name, PrivacyOverrides], Field(min_length=1, max_length=4096), BeforeValidator(_members)
+        dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
-    """The nodes: a list of names, or a mapping from names to what a node does otherwise in privacy."""
+    """The nodes: a list of names, or a mapping from names to what a node does otherwise."""
     dimension: int = Field(ge=1, le=1 << 24)
     """d, the length of a decision: the number of features, for softmax times the number of classes. With
     `dynamics` that of the state, of which the loss sees a part."""
@@ -72,6 +60,8 @@ class MeshSettings(Settings):
     """The last round. `none`: until stopped."""
     min_members: Count | None = None
     """The fewest nodes for which a round is planned. Not given: all for the first plan, then one."""
+    target: TargetSettings = TargetSettings()
+    """What made-up sensors measure."""
     seed: int = Field(0, ge=0)
     """For schedules, the order of data and simulated noise, never for exact noise."""
     parties: dict[Name, PartySettings] = Field(default_factory=dict)
@@ -86,6 +76,9 @@ class MeshSettings(Settings):
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
+        differing = [name for name, own in self.nodes.items() if own.loss is not None]
+        if self.class_weights is not None and differing:
+            raise refusal(f"goes with one loss for all, and node {differing[0]} has its own", "class_weights")
         if self.class_weights is not None and self.loss.labels is None:
             raise refusal(f"goes with loss hinge, logistic or softmax, not with {self.loss}", "class_weights")
         if self.class_weights is not None and len(self.class_weights) != len(self.loss.labels or ()):
@@ -129,6 +122,10 @@ class MeshSettings(Settings):
         """Return the privacy settings of one node, with its overrides."""
         return self.privacy.overridden(self.nodes[node])
 
+    def loss_of(self, node: str) -> LossSettings:
+        """Return the loss of one node."""
+        return self.nodes[node].loss or self.loss
+
     @property
     def shift(self) -> float:
         """The seconds by which the time of every record of a file is moved; 0 with slots by count."""
@@ -139,7 +136,10 @@ class MeshSettings(Settings):
         """The settings that all nodes must share: those that make a release, not membership or schedule."""
         given = set() if self.class_weights is None else {"class_weights"}
         given |= set() if self.layout == "edges" else {"layout"}
-        return self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
+        shared = self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
+        losses = {name: own.loss for name, own in self.nodes.items() if own.loss is not None}
+        own = {"losses": {name: loss.model_dump(mode="json") for name, loss in losses.items()}}
+        return shared | (own if losses else {})
 
     @property
     def agreed_text(self) -> str:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh.settings.base import Address, Settings, address_text, refusal, tagged
+from streams.mesh.settings.base import Address, Count, Positive, Settings, address_text, refusal, tagged
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import SchemaSettings
@@ -46,18 +46,49 @@ class FileSettings(Settings):
         return self
 
 
+class OutlierSettings(Settings):
+    """Measurements that are too large, as echoes of echoes are."""
+
+    share: Annotated[float, Field(gt=0, le=1)]
+    """The share of the measurements."""
+    excess: Positive
+    """The most that one is too large: a uniform draw from 0 to this is added."""
+
+
 class LocalisationSettings(Settings):
-    """A simulated sensor that measures its distance to a moving target, from the mesh's seed."""
+    """A simulated sensor that measures the mesh's target, from the mesh's seed: its distance, with loss
+    `bearing` its angle, with `range-difference` how much further it is from here than from the reference.
+    """
 
     kind: Literal["localisation"]
     """The simulated sensor."""
     position: Annotated[tuple[float, float] | None, Field(strict=False)] = None
     """Where it stands. Not given: sensors stand evenly on a circle of radius 1.5 around 0."""
+    noise: float | None = Field(None, ge=0)
+    """The standard deviation of a normal error; angles are in radians. Not given: the error is uniform from
+    0 to 0.001."""
+    outliers: OutlierSettings | None = None
+    """Measurements that are too large. Not given: none."""
+    dropouts: float = Field(0.0, ge=0, lt=1)
+    """The share of records that are lost: with slots by time they do not come; by count an unreadable one
+    holds the place, so that the sensors stay in step."""
+    reach: Positive | None = None
+    """How far it sees: of a target further away its record holds no measurement. Not given: any distance."""
+    first: Count = 1
+    """The first round of which it has records: before, all are lost."""
+    last: Count | None = None
+    """The last one. Not given: it has no end."""
     truth: bool = False
     """Whether records also hold the target's position, for the owner's metrics only."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""
+
+    @model_validator(mode="after")
+    def _first_to_last(self) -> Self:
+        if self.last is not None and self.last < self.first:
+            raise refusal(f"must be at least {self.first}, the first round", "last")
+        return self
 
 
 class OwnSourceSettings(Settings):

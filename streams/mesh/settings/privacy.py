@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -10,6 +10,9 @@ from nodes.accounting.calibration import LEAST_DELTA
 from nodes.privacy.bisr_coefficients import MOST_BANDS
 from streams.mesh.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
 from streams.mesh.settings.budget import Budget, Epsilon, check_spending
+
+if TYPE_CHECKING:
+    from streams.mesh.settings.overrides import NodeOverrides
 
 MechanismName = Literal["laplace", "gaussian", "gaussian-bisr", "l2-sphere", "none"]
 Norm = Literal["l1", "l2", "linf"]
@@ -99,30 +102,13 @@ class PrivacySettings(Settings):
         check_spending(f"{name} on the {self.on}", self.epsilon, self.budget)
         return self
 
-    def overridden(self, own: "PrivacyOverrides") -> "PrivacySettings":
+    def overridden(self, own: "NodeOverrides") -> "PrivacySettings":
         """Return these settings with a node's overrides; another mechanism drops this one's own keys."""
-        changes = {key: value for key, value in own if value is not None}
+        changes = {key: value for key, value in own if key in type(self).model_fields and value is not None}
         whose = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
         kept = {key: value for key, value in self if name in whose.get(key, (name,))}
         return PrivacySettings.model_validate(kept | changes)
-
-
-class PrivacyOverrides(Settings):
-    """One node's changes to the shared privacy settings. They are public too."""
-
-    mechanism: MechanismName | None = None
-    """The node's own mechanism. Not given: that of `privacy`."""
-    epsilon: Epsilon | None = None
-    """The node's own epsilon. Not given: that of `privacy`."""
-    delta: Delta | None = None
-    """The node's own delta. Not given: that of `privacy`."""
-    bands: Bands | None = None
-    """The node's own bands. Not given: that of `privacy`."""
-    gradient_bound: Positive | None = None
-    """The node's own clip. Not given: that of `privacy`."""
-    norm: Norm | None = None
-    """The node's own norm. Not given: that of `privacy`."""
 
 
 class CountSlots(Settings):

@@ -13,7 +13,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import PrivacyOverrides
+from streams.mesh.settings.overrides import NodeOverrides
 from streams.tools.tuning.pilot import Pilot, Resampled
 from streams.tools.tuning.public_records import from_file, made_up_by_schema
 from streams.tools.tuning.trials import Setting, Trials
@@ -80,7 +80,7 @@ def estimate(
 
 def _without_privacy(mesh: MeshSettings) -> MeshSettings:
     unlimited = mesh.privacy.model_copy(update={"budget": None})
-    return mesh.model_copy(update={"privacy": unlimited.overridden(PrivacyOverrides(mechanism="none"))})
+    return mesh.model_copy(update={"privacy": unlimited.overridden(NodeOverrides(mechanism="none"))})
 
 
 def _noise(mesh: MeshSettings, pilot: Pilot) -> float | None:

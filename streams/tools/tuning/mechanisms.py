@@ -8,7 +8,8 @@ import yaml
 
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import MechanismName, PrivacyOverrides
+from streams.mesh.settings.overrides import NodeOverrides
+from streams.mesh.settings.privacy import MechanismName
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.tuning.trials import Measured, Setting, Trials
 from streams.tools.tuning.walk import BETTER, best, walk
@@ -45,9 +46,7 @@ def with_mechanism(mesh: MeshSettings, name: MechanismName, delta: float | None)
     """
     if name == mesh.privacy.mechanism:
         return mesh
-    own = PrivacyOverrides(
-        mechanism=name, delta=(mesh.privacy.delta or delta) if name in WITH_DELTA else None
-    )
+    own = NodeOverrides(mechanism=name, delta=(mesh.privacy.delta or delta) if name in WITH_DELTA else None)
     privacy = mesh.privacy.model_copy(update={"on": "gradient"}).overridden(own)
     return MeshSettings.model_validate(dict(mesh) | {"privacy": privacy})
 

@@ -11,7 +11,9 @@ from nodes.losses.losses import scores
 from nodes.values import FloatArray, Observations
 from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.schema import SchemaSettings
-from streams.records.localisation import NOISE, START, sensor, target_path
+from streams.mesh.settings.target import PathSettings, TargetSettings
+from streams.records.localisation import NOISE, sensor, target_path
+from streams.records.paths import START
 from topology.keyed import generator
 
 MOST_NUMBERS = 10_000_000
@@ -92,14 +94,17 @@ def _labels(values: FloatArray, labels: str, random: np.random.Generator) -> Flo
 class MovingTargets:
     """Sensors on a circle, and for each run its own target, which starts anywhere within the circle.
 
-    Targets move as in the localisation example, with other starts and coins.
+    Targets move as in the localisation example, with other starts and coins; with a `speed`, the way of a
+    round, in random manoeuvres.
     """
+
+    speed: float | None = None
 
     def slots(self, rounds: int, nodes: int, size: int, runs: int, seed: int) -> Iterator[Observations]:
         """Yield slots of `size` successive distances."""
         random = generator("pilot-targets", seed)
         positions = np.array([sensor(number, nodes) for number in range(nodes)])
-        paths = np.stack([self._path(random, rounds * size) for _ in range(runs)])  # (R, T h, 2)
+        paths = np.stack([self._path(random, rounds * size, size) for _ in range(runs)])  # (R, T h, 2)
         offsets = paths[:, :, None] - positions
         distances = np.sqrt((offsets * offsets).sum(-1)) + random.uniform(0.0, NOISE, offsets.shape[:-1])
         features = np.broadcast_to(positions[:, None], (runs, nodes, size, 2)).reshape(-1, size, 2)
@@ -108,9 +113,13 @@ class MovingTargets:
             part = distances[:, round * size : (round + 1) * size].swapaxes(1, 2)
             yield Observations(features, part.reshape(-1, size), present)
 
-    @staticmethod
-    def _path(random: np.random.Generator, rounds: int) -> FloatArray:
+    def _path(self, random: np.random.Generator, records: int, size: int) -> FloatArray:
+        if self.speed is not None:
+            path = PathSettings.model_validate("random-manoeuvre")
+            target = TargetSettings(path=path, speed=self.speed / size)
+            return target_path(int(random.integers(1 << 32, 1 << 33)), records, target)
         angle, distance = random.uniform(0.0, 2 * math.pi), 1.5 * math.sqrt(random.random())
         start = distance * np.array([math.cos(angle), math.sin(angle)])
-        path: FloatArray = start + target_path(int(random.integers(1 << 32, 1 << 33)), rounds) - START
-        return path
+        coins = int(random.integers(1 << 32, 1 << 33))
+        found: FloatArray = start + target_path(coins, records) - START
+        return found

@@ -16,8 +16,9 @@ from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up,
 def made_up_like(file: MeshFile | CollaborationFile, seed: int, option: str) -> Pilot:
     """Return a random pilot for the mesh's loss. Raises UsageError, about the option, if it has none."""
     loss, dimension = file.mesh.loss, file.mesh.loss_dimension
+    _check_one_loss(file)
     if loss.name == "range" and dimension == 2:
-        return MovingTargets()
+        return MovingTargets(file.mesh.target.speed if isinstance(file, MeshFile) else None)
     if loss.signed:
         return made_up(dimension, "signs", seed)
     if loss.name in {"squared", "absolute", "huber"}:
@@ -45,6 +46,7 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
 
     Raises UsageError for a node's own file: nothing may be tuned on private records.
     """
+    _check_one_loss(file)
     if pilot.is_dir():
         raise UsageError(f"{pilot}: is a folder: must be a file of public records")
     if not pilot.is_file():
@@ -63,6 +65,13 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
         f"{file.path}: no {file.member} here reads CSV or JSON lines, so the pilot has no schema: "
         f"use --synthetic"
     )
+
+
+def _check_one_loss(file: MeshFile | CollaborationFile) -> None:
+    """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
+    own = [name for name, node in file.mesh.nodes.items() if node.loss] if isinstance(file, MeshFile) else []
+    if own:
+        raise UsageError(f"{file.path}: node {own[0]} has its own loss: trials are for one loss of all nodes")
 
 
 def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:

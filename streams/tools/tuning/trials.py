@@ -17,7 +17,7 @@ from nodes.values import FloatArray, Observations
 from streams.local.ranking import ranking
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import PrivacyOverrides
+from streams.mesh.settings.overrides import NodeOverrides
 from streams.tools.tuning.pilot import Pilot
 from topology.schedules import Copies
 
@@ -48,7 +48,7 @@ class Setting:
         return MeshSettings.model_validate(
             dict(mesh)
             | {
-                "nodes": {name: PrivacyOverrides() for name in mesh.nodes},
+                "nodes": {name: NodeOverrides(loss=own.loss) for name, own in mesh.nodes.items()},
                 "privacy": mesh.privacy.model_copy(update=privacy),
                 "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size}),
                 "slots": mesh.slots.model_copy(update={"size": self.size}),

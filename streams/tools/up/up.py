@@ -189,7 +189,7 @@ def _watch(
 def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) -> None:
     """Print where everything is, and the guarantees."""
     servers = sorted({file.brokers(name).data.servers for name in file.nodes})
-    fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x")
+    fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x, decided")
     folder = StateFolder(Path())
     fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
     known = {name: reuse_of(all_spends(options.state, name), file.mesh.run) for name in file.nodes}

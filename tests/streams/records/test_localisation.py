@@ -7,9 +7,15 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from streams.records.localisation import measurements, sensor, target_path
+from streams.mesh.settings.node import LocalisationSettings
+from streams.records.localisation import Readings, sensor, target_path
 
 ROUNDS = 600
+
+
+def measurements(seed, number, position, **own):
+    settings = LocalisationSettings(kind="localisation", **own)
+    return (value for value, _ in Readings(seed, number, position, settings))
 
 
 def test_the_target_starts_and_moves_as_printed():

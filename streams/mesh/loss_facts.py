@@ -1,0 +1,45 @@
+"""What is known of the losses of a mesh's nodes, all together."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nodes.bounds.constants import convex, curvature, smooth_apart
+from nodes.losses.losses import Loss
+from streams.mesh.mesh import Mesh
+
+
+@dataclass(frozen=True, slots=True)
+class LossFacts:
+    """The facts about `losses`, each once, by their names in words."""
+
+    losses: Mapping[str, Loss]
+
+    @classmethod
+    def of(cls, mesh: Mesh) -> "LossFacts":
+        """Return the facts about the losses of a mesh's nodes."""
+        settings = mesh.settings
+        named = {str(settings.loss_of(name)): name for name in reversed(settings.nodes)}
+        return cls({words: mesh.node(name).loss for words, name in reversed(named.items())})
+
+    @property
+    def convex(self) -> bool | None:
+        """Whether all are convex; None: of one it is not known."""
+        found = {convex(loss) for loss in self.losses.values()}
+        return None if None in found else all(found)
+
+    @property
+    def curvature(self) -> float | None:
+        """The largest curvature; None: one has none, or it is not known."""
+        found = [curvature(loss) for loss in self.losses.values()]
+        known = [one for one in found if one is not None]
+        return max(known) if len(known) == len(found) else None
+
+    @property
+    def smooth_apart(self) -> bool:
+        """Whether all gradients are Lipschitz with 1 away from the sensors."""
+        return all(smooth_apart(loss) for loss in self.losses.values())
+
+    def first(self, fits: Callable[[Loss], object]) -> str:
+        """Return the name of the first loss that fits; of the first of all if none does."""
+        names = (name for name, loss in self.losses.items() if fits(loss))
+        return next(names, next(iter(self.losses)))
