@@ -1,9 +1,13 @@
 """The roster: which nodes are live, under which instance, how far they are, and what they ask for."""
 
+from collections import deque
 from dataclasses import dataclass
 from math import inf
 
 from topology.plans import Heartbeat, Member, Plan
+
+REPLACED = 64
+"""The replaced processes of a node that are remembered: hellos of invented ones take no more memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class Roster:
         self._heard: dict[str, float] = {}
         self._last_heard = -inf
         self._beats: dict[str, Heartbeat] = {}
-        self._replaced: dict[str, set[str]] = {}  # boots, by node
+        self._replaced: dict[str, deque[str]] = {}  # boots, by node
         self._doubted: set[str] = set()  # nodes whose last word on their progress nobody believes
         self._entries: dict[str, _Entry] = {}
         self._foreseen: dict[str, _Entry] = {}  # by plans that are published and not read yet
@@ -53,7 +57,8 @@ class Roster:
     def recall(self, beat: Heartbeat) -> None:
         """Take a heartbeat of unknown age, from the log. It makes a node live only without `silence`."""
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:
-            self._replaced.setdefault(beat.node, set()).add(self._beats[beat.node].boot)
+            replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
+            replaced.append(self._beats[beat.node].boot)
         known = self._beats.get(beat.node)
         if known is None or known.boot != beat.boot or _age(beat) >= _age(known):  # else read a second time
             self._beats[beat.node] = beat

@@ -22,6 +22,7 @@ _REASONS = {
     Reason.OUT_OF_BOUND: "The release is longer than any that the settings allow.",
     Reason.MALFORMED: "A round, a name or a count is impossible.",
     Reason.SECOND_VALUE: "The source has sent two values for one round.",
+    Reason.UNREADABLE: "The record is empty, or no client can read it, as one that is compressed and broken.",
 }
 
 

@@ -104,6 +104,15 @@ class Admin:
             self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
         return made
 
+    def bound(self, specs: Iterable[TopicSpec]) -> None:
+        """Give existing topics the settings that keep their records small (TopicSpec.bounds)."""
+        resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in specs]
+        question = partial(self._client.alter_configs, resources)
+        answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
+        for name, told in answer.items():
+            if told != "OK":
+                raise AdminError(f"{self.servers}: topic {name}: {told}")
+
     def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
         kind = for_code(answer["error_code"])
         if issubclass(kind, _UNALLOWED):
@@ -132,6 +141,8 @@ def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
         found.append(f"has {topic.partitions} partitions: {why}")
     for key, wanted in spec.configs.items():
         right, words = _RULES[key]
+        if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it
+            right, words = str.__eq__, "{}"
         if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], wanted):
             found.append(f"{key} is {topic.configs[key]}: must be {words.format(wanted)}")
     return found
@@ -148,4 +159,5 @@ _RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {
     "retention.bytes": (_at_least, "at least {}, or -1"),
     "segment.bytes": (lambda found, wanted: int(found) <= int(wanted), "at most {}"),
     "max.message.bytes": (_at_least, "at least {}"),
+    "compression.type": (str.__eq__, "{}"),
 }

@@ -1,6 +1,6 @@
 """The bus: the interface through which nodes and schedulers exchange messages, on memory or Kafka."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -88,6 +88,7 @@ class Bus(Stores, Protocol):
       error, and never means "from the beginning" or "from the end".
     * A send does not wait. It is repeated until the log has the record; then it is acknowledged once.
       Records not acknowledged when a process dies, or closes its bus, may be lost; acknowledged ones are not.
+    * A record that cannot be read, such as a broken compressed one, is handed on empty.
     * The reader keeps positions: a bus remembers none, and a starting process gives its own.
     * Handlers and acknowledgements are called one at a time, from `send`, from `flush`, or between them by
       the bus's own thread or loop. A handler must return before the next record comes.
@@ -107,10 +108,18 @@ class Bus(Stores, Protocol):
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` until all sends are acknowledged, and return whether they are."""
 
-    def subscribe(self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler) -> Reader:
+    def subscribe(
+        self,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: FailureHandler,
+        *,
+        lossy: Collection[str] = (),
+    ) -> Reader:
         """Hand on every record of these topics, each topic from its offset.
 
-        `failed` is called once for a topic that has become unreadable, which then yields nothing more. Close
+        `failed` is called once for a topic that has become unreadable, which then yields nothing more. A
+        topic of `lossy` whose records were deleted before they were read goes on where its log begins. Close
         the reader before the bus. Raises UnknownTopic.
         """
 

@@ -4,13 +4,13 @@ Queries and responses are few and public, so a log keeps all of a run: who reads
 """
 
 from streams.bus.topic_specs import (
-    LEAST_LIMIT,
-    MIB,
     OVERHEAD,
     RELEASES,
+    ROOM,
     TopicSpec,
     letters_spec,
     records_spec,
+    shared_spec,
 )
 from streams.codec import heartbeat
 from streams.mesh.wire import Wire
@@ -23,19 +23,15 @@ def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
     """Return the topics of the broker that all share."""
     settings, topics = wire.whole.settings, wire.topics
     longest = max(one.length for one in (wire.queries, *wire.responses.values()))
-    limit = max(LEAST_LIMIT, max(longest, heartbeat.LONGEST) + OVERHEAD)
-
-    def spec(name: str, kind: str, records: int, size: int) -> TopicSpec:
-        return TopicSpec(name, kind, max(records * (size + OVERHEAD), MIB), limit)
-
-    specs = [spec(topics.query, "query", RELEASES * (settings.queries + 1), longest)]
+    beat, asked = heartbeat.LONGEST, RELEASES * settings.queries
+    specs = [shared_spec(topics.query, "query", asked + RELEASES, longest, longest)]
     specs += [
-        spec(topics.response(owner), "response", RELEASES * settings.queries, longest)
-        for owner in settings.owners
+        shared_spec(topics.response(owner), "response", asked, longest, longest) for owner in settings.owners
     ]
     for name in (settings.learner, *settings.owners):
-        specs.append(spec(topics.progress(name), "progress", BEATS, heartbeat.LONGEST))
-        specs.append(letters_spec(topics.dead_letters(name), "deadletter", limit))
+        specs.append(shared_spec(topics.progress(name), "progress", BEATS, beat, beat))
+        limit = longest + ROOM + OVERHEAD
+        specs.append(letters_spec(topics.dead_letters(name), "deadletter", limit, shared=True))
     return tuple(specs)
 
 

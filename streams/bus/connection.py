@@ -69,18 +69,36 @@ def producer_settings(broker: BrokerSettings, largest: int, linger: int = 0) -> 
     return settings | ({"linger.ms": linger, "batch.num.messages": 10_000} if linger else {})
 
 
-def consumer_settings(broker: BrokerSettings) -> dict[str, Any]:
-    """Return the settings of a consumer that gets every position, and commits none."""
-    return _common(broker) | {
-        "group.id": "mirrormesh",  # required but unused: it joins no group and commits nothing
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",  # otherwise a position outside the log silently loses records
-        "enable.partition.eof": True,  # reports the end of a log whose last offsets hold no record
-        "isolation.level": "read_uncommitted",  # a peer's open transaction must not block its readers
-        "fetch.wait.max.ms": 100,  # the delay of that report
-        "queued.max.messages.kbytes": 16_384,
-    }
+FETCHED = 4 * 2**20
+"""The smallest limit on the records of one answer, in bytes: it holds many of the largest of most meshes."""
+ANSWERED = 4
+"""How many times that limit an answer may have: it may be about every topic of a broker."""
+_MOST_FETCHED = 2**29 - 1  # the client's own limit on an answer is 2 GiB
+
+
+def consumer_settings(broker: BrokerSettings, largest: int | None = None) -> dict[str, Any]:
+    """Return the settings of a consumer that gets every position, and commits none.
+
+    `largest`: the bytes of the largest value that it is to read; None: as much as the client takes by itself.
+    """
+    settings: dict[str, Any] = {}
+    if largest is not None:  # the client also takes this as the limit of what zstd may grow to
+        fetched = min(max(FETCHED, 2 * largest), _MOST_FETCHED)
+        settings = {"fetch.max.bytes": fetched, "receive.message.max.bytes": ANSWERED * fetched}
+    return (
+        settings
+        | _common(broker)
+        | {
+            "group.id": "mirrormesh",  # required but unused: it joins no group and commits nothing
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",  # otherwise a position outside the log silently loses records
+            "enable.partition.eof": True,  # reports the end of a log whose last offsets hold no record
+            "isolation.level": "read_uncommitted",  # a peer's open transaction must not block its readers
+            "fetch.wait.max.ms": 100,  # the delay of that report
+            "queued.max.messages.kbytes": 16_384,
+        }
+    )
 
 
 def admin_settings(broker: BrokerSettings) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 from confluent_kafka import KafkaError
 
 from streams.bus.bus import BusError, Denied, OffsetOutOfRange, TooLarge, UnknownTopic, Unreachable
+from streams.bus.cures import Cure, cure
 
 _KINDS: dict[int, type[BusError]] = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: UnknownTopic,
@@ -55,7 +56,7 @@ def is_denial(error: KafkaError) -> bool:
 def bus_error(error: KafkaError, subject: str) -> BusError:
     """Return the bus's error; `subject` is the topic, or the servers, that it concerns."""
     code = error.code()
-    if code in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001 # as above
+    if cure(error) is Cure.SEEK:
         return OffsetOutOfRange(subject, "the position is not inside the log")
     passing = is_passing(error) or error.retriable()
     kind = _KINDS.get(code) or (Unreachable if passing else BusError)

@@ -4,7 +4,7 @@ Threads: call `send` from any. Acknowledgements, records and failures come in th
 of `flush`. Requests (`span`, `end`, `read`, `stored`) block for up to three seconds, then raise Unreachable.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from streams.bus.bus import Bus, BusError, FailureHandler, RecordHandler, Stored, TooLarge, UnknownTopic
 from streams.bus.logs import Logs
@@ -32,14 +32,14 @@ class KafkaBus(Bus):
 
     def __init__(self, broker: BrokerSettings, topics: Mapping[str, int], *, paced: bool = False) -> None:
         self._broker, self._topics = broker, dict(topics)
-        self._logs = Logs(broker)
+        self._largest = max(self._topics.values(), default=0)
+        self._logs = Logs(broker, self._largest)
         try:
             self._logs.partitions(self._topics)
         except BusError:
             self._logs.close()
             raise
-        largest = max(self._topics.values(), default=0)
-        self._sender = PacedSender.of(broker, largest) if paced else Sender(broker, largest)
+        self._sender = PacedSender.of(broker, self._largest) if paced else Sender(broker, self._largest)
 
     def send(
         self,
@@ -52,11 +52,15 @@ class KafkaBus(Bus):
 
         Order holds within a topic, except for records refused at first. Raises UnknownTopic, TooLarge.
         """
-        self._check(topic)
-        largest = self._topics[topic]
+        largest = self.largest(topic)
         if len(value) > largest:
             raise TooLarge(f"{len(value)} bytes for {topic}: at most {largest} are allowed")
         self._sender.send(topic, value, acknowledged, key)
+
+    def largest(self, topic: str) -> int:
+        """Return the bytes of the longest value that the topic takes. Raises UnknownTopic."""
+        self._check(topic)
+        return self._topics[topic]
 
     @property
     def waiting(self) -> int:
@@ -90,12 +94,18 @@ class KafkaBus(Bus):
         return self._logs.stored(offsets)
 
     def subscribe(
-        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+        self,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: FailureHandler,
+        *,
+        lossy: Collection[str] = (),
     ) -> KafkaReader:
         """Read these topics from now on (see KafkaReader). Close the reader before the bus."""
         for topic in offsets:
             self._check(topic)
-        return KafkaReader(self._broker, offsets, record, failed, self._sender.serve)
+        serve, largest = self._sender.serve, self._largest
+        return KafkaReader(self._broker, offsets, record, failed, serve, largest=largest, lossy=lossy)
 
     def close(self) -> None:
         """Disconnect. Records not acknowledged may be lost: call `flush` before."""

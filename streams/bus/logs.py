@@ -11,7 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
+from streams.bus.cures import Cure, cure
 from streams.bus.errors import bus_error, is_passing
+from streams.bus.gap import Gap
 from streams.bus.handshake import Untrusted, check_own
 from streams.bus.probe import SILENT, listens, why_silent
 from streams.mesh.settings.brokers import BrokerSettings
@@ -24,12 +26,15 @@ LONG = 20.0
 
 
 class Logs(Stores):
-    """Requests to one broker. Each raises Unreachable without an answer within `PATIENCE` seconds."""
+    """Requests to one broker. Each raises Unreachable without an answer within `PATIENCE` seconds.
 
-    def __init__(self, broker: BrokerSettings) -> None:
+    `largest`: the bytes of the largest value of all topics (None: not known).
+    """
+
+    def __init__(self, broker: BrokerSettings, largest: int | None = None) -> None:
         self._servers = broker.servers
         # no callbacks: nobody polls between requests, and waiting messages take memory
-        self._consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
+        self._consumer = Consumer(consumer_settings(broker, largest) | {"log_level": 0})
         self._reading = Lock()
 
     def close(self) -> None:
@@ -76,37 +81,32 @@ class Logs(Stores):
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
         """Return each topic's records from its offset to its log's current end.
 
-        Several topics together take no longer than one. Raises UnknownTopic, Denied, OffsetOutOfRange.
+        Records that cannot be read are one empty record. Several topics together take no longer than one.
+        Raises UnknownTopic, Denied, OffsetOutOfRange.
         """
         ends = {}
         for topic, offset in offsets.items():
             first, ends[topic] = self.span(topic)
             check_position(topic, offset, (first, ends[topic]))
-        found: dict[str, list[Stored]] = {topic: [] for topic in offsets}
-        unread = {topic for topic, end in ends.items() if offsets[topic] < end}
-        if unread:
+        reading = _Reading(self._consumer, offsets, ends)
+        if reading.unread:
             with self._reading:
-                self._consumer.assign([TopicPartition(topic, 0, offsets[topic]) for topic in unread])
+                reading.begin()
                 try:
-                    self._collect(found, unread, ends)
+                    while reading.unread:
+                        self._take(reading)
                 finally:
                     self._consumer.unassign()
-        return found
+        return reading.records
 
-    def _collect(self, records: dict[str, list[Stored]], unread: set[str], ends: Mapping[str, int]) -> None:
-        while unread:
-            message = self._consumer.poll(PATIENCE)
-            if message is None:
-                raise Unreachable(f"{self._servers}: {', '.join(sorted(unread))} cannot be read to the end")
-            topic, offset = message.topic(), message.offset()
-            if topic not in unread or offset is None:
-                continue  # from the client, or from an earlier read
-            if not _is_end(message, topic) and offset < ends[topic]:
-                value, key = message.value() or b"", message.key() or b""
-                records[topic].append(Stored(offset, value, message.timestamp()[1] / 1e3, key))
-                offset += 1
-            if offset >= ends[topic]:
-                unread.discard(topic)
+    def _take(self, reading: "_Reading") -> None:
+        message = self._consumer.poll(PATIENCE)
+        if message is None:
+            unread = ", ".join(sorted(reading.unread))
+            raise Unreachable(f"{self._servers}: {unread} cannot be read to the end")
+        topic = message.topic()
+        if topic in reading.unread:  # else from the client, or from an earlier read
+            reading.take(topic, message)
 
     def _listing(self, topic: str | None = None) -> Any:
         asked = {} if topic is None else {"topic": topic}
@@ -119,14 +119,76 @@ class Logs(Stores):
             raise told from None
 
 
-def _is_end(message: "Message[bytes, bytes]", topic: str) -> bool:
-    """Return whether the message marks the end of the log. Raises BusError for any other error."""
-    error = message.error()
-    if error is None:
-        return False
-    if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
-        raise bus_error(error, topic)
-    return True
+class _Reading:
+    """Collects the records of some logs, from `offsets` to `ends`. `unread`: the topics that are left."""
+
+    def __init__(self, consumer: Consumer, offsets: Mapping[str, int], ends: Mapping[str, int]) -> None:
+        self._consumer, self._next, self._ends = consumer, dict(offsets), ends
+        self._gaps: dict[str, Gap] = {}
+        self.records: dict[str, list[Stored]] = {topic: [] for topic in offsets}
+        self.unread = {topic for topic, end in ends.items() if offsets[topic] < end}
+
+    def begin(self) -> None:
+        """Read from the offsets on."""
+        self._consumer.assign([TopicPartition(topic, 0, self._next[topic]) for topic in self.unread])
+
+    def take(self, topic: str, message: "Message[bytes, bytes]") -> None:
+        """Take a message on an unread topic. Raises BusError for an error that does not pass."""
+        error, offset = message.error(), message.offset()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
+            self._heal(topic, error, offset)
+        elif offset is not None and self._is_past_gap(topic):
+            if error is None and offset < self._ends[topic]:
+                value, key = message.value() or b"", message.key() or b""
+                self._add(topic, Stored(offset, value, message.timestamp()[1] / 1e3, key))
+            self._reach(topic, offset if error else offset + 1)
+
+    def _heal(self, topic: str, error: KafkaError, offset: int | None) -> None:
+        what = cure(error)
+        if what is Cure.SKIP:
+            self._skip(topic, error, offset)
+        elif what is not Cure.WAIT and (what is not Cure.SEEK or self._is_past_gap(topic)):
+            raise bus_error(error, topic)
+
+    def _skip(self, topic: str, error: KafkaError, offset: int | None) -> None:
+        """Find the way around records that cannot be read; `offset`: where their batch begins."""
+        gap = self._gaps.get(topic)
+        if gap is not None and gap.unreadable(gap.asked if offset is None else offset):
+            self._leave(topic, gap)
+            gap = None
+        if gap is None:
+            first = max(self._next[topic], offset or 0)
+            gap = self._gaps[topic] = Gap(first, first if offset is None else offset)
+            LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
+        self._move(topic, gap.asked)
+
+    def _is_past_gap(self, topic: str) -> bool:
+        gap = self._gaps.get(topic)
+        if gap is None:
+            return True
+        if not gap.readable():
+            self._move(topic, gap.asked)
+            return False
+        self._leave(topic, gap)
+        return True
+
+    def _leave(self, topic: str, gap: Gap) -> None:
+        del self._gaps[topic]
+        self._add(topic, Stored(gap.first, b"", 0.0))
+        self._reach(topic, gap.asked)
+
+    def _move(self, topic: str, offset: int) -> None:
+        self._consumer.incremental_unassign([TopicPartition(topic, 0)])
+        self._consumer.incremental_assign([TopicPartition(topic, 0, offset)])
+
+    def _add(self, topic: str, record: Stored) -> None:
+        if record.offset < self._ends[topic]:
+            self.records[topic].append(record)
+
+    def _reach(self, topic: str, offset: int) -> None:
+        self._next[topic] = offset
+        if offset >= self._ends[topic]:
+            self.unread.discard(topic)
 
 
 def reach(broker: BrokerSettings) -> str:

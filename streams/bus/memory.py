@@ -6,7 +6,7 @@ drawn from a seed (within a topic it holds, as on a broker), records come twice,
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -136,6 +136,8 @@ class MemoryBroker:
     def _hand_over(self, reader: "MemoryReader", log: Log) -> None:
         topic, records = log.topic, log.records
         offset = reader.positions[topic]
+        if NOWHERE < offset < log.first and topic in reader.lossy:
+            offset = reader.positions[topic] = log.first
         place = offset - log.first
         if 0 <= place < len(records):
             reader.take(topic, records[place])
@@ -149,9 +151,14 @@ class MemoryReader(Reader):
     """A reader of some topics. Its own handlers may close it too."""
 
     def __init__(
-        self, broker: MemoryBroker, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+        self,
+        broker: MemoryBroker,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: FailureHandler,
+        lossy: Collection[str] = (),
     ) -> None:
-        self.active, self.positions = True, dict(offsets)
+        self.active, self.positions, self.lossy = True, dict(offsets), frozenset(lossy)
         self._record, self._failed = record, failed
         self._awaited: list[tuple[Mapping[str, int], Action]] = []
         self._logs = [broker.logs[topic] for topic in offsets]
@@ -241,12 +248,17 @@ class MemoryBus(Bus):
         return {topic: log.records[offsets[topic] - log.first :] for topic, log in logs.items()}
 
     def subscribe(
-        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+        self,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: FailureHandler,
+        *,
+        lossy: Collection[str] = (),
     ) -> MemoryReader:
         """Hand on these topics' records, one per call of the broker's `deliver`. Raises UnknownTopic."""
         for topic in offsets:
             self._log(topic)
-        self._readers.append(MemoryReader(self._broker, offsets, record, failed))
+        self._readers.append(MemoryReader(self._broker, offsets, record, failed, lossy))
         return self._readers[-1]
 
     def close(self) -> None:

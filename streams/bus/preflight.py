@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from streams.bus.access import Access
 from streams.bus.bus import BusError, Denied, Unreachable
@@ -16,6 +17,7 @@ from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.denials import given_by, lacking
 from streams.bus.errors import bus_error
 from streams.bus.logs import Logs
+from streams.bus.topic_specs import TopicSpec
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
@@ -65,12 +67,14 @@ def preflight(
     positions: Mapping[str, Mapping[int, int]],
     several: Collection[str] = (),
     user: str | None = None,
+    specs: Iterable[TopicSpec] = (),
 ) -> tuple[Outside, ...]:
     """Check a process's topics and rights on a broker; return the positions outside their logs.
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
-    than one partition. `user`: the one to be named where rights are missing. Raises PreflightFailed with all
-    failures, Unreachable.
+    than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
+    must not grow without bound, as those of older versions may; they are looked at where the broker shows
+    settings. Raises PreflightFailed with all failures, Unreachable.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(
@@ -79,6 +83,7 @@ def preflight(
     wrong: list[str] = []
     denied: list[str] = []
     counts: dict[str, int] = {}
+    shown: set[str] = set()
     for topic, future in described.items():
         try:
             found = _answer(future, topic)
@@ -91,9 +96,13 @@ def preflight(
             wrong.append(str(error))
             continue
         counts[topic] = len(found.partitions)
-        denied += _lacking(topic, _allowed(found), access)
+        allowed = _allowed(found)
+        denied += _lacking(topic, allowed, access)
+        if "DESCRIBE_CONFIGS" in allowed:
+            shown.add(topic)
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
+    wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in shown])
     denied += _group_failures(client, access.groups)
     if denied:
         denied[-1] = f"{denied[-1]} ({given_by(user)})"
@@ -123,6 +132,20 @@ def _group_failures(client: AdminClient, groups: Sequence[str]) -> list[str]:
         except Denied:
             allowed = set()
         wrong += [] if "READ" in allowed else [lacking(f"group {group}", "commit offsets")]
+    return wrong
+
+
+def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
+    """Return a line for each setting of these topics that lets records grow beyond their limit."""
+    asked = {spec.name: spec for spec in specs}
+    if not asked:
+        return []
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in asked]
+    wrong = []
+    for resource, future in client.describe_configs(resources, request_timeout=PATIENCE).items():
+        found = {key: entry.value for key, entry in _answer(future, resource.name).items()}
+        said = asked[resource.name].unbounded(found)
+        wrong += [f"{resource.name}: {line}: run mirrormesh provision" for line in said]
     return wrong
 
 

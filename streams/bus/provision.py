@@ -1,11 +1,12 @@
 """Creates the topics of a mesh file, or checks existing ones. Repeating it is harmless.
 
-Everything is compared before anything is created. A topic that differs is never changed: its owner must.
+Everything is compared before anything is created. A topic that differs is never changed: its owner must. But
+shared topics of older versions get the settings without which a record may grow without bound in its readers.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams.bus.admin import Admin, Topic, differences
@@ -31,12 +32,16 @@ class Differs(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """The result on one broker: topics created (with `dry_run`: that would be), and topics found right."""
+    """The result on one broker: topics created (with `dry_run`: that would be), and topics found right.
+
+    `bounded`: a line for each setting of an existing topic that was changed, or would be.
+    """
 
     label: str
     servers: str
     created: tuple[TopicSpec, ...]
     existing: tuple[TopicSpec, ...]
+    bounded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,27 @@ class _Topics:
     def missing(self) -> tuple[TopicSpec, ...]:
         return tuple(spec for spec in self.specs if spec.name not in self.there)
 
-    def differences(self, *, by_time: bool) -> list[str]:
-        found = [
-            (spec.name, text)
+    @property
+    def unbounded(self) -> dict[TopicSpec, list[str]]:
+        found = {
+            spec: spec.unbounded(self.there[spec.name].configs)
             for spec in self.specs
             if spec.name in self.there
-            for text in differences(spec, self.there[spec.name], by_time=by_time)
-        ]
-        return [f"{self.label} {self.admin.servers}: topic {name}: {text}" for name, text in found]
+        }
+        return {spec: said for spec, said in found.items() if said}
+
+    def differences(self, *, by_time: bool) -> list[str]:
+        unbounded = self.unbounded
+        found = []
+        for spec in self.specs:
+            topic = self.there.get(spec.name)
+            if topic is not None:
+                mended = replace(topic, configs=topic.configs | (spec.bounds if spec in unbounded else {}))
+                found += [(spec.name, text) for text in differences(spec, mended, by_time=by_time)]
+        return [self.line(name, text) for name, text in found]
+
+    def line(self, name: str, text: str) -> str:
+        return f"{self.label} {self.admin.servers}: topic {name}: {text}"
 
 
 def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None) -> tuple[Provisioned, ...]:
@@ -140,4 +158,8 @@ def _done(side: _Topics, *, dry_run: bool) -> Provisioned:
     missing = side.missing
     made = missing if dry_run or not missing else tuple(side.admin.create(missing))
     found = tuple(spec for spec in side.specs if spec not in made)
-    return Provisioned(side.label, side.admin.servers, made, found)
+    unbounded = side.unbounded
+    if unbounded and not dry_run:
+        side.admin.bound(unbounded)
+    bounded = tuple(side.line(spec.name, text) for spec, said in unbounded.items() for text in said)
+    return Provisioned(side.label, side.admin.servers, made, found, bounded)

@@ -1,24 +1,29 @@
 """Reads topics in one thread and hands on every record, in the order of its topic.
 
-The caller gives positions; the broker stores none. There is no group, so nothing is ever rebalanced.
+The caller gives positions; the broker stores none. There is no group, so nothing is ever rebalanced. Every
+error passes, is got around, or fails a topic: `streams/bus/cures.py` says which.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import Event, Lock, Thread
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streams.bus.bus import NOWHERE, BusError, FailureHandler, Reader, RecordHandler, Unreachable
 from streams.bus.connection import LOGGER, consumer_settings
+from streams.bus.cures import Cure, cure
 from streams.bus.denials import denied
 from streams.bus.errors import bus_error, is_denial
+from streams.bus.gap import Gap
+from streams.bus.logs import SOON
 from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""
 MOST = 64
 """Largest number of records taken at once, between two rounds of acknowledgements."""
-_HARMLESS = {KafkaError.GROUP_AUTHORIZATION_FAILED}  # there is no group, and it reads anyway
+ALL = "the mesh broker"
+"""What fails where an error names no topic."""
 
 
 class KafkaReader(Reader):
@@ -28,6 +33,8 @@ class KafkaReader(Reader):
     error) once for OffsetOutOfRange, Denied or UnknownTopic: the topic yields nothing more until `move`. Any
     other BusError ends the thread. An unreachable broker is not a failure: reading continues when it is back.
     `between` is called after the records that are there together, and at least every `POLL` seconds.
+
+    `largest`: the bytes of the largest value of all topics (None: not known). `lossy`: as `Bus.subscribe`.
     """
 
     def __init__(
@@ -37,15 +44,22 @@ class KafkaReader(Reader):
         record: RecordHandler,
         failed: FailureHandler,
         between: Callable[[], None],
+        *,
+        largest: int | None = None,
+        lossy: Collection[str] = (),
     ) -> None:
-        self._servers = broker.servers
+        self._servers, self._lossy = broker.servers, frozenset(lossy)
         self._record, self._failed, self._between = record, failed, between
         self._positions = dict(offsets)
         self._moves: dict[str, int] = {}
+        self._gaps: dict[str, Gap] = {}
+        self._outside: dict[str, KafkaError] = {}  # topics whose log is to be looked at
+        self._broken = False
         self._awaited: list[tuple[Mapping[str, int], Callable[[], None]]] = []
         self._lock = Lock()
         self._stopped = Event()
-        self._consumer = Consumer(consumer_settings(broker) | {"error_cb": self._note}, logger=LOGGER)
+        settings = consumer_settings(broker, largest) | {"error_cb": self._note}
+        self._consumer = Consumer(settings, logger=LOGGER)
         self._consumer.assign([TopicPartition(topic, 0, offset) for topic, offset in offsets.items()])
         self._thread = Thread(target=self._read, name="mesh-reader")
         self._thread.start()
@@ -71,6 +85,8 @@ class KafkaReader(Reader):
         """Read the topic from that offset on, even after a failure."""
         with self._lock:
             self._moves[topic] = self._positions[topic] = offset
+            self._gaps.pop(topic, None)
+            self._outside.pop(topic, None)
 
     def close(self) -> None:
         """Stop reading. Do not call it in the reader's own thread."""
@@ -84,7 +100,7 @@ class KafkaReader(Reader):
                 self._read_once()
         except Exception as error:  # noqa: BLE001 # a process must not continue without its reader
             said = str(error) if isinstance(error, BusError) else type(error).__name__
-            self._failed("the mesh broker", BusError(f"reading has failed: {said}"))
+            self._failed(ALL, BusError(f"reading has failed: {said}"))
 
     def _read_once(self) -> None:
         if self._moves:
@@ -95,6 +111,8 @@ class KafkaReader(Reader):
             for message in self._consumer.consume(MOST, 0):  # with a time it would wait for as many
                 if message.topic() not in self._moves:
                     self._take(message)
+        for topic in tuple(self._outside):
+            self._look(topic)
         self._between()
 
     def _move(self) -> None:
@@ -105,16 +123,14 @@ class KafkaReader(Reader):
 
     def _take(self, message: "Message[bytes, bytes]") -> None:
         error, topic, offset = message.error(), message.topic(), message.offset()
-        if error is None and topic is not None and offset is not None:
-            self._record(topic, offset, message.value() or b"")
-            self._advance(topic, offset + 1)
-        elif error is not None and topic is not None and offset is not None:
-            if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's names of local errors
-                self._advance(topic, offset)
-            else:
-                self._fail(topic, error)
-        elif error is not None:
-            self._note(error)
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
+            self._heal(error, topic, offset)
+        elif topic is None or offset is None or self._positions[topic] == NOWHERE:  # it has failed
+            return
+        elif self._is_past_gap(topic):
+            if error is None:
+                self._record(topic, offset, message.value() or b"")
+            self._advance(topic, offset if error else offset + 1)
 
     def _advance(self, topic: str, offset: int) -> None:
         with self._lock:
@@ -131,23 +147,108 @@ class KafkaReader(Reader):
     def _is_read(self, ends: Mapping[str, int]) -> bool:
         return all(self._positions[topic] >= end for topic, end in ends.items())
 
+    # ------------------------------------------------------------------------------------------- errors
+
     def _note(self, error: KafkaError) -> None:
         """Take an error of the client, or of a topic if its text begins with `<topic> [<partition>]`."""
         topic, bracket, _ = error.str().partition(" [")
-        if bracket and topic in self._positions:
+        self._heal(error, topic if bracket else None, None)
+
+    def _heal(self, error: KafkaError, topic: str | None, offset: int | None) -> None:
+        """Do what is to be done about an error; `topic` None: it is about all of them."""
+        what = cure(error)
+        if what is Cure.WAIT:
+            _report(error, topic)
+        elif topic is None or topic not in self._positions:
+            self._break(error)
+        elif self._positions[topic] == NOWHERE:  # it has failed, and is told again
+            return
+        elif what is Cure.SKIP:
+            self._skip(topic, error, offset)
+        elif what is Cure.SEEK and self._is_past_gap(topic):
+            self._outside[topic] = error
+        elif what is Cure.END:
             self._fail(topic, error)
-        elif error.code() not in _HARMLESS and not isinstance(bus_error(error, ""), Unreachable):
-            LOGGER.warning("%s [reader] %s", error.name(), error.str())
+
+    def _skip(self, topic: str, error: KafkaError, offset: int | None) -> None:
+        """Find the way around records that cannot be read; `offset`: where their batch begins."""
+        gap = self._gaps.get(topic)
+        if gap is not None and gap.unreadable(gap.asked if offset is None else offset):
+            self._leave(topic, gap)
+            gap = None
+        if topic in self._moves:
+            return
+        if gap is None:
+            first = max(self._positions[topic], offset or 0)
+            gap = self._gaps[topic] = Gap(first, first if offset is None else offset)
+            _log(error, topic)
+        with self._lock:
+            self._moves[topic] = gap.asked
+
+    def _leave(self, topic: str, gap: Gap) -> None:
+        """Hand on an unreadable batch as one empty record, which all decoders refuse; go on behind it."""
+        del self._gaps[topic]
+        self._record(topic, gap.first, b"")
+        self._advance(topic, gap.asked)
+
+    def _is_past_gap(self, topic: str) -> bool:
+        """Take that a record can be read; return whether it is to be handed on."""
+        gap = self._gaps.get(topic)
+        if gap is None:
+            return True
+        if not gap.readable():
+            with self._lock:
+                self._moves[topic] = gap.asked
+            return False
+        self._leave(topic, gap)
+        return topic not in self._moves
+
+    def _look(self, topic: str) -> None:
+        """Look why a position is outside its log, and go on at the log's beginning if that may be."""
+        first = None
+        if topic in self._lossy:
+            try:
+                first, _ = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)
+            except KafkaException as failed:
+                if cure(failed.args[0]) is Cure.WAIT:  # it is asked again
+                    return
+        with self._lock:
+            error, position = self._outside.pop(topic, None), self._positions[topic]
+        if error is None:  # it was moved
+            return
+        if first is None or position >= first:  # or the log has lost its end, which a start mends
+            self._fail(topic, error)
+            return
+        lost = first - position
+        LOGGER.warning("%s [%s] %d records were deleted before they were read", error.name(), topic, lost)
+        with self._lock:
+            self._moves[topic] = self._positions[topic] = first
 
     def _fail(self, topic: str, error: KafkaError) -> None:
         refused = is_denial(error)
         failure = denied(self._servers, topic, "read") if refused else bus_error(error, topic)
-        if isinstance(failure, Unreachable):  # librdkafka logs it
-            return
         with self._lock:
             if topic in self._moves or self._positions[topic] == NOWHERE:
                 return
             self._positions[topic] = NOWHERE
         if not refused:  # the failure says all
-            LOGGER.warning("%s [%s] %s", error.name(), topic, error.str())
+            _log(error, topic)
         self._failed(topic, failure)
+
+    def _break(self, error: KafkaError) -> None:
+        """Take an error after which nothing can be read."""
+        if not self._broken and not self._stopped.is_set():
+            self._broken = True
+            _log(error, "reader")
+            self._failed(ALL, bus_error(error, self._servers))
+
+
+def _report(error: KafkaError, topic: str | None) -> None:
+    """Log an error that passes, unless the client does."""
+    harmless = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED  # there is no group, and it reads anyway
+    if not harmless and not isinstance(bus_error(error, ""), Unreachable):
+        _log(error, topic or "reader")
+
+
+def _log(error: KafkaError, subject: str) -> None:
+    LOGGER.warning("%s [%s] %s", error.name(), subject, error.str())

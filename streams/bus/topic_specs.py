@@ -4,7 +4,7 @@ Logs are cut by bytes, never by age, as a mesh may pause for a month. Spends are
 segments, never the active one, so a log holds at least `retention_bytes`, and about two segments more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams.codec import exchange, heartbeat, plan, plans
@@ -16,6 +16,8 @@ from topology.graph import Graph
 
 OVERHEAD = 1024
 """Largest size of a record besides its value, in bytes: headers of batch and record, a line number."""
+ROOM = 2048
+"""Bytes by which later versions of this program may make a message longer, in the topics of today."""
 MIB = 2**20
 LEAST_SEGMENT = MIB
 """The smallest segment that Kafka 4 allows."""
@@ -31,7 +33,9 @@ PLANS, RELEASES = 4, 2
 class TopicSpec:
     """A topic and its limits in bytes. `owned`: the party's own stream, which may have other limits.
 
-    `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever.
+    `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever. `shared`:
+    others write it or read it, so no record may grow in those who read it. A few bytes of a compressed record
+    may be hundreds of MiB: the broker has to inflate it, and to refuse what is then above the limit.
     """
 
     name: str
@@ -40,6 +44,7 @@ class TopicSpec:
     max_message_bytes: int = LEAST_LIMIT
     owned: bool = False
     compacted: bool = False
+    shared: bool = False
 
     @property
     def largest(self) -> int:
@@ -55,7 +60,7 @@ class TopicSpec:
     @property
     def configs(self) -> dict[str, str]:
         """The topic's settings for Kafka."""
-        return {
+        return self.bounds | {
             # compaction would lose releases, and with them rounds; deletion would lose spends
             "cleanup.policy": "compact" if self.compacted else "delete",
             "retention.ms": "-1",
@@ -64,6 +69,29 @@ class TopicSpec:
             "max.message.bytes": str(self.max_message_bytes),
         }
 
+    @property
+    def bounds(self) -> dict[str, str]:
+        """The settings that keep a shared topic's records and segments small; none for another topic."""
+        if not self.shared:
+            return {}
+        return {
+            "compression.type": "uncompressed",
+            "max.message.bytes": str(self.max_message_bytes),
+            "segment.bytes": str(self.segment_bytes),
+        }
+
+    def unbounded(self, configs: Mapping[str, str]) -> list[str]:
+        """Return which of these settings an existing topic has looser, a line each."""
+        return [
+            f"{key} is {configs[key]}: must be {wanted}"
+            for key, wanted in self.bounds.items()
+            if key in configs and _is_looser(configs[key], wanted)
+        ]
+
+
+def _is_looser(found: str, wanted: str) -> bool:
+    return int(found) > int(wanted) if wanted.isdecimal() else found != wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -71,11 +99,6 @@ class Sizes:
 
     release: int
     plan: int
-
-    @property
-    def limit(self) -> int:
-        """The message limit of all mesh topics, overhead included."""
-        return max(LEAST_LIMIT, max(self.release, self.plan, plans.TOGETHER, heartbeat.LONGEST) + OVERHEAD)
 
 
 def sizes(mesh: Mesh) -> Sizes:
@@ -88,23 +111,29 @@ def sizes(mesh: Mesh) -> Sizes:
     )
 
 
+def shared_spec(name: str, kind: str, records: int, kept: int, longest: int) -> TopicSpec:
+    """Return a topic that keeps `records` of `kept` bytes, and takes none above `longest` and ROOM."""
+    most = longest + ROOM + OVERHEAD
+    return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), most, shared=True)
+
+
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker, with all edges that the schedule may ever switch on."""
-    topics, graph, size = mesh.topics, mesh.graph, sizes(mesh)
-    limit, kept = size.limit, 4 * mesh.settings.horizon
-
-    def spec(name: str, kind: str, rounds: int, longest: int) -> TopicSpec:
-        return TopicSpec(name, kind, max(rounds * (longest + OVERHEAD), MIB), limit)
-
+    topics, graph, size, beat = mesh.topics, mesh.graph, sizes(mesh), heartbeat.LONGEST
+    kept, together = 4 * mesh.settings.horizon, max(size.plan, plans.TOGETHER)
     specs = [
-        spec(topics.topology, "topology", kept * PLANS, size.plan),
-        spec(topics.scheduler, "scheduler", kept, heartbeat.LONGEST),
+        shared_spec(topics.topology, "topology", kept * PLANS, size.plan, together),
+        shared_spec(topics.scheduler, "scheduler", kept, beat, beat),
     ]
+    read = max(together, size.release) + ROOM + OVERHEAD
     for node in graph.nodes:
-        specs.append(spec(topics.progress(node), "progress", kept, heartbeat.LONGEST))
-        specs.append(letters_spec(topics.dead_letters(node), "deadletter", limit))
+        specs.append(shared_spec(topics.progress(node), "progress", kept, beat, beat))
+        specs.append(letters_spec(topics.dead_letters(node), "deadletter", read, shared=True))
     kind = "edge" if topics.layout == "edges" else "outbox"
-    specs += [spec(topic, kind, kept * RELEASES, size.release) for topic in release_topics(mesh)]
+    specs += [
+        shared_spec(topic, kind, kept * RELEASES, size.release, size.release)
+        for topic in release_topics(mesh)
+    ]
     return tuple(specs)
 
 
@@ -127,10 +156,10 @@ def records_spec(name: str) -> TopicSpec:
     return TopicSpec(DataTopics(name).records, "data", KEPT_DATA, LONGEST_LINE + OVERHEAD, owned=True)
 
 
-def letters_spec(name: str, kind: str, limit: int) -> TopicSpec:
+def letters_spec(name: str, kind: str, limit: int, *, shared: bool = False) -> TopicSpec:
     """Return a topic of dead letters of messages of up to `limit` bytes: base64, with topic and reason."""
     letter = 4 * limit // 3 + 2 * OVERHEAD
-    return TopicSpec(name, kind, 16 * letter, letter)
+    return TopicSpec(name, kind, 16 * letter, letter, shared=shared)
 
 
 def release_topics(mesh: Mesh) -> tuple[str, ...]:

@@ -120,6 +120,7 @@ def _check(file: AnyFile, output: Path | None, only: Side | None, *, users: bool
     try:
         for side in make_topics(file, dry_run=True, only=only):
             lines += [f"{side.label} {side.servers}: missing: topic {spec.name}" for spec in side.created]
+            lines += side.bounded
     except Differs as error:
         lines += error.lines
     if users or all(broker.security != "plaintext" for _, broker in sides(file, only)):
@@ -146,6 +147,8 @@ def _say(side: Provisioned, *, dry_run: bool) -> None:
         longest = _size(specs[0].max_message_bytes)
         kept = "the last of each key" if specs[0].compacted else _size(specs[0].retention_bytes)
         typer.echo(f"  {_names(specs)}: keeps {kept}, messages up to {longest}")
+    for line in side.bounded:
+        typer.echo(f"  {'would change' if dry_run else 'changed'}: {line}")
 
 
 def _names(specs: list[TopicSpec]) -> str:
@@ -154,4 +157,6 @@ def _names(specs: list[TopicSpec]) -> str:
 
 
 def _size(bytes_: int) -> str:
+    if bytes_ < 2**20:
+        return f"{bytes_ / 2**10:.3g} KiB"
     return f"{bytes_ / 2**30:.3g} GiB" if bytes_ >= 2**30 else f"{bytes_ / 2**20:.3g} MiB"

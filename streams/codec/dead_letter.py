@@ -1,6 +1,7 @@
 """Dead letters: a refused record, its topic and the reason. JSON, so that people can read it.
 
-{"topic": ..., "reason": ..., "detail": ..., "value": base64}
+{"topic": ..., "reason": ..., "detail": ..., "value": base64}, and {"bytes": ...} if only the first bytes of a
+longer value are kept.
 """
 
 import base64
@@ -8,12 +9,22 @@ import json
 
 from streams.codec.fields import Reason, Refused
 
+AROUND = 1024
+"""The bytes of a letter around its value, with the longest detail and topic."""
+_DETAIL = 300
 
-def encode_dead_letter(topic: str, value: bytes, refused: Refused) -> bytes:
-    """Return the dead letter for `value`, which was read from `topic`."""
-    content = base64.b64encode(value).decode("ascii")
-    letter = {"topic": topic, "reason": refused.reason.value, "detail": str(refused), "value": content}
-    return json.dumps(letter).encode()
+
+def encode_dead_letter(topic: str, value: bytes, refused: Refused, longest: int | None = None) -> bytes:
+    """Return the dead letter for `value`, which was read from `topic`.
+
+    `longest`: the bytes that the letter may have; None: any number.
+    """
+    kept = value if longest is None else value[: max(0, longest - AROUND) // 4 * 3]
+    content, detail = base64.b64encode(kept).decode("ascii"), str(refused)[:_DETAIL]
+    letter: dict[str, object] = {"topic": topic, "reason": refused.reason.value, "detail": detail}
+    if len(kept) < len(value):
+        letter["bytes"] = len(value)
+    return json.dumps(letter | {"value": content}).encode()
 
 
 def decode_dead_letter(data: bytes) -> tuple[str, bytes, Reason]:

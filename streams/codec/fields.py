@@ -48,6 +48,7 @@ class Reason(Enum):
     OUT_OF_BOUND = "out-of-bound"
     MALFORMED = "malformed"
     SECOND_VALUE = "second-value"
+    UNREADABLE = "unreadable"
 
 
 class Refused(ValueError):
@@ -63,7 +64,7 @@ def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any
     if len(data) > longest:
         raise Refused(Reason.TOO_LONG, f"{len(data)} bytes, at most {longest} are allowed")
     if not data:
-        raise Refused(Reason.LENGTH, "no bytes")
+        raise Refused(Reason.UNREADABLE, "an empty record, or one that no client can read")
     if data[0] != VERSION:
         raise Refused(Reason.VERSION, f"{data[0]}, this program speaks {VERSION}")
     if len(data) < header.size:

@@ -133,6 +133,7 @@ class HostedNode:
 
         def ended(error: Ended) -> None:
             self.ended = error
+            watcher.left()
             self.data.end()
             over()
 

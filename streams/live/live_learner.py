@@ -52,7 +52,8 @@ class LiveLearner:
         records = journal.records()
         self._asked = max((one.number for one in records), default=0)
         self.party = LiveParty(presence, topics.progress(name), bus, lambda: self._asked, f"learner {name}")
-        self._letters = DeadLetters(partial(bus.send, topics.dead_letters(name)))
+        written = topics.dead_letters(name)
+        self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
         self._owners, self._timeout = tuple(owners), timeout
         ports = LearnerPorts(
             self._append,

@@ -49,6 +49,9 @@ class Watcher(Protocol):
     def planned(self, round: int) -> None:
         """Note that plans up to that round were read."""
 
+    def left(self) -> None:
+        """Note that the node has ended."""
+
     def committed(self, seconds: float) -> None:
         """Take the seconds that a record needed to become durable."""
 
@@ -90,7 +93,8 @@ class LiveNode:
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
-        self._letters = DeadLetters(partial(bus.send, self._topics.dead_letters(self._name)))
+        written = self._topics.dead_letters(self._name)
+        self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
         self._beats = InFlight()
         self._ask_for_slot = open_slot
         ports = Ports(
@@ -112,6 +116,11 @@ class LiveNode:
             self._shell.deadline_passed,
         )
 
+    @property
+    def lossy(self) -> frozenset[str]:
+        """The topics of which records may be lost that were deleted unread: plans may not."""
+        return frozenset(self.offsets) - {self._topics.topology}
+
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the requested slot. From any thread."""
         self._lane.put(partial(self._take_slot, slot))
@@ -123,6 +132,7 @@ class LiveNode:
     def leave(self) -> None:
         """Say where the node has stopped, if it has not ended by itself. After the loop has run."""
         self._lane.turn(self._beat)
+        self._watcher.left()
 
     def _begin(self, reader: Reader) -> None:
         self._deadlines.watch(reader)

@@ -47,7 +47,8 @@ class LiveNodes:
     def run(self) -> None:
         """Work until `stop`."""
         offsets = {topic: min(offset for offset, _ in hearers) for topic, hearers in self._hearers.items()}
-        self._reader = reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        lossy = {topic for node in self._nodes for topic in node.lossy}
+        self._reader = reader = self._bus.subscribe(offsets, self._read, self._reading_failed, lossy=lossy)
         try:
             for node in self._nodes:
                 node.begin(reader)

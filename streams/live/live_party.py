@@ -59,7 +59,9 @@ class LiveParty:
     ) -> None:
         """Do `begin`, then work until the loop's `stop`. Raises ProcessExit, JournalError, BusError."""
         self._handlers = handlers
-        self.reader = reader = self._bus.subscribe(offsets, self._read, self._reading_failed)
+        self.reader = reader = self._bus.subscribe(
+            offsets, self._read, self._reading_failed, lossy={self._progress}
+        )
         try:
             self.loop.every(BEAT, self._beat)
             begin(reader)

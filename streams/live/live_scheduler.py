@@ -79,7 +79,10 @@ class LiveScheduler:
 
     def run(self, start: SchedulerStart) -> None:
         """Plan until `stop`. Raises ProcessExit when the run is over, Failed, BusError."""
-        self._reader = reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        lossy = start.offsets.keys() - {self._topics.topology}  # it would miss a plan
+        self._reader = reader = self._bus.subscribe(
+            start.offsets, self._read, self._reading_failed, lossy=lossy
+        )
         try:
             self._loop.every(self._period, self._beat)
             self._shell.start(start, self._current())

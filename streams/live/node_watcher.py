@@ -9,8 +9,11 @@ from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
 from streams.bus.bus import BusError
 from streams.codec import Reason, Refused, encode_dead_letter
 from streams.live.outputs import Decisions, Predictions
+from streams.live.summed import Summed
 from streams.metrics.node_metrics import NodeMetrics
 
+_OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
+"""Notices that come from what the node does: nobody can flood them."""
 _LINES = {
     Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
     Notice.GIVEN_UP: (logging.WARNING, "%s was silent in round %d: given up"),
@@ -21,7 +24,7 @@ _LINES = {
 
 
 class NodeWatcher:
-    """Passes everything on. The log shows unusual events, and a silent source only once."""
+    """Passes everything on. The log shows unusual events, summed, and a silent source only once."""
 
     def __init__(
         self,
@@ -32,11 +35,12 @@ class NodeWatcher:
     ) -> None:
         self._log, self._metrics = log, metrics
         self._decisions, self._predictions = decisions, predictions
+        self._summed = Summed(log)
         self._silent: set[str] = set()
         timing = metrics.timing
         self.began, self.entered, self.closed = timing.began, timing.entered, timing.closed
         self.planned = timing.planned
-        self.catch_up, self.committed = metrics.catch_up, metrics.committed
+        self.committed, self.left = metrics.committed, self._summed.end
 
     def report(self, report: Report) -> None:
         """Take a report of the machine."""
@@ -47,6 +51,11 @@ class NodeWatcher:
             self._decisions.write(report)
         elif isinstance(report, Foreseen) and self._predictions is not None:
             self._predictions.write(report)
+
+    def catch_up(self) -> None:
+        """Do the work that reports have put off."""
+        self._metrics.catch_up()
+        self._summed.catch_up()
 
     def sent(self) -> None:
         """Note that the broker has acknowledged a release; in the reader's thread."""
@@ -62,7 +71,7 @@ class NodeWatcher:
     def refused(self, reason: Reason) -> None:
         """Note that a peer's record was refused. Its bytes are in the dead letters."""
         self._metrics.refused(reason)
-        self._log.warning("a record of a peer was refused: %s", reason.value)
+        self._summed.say(logging.WARNING, reason, f"a record of a peer was refused: {reason.value}")
 
     def _noticed(self, noticed: Noticed) -> None:
         if noticed.notice is Notice.GIVEN_UP:
@@ -70,7 +79,11 @@ class NodeWatcher:
                 return
             self._silent.add(noticed.source)
         level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
-        self._log.log(level, text, noticed.source, noticed.round)
+        if noticed.notice in _OWN:
+            self._log.log(level, text, noticed.source, noticed.round)
+        elif self._log.isEnabledFor(level):
+            kind, line = (noticed.notice, noticed.source), text % (noticed.source, noticed.round)
+            self._summed.say(level, kind, line)
 
 
 MOST = 10
@@ -78,10 +91,15 @@ MOST = 10
 
 
 class DeadLetters:
-    """Writes up to `MOST` dead letters a second with `send`; drops the rest."""
+    """Writes up to `MOST` dead letters a second with `send`; drops the rest.
 
-    def __init__(self, send: Callable[[bytes], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self._send, self._clock = send, clock
+    `longest`: the bytes of the longest letter that the topic takes; of a longer value it holds the beginning.
+    """
+
+    def __init__(
+        self, send: Callable[[bytes], None], longest: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._send, self._longest, self._clock = send, longest, clock
         self._second, self._written = 0, 0
 
     def write(self, topic: str, value: bytes, refused: Refused) -> None:
@@ -92,4 +110,4 @@ class DeadLetters:
         if self._written < MOST:
             self._written += 1
             with suppress(BusError):  # drop this letter
-                self._send(encode_dead_letter(topic, value, refused))
+                self._send(encode_dead_letter(topic, value, refused, self._longest))

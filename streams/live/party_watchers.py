@@ -5,6 +5,7 @@ import logging
 from nodes.collaboration.events import Notice, Noticed, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from streams.codec import Refused
+from streams.live.summed import Summed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 
 _LINES = {
@@ -18,21 +19,23 @@ _LINES = {
 }
 
 
-def _say(log: logging.Logger, noticed: Noticed) -> None:
+def _say(log: logging.Logger, summed: Summed, noticed: Noticed) -> None:
     level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, query %d"))
-    log.log(level, text, noticed.peer, noticed.number)
+    if log.isEnabledFor(level):
+        summed.say(level, (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number))
 
 
 class LearnerLog:
     """Passes everything on; an owner that stays silent is logged once, until it is heard again."""
 
     def __init__(self, log: logging.Logger, metrics: LearnerMetrics) -> None:
-        self._log, self._metrics = log, metrics
+        self._log, self._metrics, self._summed = log, metrics, Summed(log)
         self._silent: set[str] = set()
 
     def stepped(self, record: QueryRecord) -> None:
         """Note that a query is over."""
         self._metrics.stepped(record)
+        self._summed.catch_up()
         for owner in [one.owner for one in record.answers if one.owner in self._silent]:
             self._silent.discard(owner)
             self._log.info("%s answers again", owner)
@@ -46,23 +49,25 @@ class LearnerLog:
             if noticed.peer in self._silent:
                 return
             self._silent.add(noticed.peer)
-        _say(self._log, noticed)
+        _say(self._log, self._summed, noticed)
 
     def refused(self, owner: str, refused: Refused) -> None:
         """Note that an owner's record was refused. Its bytes are in the dead letters."""
         self._metrics.refused(refused.reason)
-        self._log.warning("a record of %s was refused: %s", owner, refused.reason.value)
+        line = f"a record of {owner} was refused: {refused.reason.value}"
+        self._summed.say(logging.WARNING, (owner, refused.reason), line)
 
 
 class OwnerLog:
     """Passes everything on."""
 
     def __init__(self, log: logging.Logger, metrics: OwnerMetrics) -> None:
-        self._log, self._metrics = log, metrics
+        self._log, self._metrics, self._summed = log, metrics, Summed(log)
 
     def answered(self, record: ResponseRecord) -> None:
         """Note that an answer is durable."""
         self._metrics.answered(record)
+        self._summed.catch_up()
         self._log.debug("query %d is answered", record.query)
 
     def read(self, seconds: float, read: SetRead) -> None:
@@ -73,9 +78,10 @@ class OwnerLog:
     def noticed(self, noticed: Noticed) -> None:
         """Take a notice of the machine."""
         self._metrics.noticed(noticed)
-        _say(self._log, noticed)
+        _say(self._log, self._summed, noticed)
 
     def refused(self, refused: Refused) -> None:
         """Note that a query was refused. Its bytes are in the dead letters."""
         self._metrics.refused(refused.reason)
-        self._log.warning("a query was refused: %s", refused.reason.value)
+        line = f"a query was refused: {refused.reason.value}"
+        self._summed.say(logging.WARNING, refused.reason, line)

@@ -51,6 +51,7 @@ def unreadable(topic: str, error: BusError) -> Failed:
 
 def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:
     """Return a process's bus, after its preflight. Raises PreflightFailed, BusError."""
-    preflight(broker, access, {})
+    specs = tuple(specs)
+    preflight(broker, access, {}, specs=specs)
     largest = {spec.name: spec.largest for spec in specs}
     return KafkaBus(broker, {topic: largest[topic] for topic in access.topics})

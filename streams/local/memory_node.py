@@ -104,7 +104,8 @@ class MemoryNode:
             mesh.topics.progress(self.name): self._own_beat_read,
         }
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
-        self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        lossy = start.offsets.keys() - {mesh.topics.topology}
+        self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._do(self.shell.start)
 
     def stop(self) -> None:
@@ -194,7 +195,7 @@ class MemoryNode:
 
     def _refuse(self, topic: str, value: bytes, refused: Refused) -> None:
         self.refused.append((topic, refused))
-        letter = encode_dead_letter(topic, value, refused)
+        letter = encode_dead_letter(topic, value, refused, self._broker.largest)
         self._bus.send(self._mesh.topics.dead_letters(self.name), letter)
 
     def _halt(self, halt: Halt) -> None:

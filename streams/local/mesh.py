@@ -136,7 +136,8 @@ class MemoryScheduler:
         watcher = _Refusals(self.refused)
         self._shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, self._bus, watcher)
         start = self._shell.logs()
-        self._bus.subscribe(start.offsets, self._read, self._reading_failed)
+        lossy = start.offsets.keys() - {parts.topics.topology}
+        self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._shell.start(start)
 
     def tick(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """One process's access to a faulty broker."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from streams.bus.bus import FailureHandler, RecordHandler, TooLarge, Unreachable
@@ -60,10 +60,15 @@ class FaultyBus(MemoryBus):
         return ends
 
     def subscribe(
-        self, offsets: Mapping[str, int], record: RecordHandler, failed: FailureHandler
+        self,
+        offsets: Mapping[str, int],
+        record: RecordHandler,
+        failed: FailureHandler,
+        *,
+        lossy: Collection[str] = (),
     ) -> MemoryReader:
         """Hand on these topics' records while the link carries them."""
-        reader = super().subscribe(offsets, record, failed)
+        reader = super().subscribe(offsets, record, failed, lossy=lossy)
         self._faulty.links[reader] = self._link
         return reader
 

@@ -141,7 +141,7 @@ class SimulatedNode(MemoryNode):
         timeout = self._mesh.round_timeout
         self._deadlines = Deadlines(turns, self._clock, bus, edges, timeout, self._expire)
         letters = partial(bus.send, self._mesh.topics.dead_letters(self.name))
-        self._letters = DeadLetters(letters, lambda: self._faulty.now)
+        self._letters = DeadLetters(letters, self._faulty.largest, lambda: self._faulty.now)
         self._sent_on = {self._mesh.topics.edge(self.name, target) for target in self._mesh.targets}
         return bus
 

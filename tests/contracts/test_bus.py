@@ -258,3 +258,19 @@ def test_a_log_that_was_cut_begins_later_and_fails_who_was_behind():
     assert [type(error) for _, error in seen[1:]] == [OffsetOutOfRange]
     bus.send("a", b"new")
     assert bus.stored({"a": 6})["a"][0].offset == 6
+
+
+def test_a_lossy_topic_goes_on_where_its_log_begins_and_past_its_end_it_fails():
+    broker = MemoryBroker(["a", "b"])
+    bus = MemoryBus(broker)
+    for topic in ("a", "b"):
+        for k in range(6):
+            bus.send(topic, bytes([k]))
+        broker.trim(topic, 4)
+    seen, failed = [], []
+    bus.subscribe(
+        {"a": 1, "b": 9}, lambda *record: seen.append(record), lambda *e: failed.append(e), lossy={"a", "b"}
+    )
+    broker.run()
+    assert seen == [("a", 4, bytes([4])), ("a", 5, bytes([5]))]
+    assert [(topic, type(error)) for topic, error in failed] == [("b", OffsetOutOfRange)]

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from confluent_kafka import Producer
+from kafka import TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from streams.bus.admin import Admin
@@ -37,10 +38,10 @@ def read(bus):
     """Subscribes; returns the reader and a queue of (topic, offset, value) and (topic, error)."""
     readers = []
 
-    def subscribe(offsets):
+    def subscribe(offsets, lossy=()):
         handed = queue.SimpleQueue()
         reader = bus.subscribe(
-            offsets, lambda *record: handed.put(record), lambda *failure: handed.put(failure)
+            offsets, lambda *record: handed.put(record), lambda *failure: handed.put(failure), lossy=lossy
         )
         readers.append(reader)
         return reader, handed
@@ -133,6 +134,20 @@ def test_a_position_outside_the_log_is_told_once_and_the_reader_can_be_moved(bus
     nothing(handed)
     reader.move(topics[0], 1)
     assert [handed.get(timeout=PATIENCE)[1] for _ in range(2)] == [1, 2]
+
+
+def test_a_lossy_topic_that_retention_overtook_goes_on_where_its_log_begins(bus, at, topics, read):
+    for topic in topics:
+        fill(bus, topic, 6)
+    with Admin(at) as admin:
+        admin._client.delete_records({TopicPartition(topic, 0): 4 for topic in topics})
+    reader, handed = read({topics[0]: 1}, lossy=topics)
+    assert [handed.get(timeout=PATIENCE)[1] for _ in range(2)] == [4, 5]
+    reader.when_read({topics[0]: 6}, lambda: handed.put("to the end"))
+    assert handed.get(timeout=PATIENCE) == "to the end"
+    _, strict = read({topics[1]: 1})
+    topic, error = strict.get(timeout=PATIENCE)
+    assert (topic, type(error)) == (topics[1], OffsetOutOfRange)
 
 
 def test_an_action_waits_until_all_below_was_handed_on(bus, topics, read):

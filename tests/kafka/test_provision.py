@@ -1,15 +1,26 @@
 import uuid
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from streams.bus.access import scheduler
 from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
 from streams.bus.kafka import KafkaBus
+from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.provision import Differs, provision
-from streams.bus.topic_specs import MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
+from streams.bus.topic_specs import (
+    LEAST_LIMIT,
+    MIB,
+    OVERHEAD,
+    TopicSpec,
+    data_specs,
+    mesh_specs,
+    sizes,
+)
 from streams.cli.provision import provision as command
 from streams.codec import Reason, Refused, encode_dead_letter
 from streams.codec.topics import DataTopics
@@ -98,7 +109,7 @@ def test_what_a_mesh_sends_fits_its_topics(tmp_path, tree, at):
     ("changes", "words"),
     [
         ({"retention_bytes": MIB - 1}, f"retention.bytes is {MIB - 1}: must be at least {MIB}, or -1"),
-        ({"max_message_bytes": 2000}, "max.message.bytes is 2000: must be at least 1049600"),
+        ({"max_message_bytes": 2000}, "max.message.bytes is 2000: must be 3659"),
     ],
 )
 def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tree, at, changes, words):
@@ -110,6 +121,29 @@ def test_a_topic_that_differs_is_an_error_and_nothing_else_is_made(tmp_path, tre
         provision(file)
     assert differs.value.lines == (f"mesh broker {at.servers}: topic {progress.name}: {words}",)
     assert set(there(at, file)) == {progress.name}
+
+
+def test_topics_of_an_older_version_are_named_and_get_their_bounds(tmp_path, tree, at):
+    file = saved(tmp_path, tree)
+    wanted = mesh_specs(file.resolved)
+    with Admin(at) as admin:
+        admin.create([replace(spec, shared=False, max_message_bytes=LEAST_LIMIT) for spec in wanted])
+    planning = partial(preflight, at, scheduler(file.resolved.topics, file.mesh.nodes), {}, specs=wanted)
+    with pytest.raises(PreflightFailed) as failed:
+        planning()
+    topology, words = wanted[0].name, "compression.type is producer: must be uncompressed"
+    assert f"{at.servers}: {topology}: {words}: run mirrormesh provision" in failed.value.lines
+    checked = call(file.path, "--check")
+    assert checked.exit_code == 1
+    assert f"mesh broker {at.servers}: topic {topology}: {words}" in checked.stderr.splitlines()
+    would = provision(file, dry_run=True)[0].bounded
+    with pytest.raises(PreflightFailed):
+        planning()
+    assert provision(file)[0].bounded == would
+    assert planning() == ()
+    topics = there(at, file)
+    assert all(spec.configs.items() <= topics[spec.name].configs.items() for spec in wanted)
+    assert provision(file)[0].bounded == ()
 
 
 def raw(at, name, partitions=1, **configs):
@@ -187,7 +221,7 @@ def test_the_command_says_what_it_did(tmp_path, tree, broker):
     assert dry.output.startswith(f"mesh broker {broker.address}: would make 14, found right 0\n")
     made = call(path).output.splitlines()
     assert made[0] == f"mesh broker {broker.address}: made 14, found right 0"
-    assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 1 MiB") for line in made)
+    assert any(line.endswith("and 5 more edge: keeps 1 MiB, messages up to 3.08 KiB") for line in made)
     assert f"  spends.{next(iter(tree['nodes']))}: keeps the last of each key, messages up to 1 MiB" in made
     again = call(path).output.splitlines()
     assert [line.partition(": ")[2] for line in again] == [
@@ -200,7 +234,7 @@ def test_the_command_leaves_with_a_line_for_each_difference(tmp_path, tree, at):
     file = saved(tmp_path, tree)
     spec = mesh_specs(file.resolved)[0]
     with Admin(at) as admin:
-        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000)])
+        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000, shared=True)])
     outcome = call(file.path)
     assert outcome.exit_code == 1
     assert all(

@@ -1,5 +1,7 @@
 """The scheduler machine: who is live, who is full, who listens."""
 
+import pickle
+
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
 from topology.graphs import from_edges
 from topology.plans import Member
@@ -271,3 +273,26 @@ def test_named_counts_the_earlier_plans_of_everyone_ever_named():
     again.hear(beat("a", stepped), beat("b", stepped))
     assert len(again.plans) > 1
     assert dict(again.plans[-1].named)["c"] == 4
+
+
+# ------------------------------------------------------------------------------- invented processes
+
+
+def test_hellos_of_invented_processes_take_no_more_memory():
+    mesh, sizes = Mesh(), []
+    mesh.hear_all()
+    for number in range(5_000):
+        mesh.hear(beat("a", 1, instance=f"a{number}", boot=f"{number:032x}", hello=True))
+        if number in {500, 4_999}:
+            sizes.append(len(pickle.dumps(mesh.machine._roster)))
+    assert sizes[1] < sizes[0] + 100
+    assert mesh.refused == []
+
+
+def test_the_processes_replaced_last_are_remembered():
+    mesh = Mesh()
+    mesh.hear_all()
+    for number in range(200):
+        mesh.hear(beat("a", 1, boot=f"boot-{number}", hello=True))
+    mesh.hear(*(beat("a", 1, boot=f"boot-{number}") for number in range(136, 199)))
+    assert mesh.refused == [Refusal.REPLACED] * 63

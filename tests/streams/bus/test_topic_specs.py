@@ -2,17 +2,35 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 from streams.bus.access import node_on_data, node_on_mesh, scheduler
 from streams.bus.admin import Topic, differences
-from streams.bus.topic_specs import LEAST_SEGMENT, MIB, OVERHEAD, TopicSpec, data_specs, mesh_specs, sizes
-from streams.codec import Reason, Refused, encode_dead_letter, encode_plans, encode_release
+from streams.bus.topic_specs import (
+    LEAST_SEGMENT,
+    MIB,
+    OVERHEAD,
+    ROOM,
+    TopicSpec,
+    data_specs,
+    mesh_specs,
+    sizes,
+)
+from streams.codec import (
+    Reason,
+    Refused,
+    encode_dead_letter,
+    encode_heartbeat,
+    encode_plans,
+    encode_release,
+)
 from streams.codec.topics import LONGEST_TOPIC, MeshTopics
 from streams.mesh.mesh import Mesh
 from tests.support.meshes import changed, loaded
-from topology.plans import Member, Plan
+from topology.plans import Heartbeat, Member, Plan
 
 DIGEST = bytes(16)
 
@@ -90,17 +108,74 @@ def test_the_sizes_are_those_of_the_longest_messages(tmp_path, names):
     assert sizes(Mesh(mesh)).release == len(encode_release(release, DIGEST))
 
 
-def test_what_may_be_sent_fits_every_topic_of_the_mesh(tmp_path):
-    for dimension in (2, 1_000_000):
-        tree = changed(dimension=dimension, loss="squared") | {"nodes": {}}
-        mesh = loaded(tmp_path, tree).mesh
-        size, specs = sizes(Mesh(mesh)), mesh_specs(Mesh(mesh))
-        for spec in specs:
-            assert spec.largest >= max(size.release, size.plan)
-            assert spec.max_message_bytes == spec.largest + OVERHEAD
-        most = max(spec.max_message_bytes for spec in specs if spec.kind != "deadletter")
-        letter = encode_dead_letter("t" * LONGEST_TOPIC, bytes(most), Refused(Reason.TOO_LONG, "x" * 300))
-        assert all(spec.largest >= len(letter) for spec in specs if spec.kind == "deadletter")
+def largest_messages(mesh):
+    """The longest message of each kind that the mesh may send, by the kind of its topic."""
+    settings, graph = mesh.settings, mesh.graph
+    members = tuple(Member(name, "1" * 32) for name in graph.nodes)
+    weights = np.full(graph.sources.size, 1 / len(members))
+    counts = tuple((name, 4) for name in graph.nodes)
+    arrays = graph.sources.copy(), graph.targets.copy(), weights
+    plans = [Plan(settings.run, round, round - 1, members, *arrays, counts) for round in range(5, 9)]
+    plans += [replace(plans[-1], round=round, follows=round - 1) for round in range(9, 4 + settings.horizon)]
+    longest = max(graph.nodes, key=len)
+    release = Release(np.full(settings.dimension, -1e300))
+    message = ReleaseMessage(
+        settings.run, longest, "1" * 32, 2**63 - 1, exact=False, simulated=True, release=release
+    )
+    last = 2**63 - 1
+    beat = Heartbeat(settings.run, longest, "1" * 32, "2" * 32, last, last, last, hello=True)
+    found = {
+        "topology": max(encode_plans(plans[0], tuple(plans[1:]), DIGEST), key=len),
+        "progress": encode_heartbeat(beat, DIGEST),
+        "scheduler": bytes(16),
+        "edge": encode_release(message, DIGEST),
+    }
+    refused = max((found["edge"], found["topology"]), key=len)
+    return found | {
+        "deadletter": encode_dead_letter("t" * LONGEST_TOPIC, refused, Refused(Reason.TOO_LONG, "x" * 300))
+    }
+
+
+NAMES = st.lists(
+    st.from_regex("[a-z0-9][a-z0-9-]{0,30}", fullmatch=True), min_size=2, max_size=9, unique=True
+)
+
+
+@given(NAMES, st.integers(1, 3000), st.sampled_from([4, 200]), st.sampled_from(["complete", "ring"]))
+@settings(max_examples=12)
+def test_the_largest_message_of_each_kind_fits_its_topic(tmp_path_factory, names, dimension, horizon, graph):
+    tree = changed(
+        nodes=names, dimension=dimension, horizon=horizon, loss="squared", topology={"graph": graph}
+    )
+    mesh = loaded(tmp_path_factory.mktemp("mesh"), tree | {"nodes": {}}).resolved
+    longest = largest_messages(mesh)
+    for spec in mesh_specs(mesh):
+        assert len(longest[spec.kind]) + ROOM <= spec.largest or spec.kind == "deadletter"
+        assert len(longest[spec.kind]) <= spec.largest == spec.max_message_bytes - OVERHEAD
+
+
+def test_a_shared_topic_takes_a_few_kilobytes_at_two_dimensions_and_inflates_nothing(mesh):
+    for spec in mesh_specs(Mesh(mesh)):
+        assert spec.configs["compression.type"] == "uncompressed"
+        if spec.kind not in {"topology", "deadletter"}:
+            assert spec.max_message_bytes < 4096
+    for spec in data_specs(mesh, "a"):
+        assert "compression.type" not in spec.configs  # the party's own: as its programs like it
+
+
+OLD = {"compression.type": "producer", "max.message.bytes": str(MIB), "segment.bytes": str(8 * MIB)}
+
+
+def test_a_topic_of_an_older_version_is_told_by_what_lets_its_records_grow(mesh):
+    edge = next(spec for spec in mesh_specs(Mesh(mesh)) if spec.kind == "edge")
+    assert edge.unbounded(edge.configs) == []
+    assert edge.unbounded(edge.configs | {"max.message.bytes": "100", "segment.bytes": "100"}) == []
+    assert edge.unbounded(edge.configs | OLD) == [
+        "compression.type is producer: must be uncompressed",
+        f"max.message.bytes is {MIB}: must be {edge.max_message_bytes}",
+        f"segment.bytes is {8 * MIB}: must be {MIB}",
+    ]
+    assert data_specs(mesh, "a")[0].unbounded(OLD) == []
 
 
 @pytest.mark.parametrize(("dimension", "horizon"), [(2, 4), (100, 32), (100_000, 32)])
@@ -145,6 +220,15 @@ def test_too_little_is_a_difference_and_more_is_none(key, value, expected):
     assert differences(SPEC, topic, by_time=False) == ([] if expected is None else [expected])
     owned = differences(OWNED, topic, by_time=False)
     assert owned == ([expected] if expected and key == "cleanup.policy" else [])
+
+
+def test_more_room_for_records_is_a_difference_of_a_shared_topic():
+    shared = replace(SPEC, shared=True)
+    wider = Topic(1, shared.configs | {"max.message.bytes": str(3 * MIB), "compression.type": "zstd"})
+    assert differences(shared, wider, by_time=False) == [
+        "compression.type is zstd: must be uncompressed",
+        f"max.message.bytes is {3 * MIB}: must be {2 * MIB}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def payload(*values):
 
 BROKEN = {
     "too long": (QUERY + bytes(1000), Reason.TOO_LONG),
-    "nothing": (b"", Reason.LENGTH),
+    "nothing": (b"", Reason.UNREADABLE),
     "half a header": (QUERY[:20], Reason.LENGTH),
     "the header alone": (QUERY[:IDS], Reason.LENGTH),
     "cut in the learner": (QUERY[: IDS + 8], Reason.LENGTH),

@@ -107,7 +107,7 @@ def f64(number):
 
 BROKEN = {
     "too long": (bytes(2**24 + 1), Reason.TOO_LONG),
-    "nothing": (b"", Reason.LENGTH),
+    "nothing": (b"", Reason.UNREADABLE),
     "half a header": (GOLDEN[:30], Reason.LENGTH),
     "no run": (GOLDEN[:50], Reason.LENGTH),
     "cut": (GOLDEN[:-1], Reason.LENGTH),

@@ -100,7 +100,7 @@ def record(*plans, mark=NOTHING):
 
 
 BROKEN = {
-    "nothing": (b"", Reason.LENGTH),
+    "nothing": (b"", Reason.UNREADABLE),
     "half a header": (GOLDEN[:20], Reason.LENGTH),
     "version 9": (changed(0, b"\x09"), Reason.VERSION),
     "a plan by itself, as they were before": (FIRST, Reason.KIND),

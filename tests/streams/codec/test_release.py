@@ -80,7 +80,7 @@ def test_what_is_encoded_comes_back(run, source, instance, number, flags, values
 BROKEN = {
     "too long": (GOLDEN + bytes(1000), Reason.TOO_LONG),
     "a megabyte": (bytes(2**20), Reason.TOO_LONG),
-    "nothing": (b"", Reason.LENGTH),
+    "nothing": (b"", Reason.UNREADABLE),
     "one byte": (GOLDEN[:1], Reason.LENGTH),
     "half a header": (GOLDEN[:20], Reason.LENGTH),
     "the header alone": (GOLDEN[:IDS], Reason.LENGTH),

@@ -1,0 +1,101 @@
+"""Malformed variants of each message: cut, flipped, of another run, sender, dimension, not finite, too long.
+
+Bytes that a decoder takes are forged, not malformed, and are left out: no codec tells them from honest ones.
+"""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from nodes.machine.journal import ReleaseMessage
+from streams.codec import (
+    Refused,
+    decode_heartbeat,
+    decode_plans,
+    decode_release,
+    encode_heartbeat,
+    encode_plans,
+    encode_release,
+)
+from streams.mesh.file import MeshFile
+from topology.chain import PlanRecord
+
+LONG = 2**20 - 2048
+"""The bytes of the longest variants: what a topic of older versions takes."""
+
+
+def decoders(file: MeshFile):
+    """What each topic of the mesh holds, by its name: the function that decodes it, or raises Refused."""
+    topics, digest, resolved = file.resolved.topics, file.digest(), file.resolved
+    run = topics.run
+    found = {topics.topology: lambda value: decode_plans(value, run, digest)}
+    for name in resolved.graph.nodes:
+        found[topics.progress(name)] = lambda value, name=name: decode_heartbeat(value, run, name, digest)
+        expected = resolved.node(name).expected
+        for target in resolved.graph.neighbours(name)[1]:
+            edge = topics.edge(name, target)
+            found[edge] = lambda value, expected=expected: decode_release(value, expected)
+    return found
+
+
+def is_refused(decode, value):
+    """Whether a decoder refuses the bytes."""
+    try:
+        decode(value)
+    except Refused:
+        return True
+    return False
+
+
+def variants(decode, good, digest, count, seed=0):
+    """Yield `count` malformed variants of a message's bytes."""
+    chance, made = Random(seed), others(decode(good), digest)  # noqa: S311 # no secret is drawn
+    kinds = (truncated, extended, flipped, garbage, lambda *_: chance.choice(made))
+    for number in range(count):
+        value = bytes(LONG) if number % 250 == 249 else kinds[number % len(kinds)](good, chance)
+        yield value if is_refused(decode, value) else truncated(good, chance)  # a flip may be no fault
+
+
+def truncated(good, chance):
+    """Cut somewhere."""
+    return good[: chance.randrange(len(good))]
+
+
+def extended(good, chance):
+    """With more behind it."""
+    return good + chance.randbytes(chance.randrange(1, 40))
+
+
+def flipped(good, chance):
+    """With some bits changed."""
+    made = bytearray(good)
+    for _ in range(chance.randrange(1, 9)):
+        made[chance.randrange(len(made))] ^= 1 << chance.randrange(8)
+    return bytes(made)
+
+
+def garbage(good, chance):
+    """Random, after a header that is right."""
+    return good[: chance.randrange(20)] + chance.randbytes(chance.randrange(300))
+
+
+def others(message, digest):
+    """Well-formed messages that nobody here expects."""
+    wrong = bytes(16)
+    if isinstance(message, ReleaseMessage):
+        size = len(message.release)
+        values = [np.zeros(size + 1), np.zeros(size - 1), np.full(size, np.nan), np.full(size, np.inf)]
+        values.append(np.full(size, 1e300))
+        made = [encode_release(message._replace(release=value), digest) for value in values]
+        made += [
+            encode_release(message._replace(**change), digest)
+            for change in ({"run": "another"}, {"source": "nobody"})
+        ]
+        return [*made, encode_release(message, wrong)]
+    if isinstance(message, PlanRecord):
+        elsewhere = tuple(replace(plan, run="another") for plan in message.plans)
+        return [*encode_plans(None, elsewhere, digest), *encode_plans(None, message.plans, wrong)]
+    changes = ({"run": "another"}, {"node": "nobody"})
+    made = [encode_heartbeat(replace(message, **change), digest) for change in changes]
+    return [*made, encode_heartbeat(message, wrong)]
