@@ -60,7 +60,12 @@ Edges = tuple[IntArray, IntArray, FloatArray]
 
 
 def make_plan(
-    run: str, round: int, last: Plan | None, members: tuple[Member, ...], schedule: Schedule
+    run: str,
+    round: int,
+    last: Plan | None,
+    members: tuple[Member, ...],
+    schedule: Schedule,
+    generation: int = 0,
 ) -> Plan:
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
@@ -70,24 +75,25 @@ def make_plan(
     """
     full = tuple(member.name for member in members if member.full)
     if not full:
-        return _without_edges(run, round, last, members)
+        return _without_edges(run, round, last, members, generation)
     weights = schedule.weights(round, full)
     edges: Edges = weights.sources, weights.targets, weights.values
     if len(full) < len(members):
         edges = _with_listeners(edges, members, schedule.graph)
-    return Plan(run, round, last.round if last else 0, members, *edges, named_after(last))
+    return Plan(run, round, last.round if last else 0, members, *edges, named_after(last), generation)
 
 
-def end_plan(run: str, round: int, last: Plan | None) -> Plan:
+def end_plan(run: str, round: int, last: Plan | None, generation: int = 0) -> Plan:
     """Return the plan without members that ends the run."""
-    return _without_edges(run, round, last, ())
+    return _without_edges(run, round, last, (), generation)
 
 
-def _without_edges(run: str, round: int, last: Plan | None, members: tuple[Member, ...]) -> Plan:
+def _without_edges(
+    run: str, round: int, last: Plan | None, members: tuple[Member, ...], generation: int
+) -> Plan:
     nothing = np.empty(0, np.int64)
-    return Plan(
-        run, round, last.round if last else 0, members, nothing, nothing, np.empty(0), named_after(last)
-    )
+    place = run, round, last.round if last else 0, members
+    return Plan(*place, nothing, nothing, np.empty(0), named_after(last), generation)
 
 
 def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:

@@ -94,7 +94,7 @@ def _check_edges(sources: IntArray, targets: IntArray, weights: FloatArray, full
 __all__ = ["TOLERANCE", "FloatArray", "Heartbeat", "IntArray", "Member", "Place", "Plan"]
 
 
-_SIZES = Struct("<QQIII")
+_SIZES = Struct("<QQIIII")
 
 
 def _mark(plan: "Plan") -> bytes:
@@ -103,7 +103,7 @@ def _mark(plan: "Plan") -> bytes:
     words = (plan.run, *[one.name for one in members], *[one.instance for one in members])
     counts = np.array([count for _, count in named], "<u8")
     parts = (
-        _SIZES.pack(plan.round, plan.follows, len(members), plan.weights.size, len(named)),
+        _SIZES.pack(plan.round, plan.follows, len(members), plan.weights.size, len(named), plan.generation),
         ",".join((*words, *[name for name, _ in named])).encode(),
         bytes(one.full for one in members),
         plan.sources.astype("<u4").tobytes(),
@@ -139,7 +139,7 @@ class Plan:
     Edge k goes from `members[sources[k]]` to `members[targets[k]]` with weight a_ij = `weights[k]` (i the
     target, j the source), shape (E,), sorted by (target, source), no self-loops: a_ii = 1 - the rest.
     `follows` is the round of the plan before (0: none). `named` holds, for every node that was ever a member,
-    the number of earlier plans of the run that name it.
+    the number of earlier plans of the run that name it. `generation`: that of its scheduler's mesh file.
     """
 
     run: str
@@ -150,6 +150,7 @@ class Plan:
     targets: IntArray
     weights: FloatArray
     named: tuple[tuple[str, int], ...] = ()
+    generation: int = 0
     _places: dict[str, Place] = field(init=False, repr=False)
     _mark: bytes = field(init=False, repr=False, default=b"")
 

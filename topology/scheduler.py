@@ -20,7 +20,8 @@ Rules
 * In the first plan every live node is full. Later a live node that the last plan names under its instance is
   full; any other listens, and so does a node that asks to join, in a plan above the round that it names. No
   plan names a node from the round on in which it asks to leave.
-* Nothing is planned for fewer than `min_members`.
+* Nothing is planned for fewer than `min_members`, nor after a plan of a newer generation: its scheduler has a
+  newer mesh file.
 * After the first plan there is a full member in each, but for one case. If plans were lost, or no full member
   of the last plan can go on (all are lost; or some have to join again, and the others are silent), the mesh
   begins again: in one plan all live nodes that may have a journal listen, to nobody, and are full afterwards.
@@ -100,6 +101,12 @@ class SchedulerMachine:
     def last(self) -> Plan | None:
         """The last valid plan read."""
         return self._chain.last
+
+    @property
+    def superseded(self) -> int | None:
+        """The generation of the newer mesh file that the last valid plan was made by; None: it was not."""
+        last = self.last
+        return last.generation if last is not None and last.generation > self.settings.generation else None
 
     @property
     def standing(self) -> tuple[int, int]:
@@ -248,12 +255,13 @@ class SchedulerMachine:
     def _next(self, last: Plan | None) -> Plan | None:
         """Return the plan to publish after `last`, if any."""
         run, roster, round, again = self.settings.run, self._roster, 1, False
+        generation = self.settings.generation
         if last is not None:
             round, again = self._again(last)
-            if last.ended:
+            if last.ended or last.generation > generation:
                 return None
             if is_over(roster, last, round):
-                return end_plan(run, round, last)
+                return end_plan(run, round, last, generation)
             if self._horizon.must_wait(last, self._ahead):
                 return None
         live = list(filter(roster.is_live, self._nodes))
@@ -265,9 +273,9 @@ class SchedulerMachine:
         if self._current is not None:
             round = self._horizon.skip(last, round, self._current)
         if round > self._rounds:
-            return end_plan(run, round, last)
+            return end_plan(run, round, last, generation)
         members = chosen_members(roster, live, last, round, least, again=again)
-        return make_plan(run, round, last, members, self.settings.schedule) if members else None
+        return make_plan(run, round, last, members, self.settings.schedule, generation) if members else None
 
     def _first(self, live: list[str]) -> tuple[int, bool]:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""

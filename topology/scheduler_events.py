@@ -21,7 +21,7 @@ class SchedulerSettings:
     `horizon` H: the number of planned rounds that a plan may be ahead of the slowest live member. `silence`:
     seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
     members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
-    end). Raises ValueError for values outside these ranges.
+    end). `generation`: that of the mesh file. Raises ValueError for values outside these ranges.
     """
 
     run: str
@@ -30,6 +30,7 @@ class SchedulerSettings:
     silence: float | None = 10.0
     min_members: int | None = None
     rounds: int | None = None
+    generation: int = 0
 
     def __post_init__(self) -> None:
         size = len(self.schedule.graph.nodes)

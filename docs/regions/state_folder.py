@@ -42,6 +42,9 @@ FILES = (
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
     StateFile(_SPENDS, "node, run", "What each life has spent: a line of JSON."),
     StateFile(
+        _FOLDER.leaving("<node>"), "leave", "The round from which on the node is not in the run: JSON."
+    ),
+    StateFile(
         _FOLDER.journal("<learner>"),
         "learner, run",
         "All that a collaboration's learner has asked in this run, and the answers: an SQLite database.",

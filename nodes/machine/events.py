@@ -29,12 +29,14 @@ class Started(NamedTuple):
 
     `plans`: the topology from the last record's `topology_position` to its end. `secret`: the mechanism's
     state beside the last record. `carried`: the rounds that earlier lives of the journal have charged.
+    `leave_from`: the wish of `LeaveAsked`, if its owner had it before.
     """
 
     records: tuple[JournalRecord, ...] = ()
     plans: tuple[PlanArrived, ...] = ()
     secret: Secret | None = None
     carried: int = 0
+    leave_from: int | None = None
 
 
 class ReleaseArrived(NamedTuple):
@@ -64,7 +66,13 @@ class DeadlinePassed(NamedTuple):
     round: int
 
 
-Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed
+class LeaveAsked(NamedTuple):
+    """The owner asks that no plan names the node from round `leave_from` on (None: he takes it back)."""
+
+    leave_from: int | None
+
+
+Event = Started | PlanArrived | ReleaseArrived | SlotClosed | DeadlinePassed | LeaveAsked
 
 # --------------------------------------------------------------------------------------------- effects
 

@@ -27,7 +27,10 @@ def enter(node: NodeState) -> bool:
         case Choice.OVER:
             node.halt("the run is over")
         case Choice.LEFT:
-            node.halt("the budget is spent, and the node has left")
+            asked = node.membership.leave_from == node.membership.asked_from
+            node.halt(
+                "the node has left, as asked" if asked else "the budget is spent, and the node has left"
+            )
         case Choice.JOIN:
             node.ask_to_join()
             return True

@@ -14,6 +14,7 @@ Rules
   within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
   until it joins as a new instance.
 * After the last learning round a node relays: zero gradient, exact release, no charge.
+* Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 
 This module takes events; the phases (table in `phases`) act on a `NodeState`: waiting and listening in
 `joining`, learning and decided in `stepping`.
@@ -29,6 +30,7 @@ from nodes.machine.events import (
     Effect,
     Event,
     Evidence,
+    LeaveAsked,
     Notice,
     PlanArrived,
     ReleaseArrived,
@@ -62,6 +64,7 @@ class NodeMachine:
             ReleaseArrived: self._receive,
             SlotClosed: self._close_slot,
             DeadlinePassed: self._give_up,
+            LeaveAsked: self._leave,
         }
 
     @property
@@ -97,6 +100,7 @@ class NodeMachine:
         node = self._node
         node.history = History(node.history.edges, node.horizon, event.records)
         node.secret, node.carried = event.secret, event.carried
+        node.membership.asked_from = event.leave_from
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         newest = event.records[-1].round if event.records else 0
         for arrived in event.plans:
@@ -149,3 +153,7 @@ class NodeMachine:
         node.silent.update(missing)
         for source in missing:
             node.notice(Notice.GIVEN_UP, source, event.round)
+
+    def _leave(self, event: LeaveAsked) -> None:
+        self._node.membership.asked_from = event.leave_from
+        self._node.effects.append(SendHeartbeat(self._node.heartbeat))

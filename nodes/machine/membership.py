@@ -90,11 +90,22 @@ class Choice(Enum):
 
 
 class Membership:
-    """One node's place in the plans of `book`. `join_after`: it asks to join above that round, if any."""
+    """One node's place in the plans of `book`. `join_after`: it asks to join above that round, if any.
 
-    def __init__(self, identity: Identity, book: PlanBook, horizon: int, leave_from: int | None) -> None:
+    `spent_from`: the first round without it as its budget is spent; `asked_from`: as its owner asks.
+    """
+
+    def __init__(self, identity: Identity, book: PlanBook, horizon: int, spent_from: int | None) -> None:
         self.join_after: int | None = None
-        self._who, self._book, self._horizon, self._leave_from = identity, book, horizon, leave_from
+        self.asked_from: int | None = None
+        self._who, self._book, self._horizon, self._spent_from = identity, book, horizon, spent_from
+
+    @property
+    def leave_from(self) -> int | None:
+        """The first round without this node; None: it stays."""
+        return min(
+            (round for round in (self._spent_from, self.asked_from) if round is not None), default=None
+        )
 
     def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
         """Return the next action and its plan; None: wait. `record` is the journal's newest.
@@ -127,7 +138,8 @@ class Membership:
             return Choice.OVER
         member = plan.member(self._who.name)
         if member is None or member.instance != self._who.instance:
-            return Choice.LEFT if self._leave_from is not None and plan.round >= self._leave_from else None
+            leave_from = self.leave_from
+            return Choice.LEFT if leave_from is not None and plan.round >= leave_from else None
         if not member.full:
             return Choice.LISTEN if self.join_after is None or plan.round > self.join_after else None
         if self.join_after is not None:

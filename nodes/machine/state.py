@@ -56,7 +56,7 @@ class NodeState:
         """The node's current heartbeat."""
         who, wish = self.identity, self.membership.join_after
         return Heartbeat(
-            who.run, who.name, who.instance, who.boot, self.history.stepped, wish, self.learner.leave_from
+            who.run, who.name, who.instance, who.boot, self.history.stepped, wish, self.membership.leave_from
         )
 
     @property

@@ -74,13 +74,19 @@ class MemoryBroker:
 
     def __init__(self, topics: Iterable[str], faults: Faults | None = None, largest: int = 2**20) -> None:
         self.now, self.largest = 0.0, largest
-        self.logs = {topic: Log(topic) for topic in topics}
+        self.logs: dict[str, Log] = {}
+        self.create(topics)
         self._pending: deque[tuple[MemoryReader, Log] | Action] = deque()  # a delivery or an action each
         self._timers: list[tuple[float, int, Action]] = []
         self._timers_set = 0
         self.latency = faults.latency if faults else {}
         self._duplicate = faults.duplicate if faults else 0.0
         self._chance = generator("faults", faults.seed) if faults else None
+
+    def create(self, topics: Iterable[str]) -> None:
+        """Create the topics that are not there yet."""
+        for topic in topics:
+            self.logs.setdefault(topic, Log(topic))
 
     def append(self, log: Log, value: bytes, key: bytes) -> None:
         """Append a record and schedule its deliveries."""

@@ -58,7 +58,7 @@ def tune(
         int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
 ) -> None:
-    """Propose clip, step, slot size and mechanism from public records.
+    """Propose clip, step, slot size, mechanism from public records.
 
     By default it proposes gradient_bound and step size; options add the others.
 

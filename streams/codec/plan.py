@@ -1,9 +1,9 @@
 """Plans in bytes: a table of names, then arrays.
 
 version u8, kind u8, digest 16, round u64, follows u64, bytes of the table u32, members N u32, edges E u32,
-named M u32, run (u8 length, ASCII). The table: names joined by commas. Members: place in the table u32 (N,),
-instance 16 bytes (N,), full u8 (N,). Edges: source u32 (E,), target u32 (E,), weight float64 (E,). Earlier
-plans that name a node: place in the table u32 (M,), count u64 (M,).
+named M u32, generation u32, run (u8 length, ASCII). The table: names joined by commas. Members: place in the
+table u32 (N,), instance 16 bytes (N,), full u8 (N,). Edges: source u32 (E,), target u32 (E,), weight float64
+(E,). Earlier plans that name a node: place in the table u32 (M,), count u64 (M,).
 """
 
 import re
@@ -29,7 +29,7 @@ from streams.codec.fields import (
 from streams.codec.topics import ID_PATTERN
 from topology.plans import Member, Plan
 
-HEADER = Struct("<BB16sQQIIII")
+HEADER = Struct("<BB16sQQIIIII")
 LONGEST = 2**24
 """The longest plan in bytes: 16 MiB, a million edges."""
 _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
@@ -38,9 +38,9 @@ _TABLE = re.compile(f"{ID_PATTERN}(,{ID_PATTERN})*".encode())
 def encode_plan(plan: Plan, digest: bytes) -> bytes:
     """Return the bytes of a plan. Raises ValueError for a bad id, instance or digest."""
     table, members, named = _packed_names(plan.members, tuple([name for name, _ in plan.named]))
-    sizes = (len(table), len(plan.members), plan.weights.size, len(plan.named))
+    numbers = (len(table), len(plan.members), plan.weights.size, len(plan.named), plan.generation)
     parts = (
-        HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *sizes),
+        HEADER.pack(VERSION, Kind.PLAN, checked_digest(digest), plan.round, plan.follows, *numbers),
         packed_ids(plan.run),
         table,
         members,
@@ -71,7 +71,7 @@ def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[
 @lru_cache(maxsize=64)  # readers in one process share the decoding
 def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     """Return the plan in `data`, its arrays read-only. Raises Refused unless it is one of this run."""
-    found, round_, follows, *sizes = unpacked(data, HEADER, Kind.PLAN, LONGEST)
+    found, round_, follows, *sizes, generation = unpacked(data, HEADER, Kind.PLAN, LONGEST)
     at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
     check_digest(found, digest)
     table, size, edges, named = sizes
@@ -86,7 +86,7 @@ def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     earlier = zip(_named(names, places), counts.tolist(), strict=True)
     edge_arrays = _edges(data[roster:rest])
     try:
-        return Plan(run, round_, follows, members, *edge_arrays, named=tuple(earlier))
+        return Plan(run, round_, follows, members, *edge_arrays, tuple(earlier), generation)
     except ValueError as error:
         raise Refused(Reason.MALFORMED, str(error)) from error
 

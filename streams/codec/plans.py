@@ -3,9 +3,9 @@
 version u8, kind u8, digest 16, mark of the plan that the first one continues 16 (zeros: it is the run's
 first), plans K u32. Then K times: its bytes u32, the plan. At most 256 KiB, unless it holds one plan alone. A
 record is taken whole or not at all. A mark is the first half of the SHA-256 of: round u64, follows u64,
-members N u32, edges E u32, named M u32; the run, the members' names, their instances (hexadecimal) and the
-named names, joined by commas; full u8 (N,), source u32 (E,), target u32 (E,), weight float64 (E,), count u64
-(M,).
+members N u32, edges E u32, named M u32, generation u32; the run, the members' names, their instances
+(hexadecimal) and the named names, joined by commas; full u8 (N,), source u32 (E,), target u32 (E,), weight
+float64 (E,), count u64 (M,).
 """
 
 from collections.abc import Iterator

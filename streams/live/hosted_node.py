@@ -29,6 +29,7 @@ from streams.records.observed import has_truth
 from streams.records.sources import decoder
 from streams.state.folder import JournalError
 from streams.state.journal import Journal, open_journal
+from streams.state.leaving import read_wish
 from streams.state.spends import forget_places
 from streams.state.spends_topic import SpendsTopic
 from topology.plans import Plan
@@ -107,12 +108,18 @@ class HostedNode:
         ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
         life, reused = journal.instance, ask(lambda: self._spend.begin(journal, spends))
         simulated = self._learner.mechanism.simulated
-        starter = Starter(self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning)
+        starter = Starter(
+            self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning, self._leave_from()
+        )
         self.start = starter.start(ask)
         if journal.instance != life:
             reused = ask(lambda: self._spend.begin(journal, spends))
         closing.callback(self._end_spend, spends)
         self._reused = reused
+
+    def _leave_from(self) -> int | None:
+        """Return the first round without the node, if its owner has asked. Raises JournalError."""
+        return read_wish(self._options.state, self.name, self._file.mesh.run)
 
     def _end_spend(self, spends: SpendsTopic) -> None:
         broken = isinstance(self.ended, JournalError)  # as has been said
@@ -150,8 +157,9 @@ class HostedNode:
             journal_bytes=lambda: journal.size,
             truth=has_truth(self._decoder),
             ends=certificates.ends,
+            generation=self.mesh.generation,
         )
-        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions)
+        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions, self.mesh.generation)
         self.live = LiveNode(
             self.start,
             self._learner,
@@ -163,6 +171,7 @@ class HostedNode:
             watcher,
             lane=Lane(loop, watcher.began, ended),
             commits=commits,
+            leave_from=self._leave_from,
         )
 
     @property

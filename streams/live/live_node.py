@@ -52,6 +52,9 @@ class Watcher(Protocol):
     def left(self) -> None:
         """Note that the node has ended."""
 
+    def made_by(self, generation: int) -> None:
+        """Take the generation of the newest mesh file that a plan was made by."""
+
     def committed(self, seconds: float) -> None:
         """Take the seconds that a record needed to become durable."""
 
@@ -69,7 +72,8 @@ class LiveNode:
     """Runs a node's machine in turns of its lane. `open_slot` asks for a slot; `slot_closed` returns it.
 
     The node's own heartbeats, when read back, keep `clock` running. `commits`: what waits for the disk while
-    other nodes go on; None: there are no others.
+    other nodes go on; None: there are no others. `leave_from` returns the first round without the node, if
+    its owner has asked.
     """
 
     def __init__(
@@ -85,8 +89,10 @@ class LiveNode:
         *,
         lane: Lane,
         commits: Executor | None = None,
+        leave_from: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._commits = commits
+        self._leave_from, self._leaving = leave_from, start.leave_from
         self._journal, self._mesh, self._bus, self._watcher = journal, surroundings, bus, watcher
         self._name, self._topics, self.offsets = start.who.name, surroundings.topics, start.offsets
         self._lane, self._clock = lane, clock
@@ -139,7 +145,7 @@ class LiveNode:
         self._lane.every(heartbeat_period(self._mesh.silence), self._beat)
         self._lane.every(CATCH_UP, self._watcher.catch_up)
         self._shell.start()
-        self._watcher.planned(self._shell.machine.planned)
+        self._watch_plans()
 
     # ------------------------------------------------------------------------- in the reader's thread
 
@@ -172,8 +178,13 @@ class LiveNode:
         self._shell.release_read(source, offset, value)
 
     def _plan_read(self, offset: int, value: bytes) -> None:
+        self._heed()
         self._shell.plan_read(offset, value)
+        self._watch_plans()
+
+    def _watch_plans(self) -> None:
         self._watcher.planned(self._shell.machine.planned)
+        self._watcher.made_by(self._shell.generation)
 
     def _open_slot(self, opened: OpenSlot) -> None:
         self._watcher.entered()
@@ -184,8 +195,16 @@ class LiveNode:
         self._shell.slot_closed(slot)
 
     def _beat(self) -> None:
+        self._heed()
         if self._beats.none:  # otherwise the broker is away, and would get them all at once
             self._shell.beat()
+
+    def _heed(self) -> None:
+        """Look for a wish to leave; before each plan, so that no plan of its last rounds is unknown."""
+        wish = self._leave_from()
+        if wish != self._leaving and not self._shell.machine.halted:
+            self._leaving = wish
+            self._shell.leave(wish)
 
     def _append(self, record: JournalRecord, secret: Secret | None) -> Later | None:
         if self._commits is not None:

@@ -17,13 +17,14 @@ from streams.bus.topic_specs import mesh_specs
 from streams.codec.topics import MeshTopics
 from streams.live.certificates import warn_of_end
 from streams.live.deadlines import FetchClock, InFlight
+from streams.live.generation import lacking
 from streams.live.liveness import Liveness
 from streams.live.loop import Loop
 from streams.live.process import opened, reached, retry_until_reachable, unreadable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
 from streams.live.service_manager import ServiceManager
 from streams.live.start import FLUSH
-from streams.live.stopping import ProcessExit, Stop
+from streams.live.stopping import ProcessExit, Stop, Unmendable
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import LIVENESS
@@ -46,6 +47,7 @@ class LiveScheduler:
         watcher: SchedulerWatcher,
     ) -> None:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
+        self._generation = settings.generation
         self._shell = SchedulerShell(settings, topics, digest, bus, watcher)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
@@ -78,7 +80,7 @@ class LiveScheduler:
         return start._replace(offsets=start.offsets | {beats: self._bus.end(beats)})
 
     def run(self, start: SchedulerStart) -> None:
-        """Plan until `stop`. Raises ProcessExit when the run is over, Failed, BusError."""
+        """Plan until `stop`. Raises ProcessExit when the run is over, Failed, Unmendable, BusError."""
         lossy = start.offsets.keys() - {self._topics.topology}  # it would miss a plan
         self._reader = reader = self._bus.subscribe(
             start.offsets, self._read, self._reading_failed, lossy=lossy
@@ -122,6 +124,9 @@ class LiveScheduler:
     def _leave_when_over(self) -> None:
         if self._shell.over:
             raise ProcessExit("the run is over")
+        newer = self._shell.superseded
+        if newer is not None:
+            raise Unmendable(f"{lacking(newer, self._generation)}: a scheduler needs that file")
 
 
 LOGGER = logging.getLogger("mirrormesh.scheduler")
@@ -130,7 +135,8 @@ LOGGER = logging.getLogger("mirrormesh.scheduler")
 def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = None) -> None:
     """Plan until asked to stop. Raises ProcessExit when the run is over, Failed, Stopped, BusError.
 
-    Raises MeshFileError if all slots have ended before the first plan.
+    Raises Unmendable if plans are made by a newer mesh file, MeshFileError if all slots have ended before the
+    first plan.
     """
     mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
     settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
@@ -143,7 +149,13 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
         closing.callback(bus.flush, FLUSH)
         expiry = Expiry({"brokers.mesh": broker})
         warn_of_end(expiry, LOGGER)
-        figures = SchedulerMetrics(mesh.name, mesh.nodes, connected=lambda: live.connected, ends=expiry.first)
+        figures = SchedulerMetrics(
+            mesh.name,
+            mesh.nodes,
+            connected=lambda: live.connected,
+            ends=expiry.first,
+            generation=mesh.generation,
+        )
         boot = secrets.token_bytes(16)
         live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
         if endpoint is not None:

@@ -19,6 +19,7 @@ from nodes.machine.events import (
     Foreseen,
     Halt,
     Journal,
+    LeaveAsked,
     Notice,
     Noticed,
     OpenSlot,
@@ -86,6 +87,7 @@ class NodeShell:
         deadlines = mesh.round_timeout is not None
         self.machine = NodeMachine(start.who, learner, mesh.expected, mesh.horizon, deadlines=deadlines)
         self.replaced = False
+        self.generation = 0  # of the newest mesh file that a plan was made by
         self._begin, self._journal = start, journal
         self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
         self._ports, self._before_effect = ports, before_effect
@@ -111,7 +113,8 @@ class NodeShell:
         for topic, value in start.unsent:
             self._ports.send(topic, value)
         plans = [plan for one in start.plans for plan in self._plans(one.offset, one.value)]
-        self._handle(Started(start.records, tuple(plans), self._journal.secret(), self._journal.carried))
+        secret, carried = self._journal.secret(), self._journal.carried
+        self._handle(Started(start.records, tuple(plans), secret, carried, start.leave_from))
 
     def plan_read(self, offset: int, value: bytes) -> None:
         """Take a record of the topology."""
@@ -134,6 +137,10 @@ class NodeShell:
     def deadline_passed(self, round: int) -> None:
         """Take the end of a deadline; every in-edge was read to its end after it."""
         self._handle(DeadlinePassed(round))
+
+    def leave(self, leave_from: int | None) -> None:
+        """Take the owner's wish that no plan names the node from that round on (None: any may)."""
+        self._handle(LeaveAsked(leave_from))
 
     def own_beat_read(self, offset: int, value: bytes) -> bool:
         """Take a record of the own progress, in one thread only; return whether this process sent it.
@@ -166,6 +173,7 @@ class NodeShell:
         if not self._chain.take(record):
             self._ports.report(Noticed(Notice.PLAN_IGNORED, who.name, record.plans[0].round))
             return ()
+        self.generation = max(self.generation, record.last.generation)
         return tuple([PlanArrived(plan, offset) for plan in record.plans])
 
     def _handle(self, event: Event) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
 from streams.bus.bus import BusError
 from streams.codec import Reason, Refused, encode_dead_letter
+from streams.live.generation import lacking
 from streams.live.outputs import Decisions, Predictions
 from streams.live.summed import Summed
 from streams.metrics.node_metrics import NodeMetrics
@@ -32,8 +33,10 @@ class NodeWatcher:
         metrics: NodeMetrics,
         decisions: Decisions | None,
         predictions: Predictions | None,
+        generation: int = 0,
     ) -> None:
         self._log, self._metrics = log, metrics
+        self._own = self._newest = generation
         self._decisions, self._predictions = decisions, predictions
         self._summed = Summed(log)
         self._silent: set[str] = set()
@@ -72,6 +75,14 @@ class NodeWatcher:
         """Note that a peer's record was refused. Its bytes are in the dead letters."""
         self._metrics.refused(reason)
         self._summed.say(logging.WARNING, reason, f"a record of a peer was refused: {reason.value}")
+
+    def made_by(self, generation: int) -> None:
+        """Take the generation of the newest mesh file that a plan was made by."""
+        if generation > self._newest:
+            self._newest = generation
+            text = "%s: it goes on, and does not hear who is new; start it with that file"
+            self._log.warning(text, lacking(generation, self._own))
+        self._metrics.made_by(generation)
 
     def _noticed(self, noticed: Noticed) -> None:
         if noticed.notice is Notice.GIVEN_UP:

@@ -71,6 +71,11 @@ class SchedulerShell:
         last = self._machine.last
         return last is not None and last.ended
 
+    @property
+    def superseded(self) -> int | None:
+        """The generation of a newer mesh file, by which the last plan was made; None: by this one."""
+        return self._machine.superseded
+
     def logs(self) -> SchedulerStart:
         """Return the records of topology and progress, and where to continue. Raises BusError."""
         first = {topic: self._bus.span(topic)[0] for topic in (self._topics.topology, *self._progress)}

@@ -34,6 +34,7 @@ class MeshStart:
     `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
     position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
     `plans`, and the node's own progress. `unsent`: (topic, bytes) of journalled releases that an edge lacks.
+    `leave_from`: the first round without the node, if its owner has asked.
     """
 
     who: Identity
@@ -41,6 +42,7 @@ class MeshStart:
     plans: tuple[Stored, ...]
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
+    leave_from: int | None = None
 
 
 def is_named(node: str, plans: Iterable[Plan]) -> bool:
@@ -57,7 +59,8 @@ class Starter:
     (`new_id` gives ids), as another process. Positions outside their logs are replaced by the logs'
     beginnings: the node has missed more than H rounds, and joins again.
 
-    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator.
+    `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator. `leave_from`:
+    the first round without the node, if its owner has asked.
     """
 
     node: str
@@ -67,6 +70,7 @@ class Starter:
     new_id: Callable[[], str]
     simulated: bool
     warn: Callable[[str], None]
+    leave_from: int | None = None
 
     def start(self, ask: Ask, *, alone: bool = False) -> MeshStart:
         """Return where to continue; `alone`: no process of the node was ever on this bus. Raises BusError."""
@@ -75,7 +79,8 @@ class Starter:
         if not alone:
             records = self.journal.records()
             stepped = records[-1].stepped if records else 0
-            beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, hello=True)
+            wish = self.leave_from  # else a node that has left would be let in again
+            beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, leave_from=wish, hello=True)
             self.bus.send(progress, encode_heartbeat(beat, self.mesh.digest))
             ask(self._acknowledged)
         rounds = ask(self._renewed)
@@ -138,7 +143,7 @@ class Starter:
             for entry in stored
             if entry.record.offset >= topology and entry.record.offset in taken
         )
-        return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)))
+        return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)), self.leave_from)
 
     def _plans(self, records: tuple[JournalRecord, ...]) -> tuple[int, list[Entry[PlanRecord]], bool]:
         """Return where to take plans from, the topology from there or before, and if its first is valid.

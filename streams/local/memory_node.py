@@ -67,6 +67,7 @@ class MemoryNode:
         self._edges = {source: surroundings.topics.edge(source, name) for source in surroundings.expected}
         self._handlers: dict[str, Callable[[int, bytes], None]] = {}  # by topic
         self._effects = 0
+        self._leave_from: int | None = None
         self._bus = MemoryBus(broker)
         self._reader: Reader | None = None
         self._feed: SlotFeed | None = None
@@ -92,7 +93,14 @@ class MemoryNode:
         alone = not self._bus.end(mesh.topics.progress(self.name))
         simulated = self._parts.learner.mechanism.simulated
         starter = Starter(
-            self.name, self.journal, mesh, self._bus, self._new_id, simulated, self.warnings.append
+            self.name,
+            self.journal,
+            mesh,
+            self._bus,
+            self._new_id,
+            simulated,
+            self.warnings.append,
+            self._leave_from,
         )
         start = starter.start(_at_once, alone=alone)
         self.shell = shell = NodeShell(
@@ -112,6 +120,12 @@ class MemoryNode:
         """End the process here and now, as a kill would."""
         self.shell = None
         self._bus.close()
+
+    def leave(self, leave_from: int | None) -> None:
+        """Take the owner's wish that no plan names the node from that round on (None: any may)."""
+        self._leave_from, shell = leave_from, self.shell
+        if shell is not None and not shell.machine.halted:
+            self._do(shell.leave, leave_from)
 
     def beat(self) -> None:
         """Send the current heartbeat, if a process runs."""

@@ -50,13 +50,22 @@ class MeshParts:
             found = self._expected[source] = Expected(self.topics.run, source, self.digest, *bounds)
         return found
 
+    @property
+    def all_topics(self) -> tuple[str, ...]:
+        """All topics of the mesh."""
+        topics, found = self.topics, [self.topics.topology]
+        for name in sorted(self.nodes):
+            found += [topics.progress(name), topics.dead_letters(name)]
+            found += [topics.edge(name, target) for target in self.surroundings(name).targets]
+        return tuple(dict.fromkeys(found))
+
     def surroundings(self, name: str) -> Surroundings:
         """Return a node's settings for the mesh."""
         sources, targets = self.scheduler.schedule.graph.neighbours(name)
         heard = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
-        own = self.expected(name)
-        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets, self.agreed)
+        own, file = self.expected(name), (self.agreed, self.scheduler.generation)
+        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets, *file)
 
 
 class MemoryMesh:
@@ -72,11 +81,9 @@ class MemoryMesh:
         new_id: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
         self.parts = parts
-        names, topics = sorted(parts.nodes), parts.topics
+        names = sorted(parts.nodes)
         around = {name: parts.surroundings(name) for name in names}
-        edges = dict.fromkeys(topics.edge(name, target) for name in names for target in around[name].targets)
-        owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
-        self.broker = MemoryBroker([topics.topology, *owned, *edges], faults)
+        self.broker = MemoryBroker(parts.all_topics, faults)
         self.bus = MemoryBus(self.broker)
         self.nodes = {}
         for name in names:
@@ -139,6 +146,11 @@ class MemoryScheduler:
         lossy = start.offsets.keys() - {parts.topics.topology}
         self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._shell.start(start)
+
+    @property
+    def superseded(self) -> int | None:
+        """The generation of a newer mesh file, by which the last plan was made; None: by this one."""
+        return self._shell.superseded
 
     def tick(self, seconds: float) -> None:
         """Let virtual time pass."""

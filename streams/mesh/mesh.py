@@ -28,7 +28,7 @@ from topology.schedules import Schedule
 class Surroundings:
     """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up.
 
-    `digest` is that of `agreed`, the settings that all nodes share, as text.
+    `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
     """
 
     topics: MeshTopics
@@ -40,6 +40,7 @@ class Surroundings:
     expected: dict[str, Expected]
     targets: tuple[str, ...]
     agreed: str
+    generation: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,8 @@ class Mesh:
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
         """Return the settings of every scheduler; `silence` in seconds, None: unlimited."""
         mesh = self.settings
-        return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, silence, mesh.min_members, rounds)
+        waits = silence, mesh.min_members, rounds
+        return SchedulerSettings(mesh.run, self.schedule, mesh.horizon, *waits, mesh.generation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,4 +201,5 @@ class MeshNode:
             heard,
             targets,
             mesh.settings.agreed_text,
+            mesh.settings.generation,
         )

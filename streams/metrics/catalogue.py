@@ -43,6 +43,10 @@ class SharedMetric(Enum):
         "seconds",
         "When the first of the certificates for the mesh broker ends; +Inf: there is none.",
     )
+    FILE_GENERATION = Metric("file_generation", "gauge", "", "Generation of the process's mesh file.")
+    PLAN_GENERATION = Metric(
+        "plan_generation", "gauge", "", "Generation of the newest mesh file that a plan was made by."
+    )
     # a node's rounds
     ROUND = Metric("round", "gauge", "rounds", "Last round that was stepped; 0: none.")
     ROUNDS = Metric("rounds_total", "counter", "rounds", "Rounds stepped since the process started.")

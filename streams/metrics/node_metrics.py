@@ -41,6 +41,8 @@ class NodeMetrics:
         Whether records hold the right decision.
     ends : (float, float)
         When the first certificate for the mesh broker ends, and the first for the data broker.
+    generation : int
+        That of the mesh file.
     clock, steady : callable
         The clock of shared metrics, in seconds since 1970, and that of private ones.
     """
@@ -59,6 +61,7 @@ class NodeMetrics:
         journal_bytes: Callable[[], int],
         truth: bool = False,
         ends: tuple[float, float] = (inf, inf),
+        generation: int = 0,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,6 +70,9 @@ class NodeMetrics:
         self.timing = Timing(self.shared, self.private, clock, steady)
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends[0])
         self.private.gauge(PrivateMetric.DATA_CERTIFICATE, lambda: ends[1])
+        self._newest = generation
+        self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
+        self.shared.gauge(SharedMetric.PLAN_GENERATION, lambda: self._newest)
         self._commit = self.private.histogram(PrivateMetric.COMMIT)
         self._shared = SharedFigures(self.shared, learner, sources, record, connected, clock)
         self._private = PrivateFigures(
@@ -102,6 +108,10 @@ class NodeMetrics:
     def received(self, source: str) -> None:
         """Count a release read from the edge from `source`. Raises KeyError if there is no such edge."""
         self._shared.received(source)
+
+    def made_by(self, generation: int) -> None:
+        """Take the generation of the newest mesh file that a plan was made by."""
+        self._newest = generation
 
     def committed(self, seconds: float) -> None:
         """Take the seconds that the journal needed to make a record durable."""

@@ -21,7 +21,7 @@ class SchedulerMetrics:
     """One scheduler's metrics, to be served from `shared`.
 
     `nodes`: those of the mesh file. `clock` gives the moments of heartbeats, in seconds since 1970.
-    `ends`: when the first certificate for the broker does.
+    `ends`: when the first certificate for the broker does. `generation`: that of the mesh file.
     """
 
     def __init__(
@@ -31,6 +31,7 @@ class SchedulerMetrics:
         *,
         connected: Callable[[], bool],
         ends: float = inf,
+        generation: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.shared = SharedRegistry(mesh=mesh)
@@ -40,6 +41,8 @@ class SchedulerMetrics:
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
         self._plan: Plan | None = None
         self._live, self._slowest = 0, 0
+        self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
+        self.shared.gauge(SharedMetric.PLAN_GENERATION, lambda: self._plan.generation if self._plan else 0)
         self.shared.gauge(SharedMetric.PLANNED, self._planned)
         self.shared.gauge(SharedMetric.MEMBERS, lambda: len(self._plan.members) if self._plan else 0)
         self.shared.gauge(SharedMetric.LIVE, lambda: self._live)

@@ -39,6 +39,10 @@ class StateFolder:
         """Return the file with the spend of each life of the node."""
         return self.path / f"{node}.spends"
 
+    def leaving(self, node: str) -> Path:
+        """Return the file with the node's wish to leave."""
+        return self.path / f"{node}.leaving"
+
     @property
     def order(self) -> Path:
         """The choice and order of the records of each run in one process."""

@@ -163,6 +163,8 @@ def _is_journal(connection: sqlite3.Connection, form: Form) -> bool:
         return False
     if application != form.application:
         raise ValueError(f"it is not {form.name}, but a file of another program or command")
+    if version > SCHEMA:
+        raise ValueError(f"it has version {version}, of a newer mirrormesh: this one reads up to {SCHEMA}")
     if version not in {OLDEST, SCHEMA}:
         raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
     return True

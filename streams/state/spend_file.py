@@ -10,7 +10,12 @@ from typing import get_args
 from nodes.accounting.spends import DataReuse, Span, Spend
 from streams.state.folder import JournalError, write_private
 
+_KNOWN = {*Spend._fields, "word"}
 _REUSES = (None, *get_args(DataReuse))
+
+
+class Newer(ValueError):
+    """A newer program has written the line."""
 
 
 def to_line(spend: Spend) -> str:
@@ -27,8 +32,11 @@ def _number(value: float) -> float | None:
 
 
 def from_line(line: str) -> Spend:
-    """Return the spend of a line. Raises ValueError, TypeError, KeyError for a bad line."""
+    """Return the spend of a line. Raises ValueError, TypeError, KeyError for a bad line, Newer."""
     row = json.loads(line)
+    new = sorted(row.keys() - _KNOWN) if isinstance(row, dict) else ()
+    if new:
+        raise Newer(f"{', '.join(new)} is not known here: a newer mirrormesh has written it")
     try:
         row["epsilon"] = None if row["epsilon"] is None else Fraction(row["epsilon"])
     except ZeroDivisionError:
@@ -69,6 +77,8 @@ def read_spends(path: Path) -> tuple[Spend, ...]:
         raise JournalError(f"{path} cannot be read: {error}") from error
     try:
         return tuple(from_line(line) for line in lines)
+    except Newer as error:
+        raise JournalError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise JournalError(f"{path} is broken: what earlier runs have spent is not known") from error
 

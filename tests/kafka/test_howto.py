@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PAGES = [
     ROOT / "docs" / "howto" / f"{name}.md"
-    for name in ("three-institutions", "secure-broker", "kafka", "change")
+    for name in ("three-institutions", "secure-broker", "kafka", "join-and-leave")
 ]
 SERVERS = re.compile(r"kafka\.[\w-]+\.example:9093")
 FOLDERS = {

@@ -79,6 +79,9 @@ LEFT_OUT = {
     "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
         "Runs until the run is over, in a folder of the system; tests/kafka/test_liveness.py."
     ),
+    "mirrormesh leave mesh.yaml east --state /var/lib/mirrormesh": (
+        "Needs a node that runs; tests/kafka/test_joining.py."
+    ),
     "mirrormesh budget mesh.yaml": "Needs a broker; tests/kafka/test_budget.py.",
     "mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json": (
         "Reads a folder of the system; tests/kafka/test_reuse.py."

@@ -64,6 +64,8 @@ class MeshSettings(Settings):
     """What made-up sensors measure."""
     seed: int = Field(0, ge=0)
     """For schedules, the order of data and simulated noise, never for exact noise."""
+    generation: int = Field(0, ge=0, lt=1 << 32)
+    """The number of this file among those of the run. Plans carry it. Other nodes or edges: raise it."""
     parties: dict[Name, PartySettings] = Field(default_factory=dict)
     """Who runs which nodes, and as which user of the mesh broker. Not given, and for nodes that no party
     names: each node is a party of its own name."""

@@ -229,6 +229,7 @@ OWN_AFFAIRS = {
     "rounds": lambda mesh: mesh.update(rounds=10),
     "round_timeout": lambda mesh: mesh.update(round_timeout=9),
     "min_members": lambda mesh: mesh.update(min_members=1),
+    "generation": lambda mesh: mesh.update(generation=7),
 }
 
 

@@ -20,6 +20,8 @@ OF_A_SCHEDULER = {
     SharedMetric.LEAD,
     SharedMetric.NODES,
 }
+OF_A_MESH = {SharedMetric.FILE_GENERATION, SharedMetric.PLAN_GENERATION}
+"""Of its nodes and its schedulers."""
 OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
 """Of a scheduler too, by node."""
 OF_THE_LEARNER = {SharedMetric.ANSWERED, SharedMetric.LEFT_OUT, SharedMetric.SECOND_RESPONSES}
@@ -76,7 +78,9 @@ def test_processes_show_the_whole_catalogue_and_nothing_else():
         - {SharedMetric.QUERIES_REFUSED},
         ["mesh", "node"],
     )
-    assert described(scheduler().shared) == expected(OF_EVERYONE | OF_A_SCHEDULER | OF_EACH_NODE, ["mesh"])
+    assert described(scheduler().shared) == expected(
+        OF_EVERYONE | OF_A_SCHEDULER | OF_A_MESH | OF_EACH_NODE, ["mesh"]
+    )
     private = described(node().private)
     process = {name for name in private if name.startswith("mirrormesh_process_")}
     assert {private.pop(name)[2] for name in process} == {frozenset(["mesh", "node"])}

@@ -1,0 +1,88 @@
+"""`mirrormesh deadletters`: lists what a node has refused, and what could not be fed to it."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from streams.bus.bus import BusError
+from streams.cli.arguments import MeshArgument
+from streams.mesh.errors import chosen
+from streams.mesh.file import MeshFile, load
+from streams.terminal.report import say
+from streams.terminal.wording import counted
+from streams.tools.dead_letters import Letter, Letters, own_letters, peers_letters
+
+_KINDS: dict[str, Callable[[MeshFile, str, int], Letters]] = {"peers": peers_letters, "records": own_letters}
+
+
+def deadletters(
+    mesh: MeshArgument,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node.", show_default=False)],
+    *,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="The newest of each topic.")] = 20,
+    content: Annotated[bool, typer.Option("--content", help="Show what was refused: for its owner.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
+) -> None:
+    """List what a node refused, and what could not be fed to it.
+
+    Two topics: messages of peers that the node refused (mesh broker), and records of its own that its feed
+    could not send (data broker). Each letter has its offset, time, origin and reason; content only with
+    --content. Writes nothing. With users, the auditor may read the first topic, and the feeder the second.
+
+    A record is not submitted again: with slots by count it would move every later record into another slot,
+    and by time the feed would find its topic longer than its source. Feed a new run, or mend the source.
+
+    \b
+    Examples:
+      mirrormesh deadletters mesh.yaml east
+      mirrormesh deadletters mesh.yaml east --last 100 --json
+    """  # noqa: D301 # \b is click's mark: no new line breaks
+    file, console = load(mesh), Console(highlight=False)
+    chosen(file.mesh.nodes, node)
+    found, failed = dict[str, Letters](), False
+    for kind, read in _KINDS.items():
+        try:
+            found[kind] = read(file, node, last)
+        except BusError as error:
+            failed = True
+            typer.echo(str(error), err=True)
+    if as_json:
+        shown = {kind: _json(letters, content=content) for kind, letters in found.items()}
+        typer.echo(json.dumps({"node": node} | shown, indent=2))
+    else:
+        for letters in found.values():
+            for line in _lines(letters, content=content):
+                say(console, line)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _lines(letters: Letters, *, content: bool) -> list[str]:
+    more = f", the last {len(letters.last):,} of them" if len(letters.last) < letters.kept else ""
+    lines = [f"{letters.topic}: {counted(letters.kept, 'letter')}{more}"]
+    for one in letters.last:
+        lines.append(f"  {one.offset:>8}  {_time(one)}  {one.source}: {one.reason}")
+        lines += [f"            {_text(one)}"] if content else []
+    return lines
+
+
+def _json(letters: Letters, *, content: bool) -> dict[str, object]:
+    last = [
+        {"offset": one.offset, "time": _time(one), "source": one.source, "reason": one.reason}
+        | ({"content": _text(one)} if content else {})
+        for one in letters.last
+    ]
+    return {"topic": letters.topic, "kept": letters.kept, "last": last}
+
+
+def _time(letter: Letter) -> str:
+    return datetime.fromtimestamp(letter.time, UTC).isoformat(timespec="seconds")
+
+
+def _text(letter: Letter) -> str:
+    """Return the content as text; bytes that are none, and line ends, are escaped."""
+    return letter.value.decode("utf-8", "backslashreplace").encode("unicode_escape").decode("ascii")
