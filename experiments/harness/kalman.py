@@ -8,8 +8,8 @@ from experiments.harness.study import Measured
 from nodes.dynamics import motion
 from nodes.values import FloatArray
 
-JERKS = tuple(10.0**-k for k in np.arange(2.0, 9.0, 0.5))
-"""Standard deviations of a round's acceleration that are tried, times the speed."""
+JERKS = tuple(10.0**-k for k in np.arange(2.0, 7.0, 0.25))
+"""Standard deviations of a round's acceleration that are tried."""
 
 
 def limit(seed: int, *, speed: float, rounds: int, runs: int) -> Measured:
@@ -41,6 +41,7 @@ def errors(targets: FloatArray, measured: FloatArray, jerk: float) -> FloatArray
         k = np.linalg.solve(h @ p @ h.swapaxes(1, 2) + r, h @ p).swapaxes(1, 2)
         x = x + (k @ (seen - far)[..., None])[..., 0]
         p = p - k @ h @ p
+        p = 0.5 * (p + p.swapaxes(1, 2))  # rounding would make it no covariance
         x, p = x @ f.T, f @ p @ f.T + q
     found: FloatArray = np.sqrt(total / (len(targets) - half))
     return found

@@ -30,11 +30,11 @@ from topology.schedules import Copies, FixedSchedule
 
 S = TypeVar("S", bound=np.generic)
 
-PILOT_SEED, PILOT_RUNS, PILOT_ROUNDS = 1_000_003, 2, 2_000
+PILOT_SEED, PILOT_RUNS, PILOT_ROUNDS = 1_000_003, 6, 1_500
 REACH = {"position": 2.0, "speed": 0.05}
-THETAS = tuple(0.0025 * 2**k for k in range(8))
-K1 = tuple(2.0**k for k in range(-6, 3))
-RATIOS = (0.01, 0.02, 0.04, 0.08, 0.16)
+THETAS = tuple(0.0025 * 2**k for k in range(6))
+K1 = tuple(2.0**k for k in range(-4, 3))
+RATIOS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 """What is tried: clips, first gains, and second gains over first ones."""
 
 
@@ -77,8 +77,8 @@ def followed(
     schedule = Copies(made.schedule, runs)
     learner = made.node(min(made.settings.nodes)).learner_with(SimulatedSampler(seed, schedule.graph.nodes))
     targets = others(speed, rounds, runs)
-    squares = _squares(Engine(learner, schedule), targets, distances(targets, seed), 1)
-    return {"setting": np.array(tuned), "errors": np.sqrt(squares.mean(1))}
+    found = squares(Engine(learner, schedule), targets, distances(targets, seed), 1)
+    return {"setting": np.array(tuned), "errors": np.sqrt(found.mean(1))}
 
 
 def others(speed: float, rounds: int, runs: int) -> FloatArray:
@@ -98,12 +98,12 @@ def tune(privacy: Mapping[str, Any], speed: float, *, velocity: bool, rounds: in
     ratios = RATIOS if velocity else (0.0,)
     tried = [Tuned(theta, k1, ratio * k1) for theta, k1, ratio in product(THETAS, K1, ratios)]
     targets, measured = pilots(speed, rounds)
-    squares = _squares(_together(privacy, tried), targets, measured, len(tried))
-    errors = squares.reshape(len(tried), -1).mean(1)
+    found = squares(together(privacy, tried), targets, measured, len(tried))
+    errors = found.reshape(len(tried), -1).mean(1)
     return tried[int(np.nan_to_num(errors, nan=np.inf).argmin())]
 
 
-def _squares(engine: Engine, targets: FloatArray, measured: FloatArray, copies: int) -> FloatArray:
+def squares(engine: Engine, targets: FloatArray, measured: FloatArray, copies: int) -> FloatArray:
     """Return the mean square error of each run's nodes over the second half, shape (copies R, N)."""
     total, half = np.zeros((copies * targets.shape[1], NODES)), len(targets) // 2
     observed = engine.learner.algorithm.observed
@@ -119,7 +119,7 @@ def _slots(measured: FloatArray, copies: int) -> Iterator[Observations]:
     return (slot(one, copies) for one in measured)
 
 
-def _together(privacy: Mapping[str, Any], tried: list[Tuned]) -> Engine:
+def together(privacy: Mapping[str, Any], tried: list[Tuned]) -> Engine:
     """Return an engine that runs all settings side by side, under the mesh's mechanism of clip 1.
 
     Gradients come divided by a row's clip, and its gains are multiplied by it: the same releases, but for the

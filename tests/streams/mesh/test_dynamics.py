@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import yaml
 
+from mirrormesh import predict, read_model, run, run_model, write_model
 from streams.cli.check import check
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh
@@ -137,3 +138,29 @@ def test_plan_claims_no_bound_and_names_what_is_seen(tmp_path):
     part = "the loss sees coordinates 0, 1 of 4: gradients, clip and noise have 2"
     assert ("", part) in told
     assert "dimension 4 (the loss sees 2)" in words["mesh"]
+
+
+def test_a_model_of_a_state_predicts_with_what_the_loss_sees(tmp_path):
+    (tmp_path / "a.csv").write_text("u,v,y\n1,2,3\n0.5,-1,0\n1,1,1\n")
+    schema = {"features": {"u": "number", "v": "number"}, "label": {"column": "y"}}
+    source = {"kind": "csv", "path": "a.csv", "schema": schema}
+    algorithm = {
+        "dynamics": {"matrix": [[1, 0.5, 0], [0, 1, 0], [0, 0, 1]]},
+        "observes": [2, 0],
+        "constraint": {"box": {"lower": -1, "upper": 1}},
+        "x_1": [0.5, 0.25, -0.5],
+    }
+    tree = changed(algorithm=algorithm, dimension=3, loss="squared", nodes=["a"], rounds=3)
+    file = loaded(tmp_path, tree | {"nodes": {"a": {"source": source}}})
+    outcome = run(file)
+    _, model = write_model(tmp_path / "model", run_model(file, outcome.summary))
+    read = read_model(model)
+    assert (read.dimension, read.observes) == (3, (2, 0))
+    _, k, _ = average = outcome.summary.average
+    assert read.average == average
+    assert k == 0.25  # F moves what nobody sees as well: the second coordinate stays, and pushes the first
+    said = predict(model, str(tmp_path / "a.csv")).records
+    assert [one for _, one in said] == pytest.approx([average[2] * u + average[0] * v for u, v in ROWS])
+
+
+ROWS = [(1, 2), (0.5, -1), (1, 1)]
