@@ -19,7 +19,7 @@ from streams.terminal.tables import table
 from streams.terminal.wording import counted
 from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
 from streams.tools.tuning.public_records import from_file, labelled, made_up_like
-from streams.tools.tuning.trials import Measured, Setting, Trials
+from streams.tools.tuning.trials import Measured, Setting, Trials, tilted
 from streams.tools.tuning.walk import MOST
 
 PUBLIC = (
@@ -60,7 +60,8 @@ def tune(
 ) -> None:
     """Propose clip, step, slot size, mechanism from public records.
 
-    By default it proposes gradient_bound and step size; options add the others.
+    By default it proposes gradient_bound and step size, and with a motion model the gains; options add the
+    others.
 
     The pilot must be PUBLIC or random records, as the proposal reveals something of them. Settings are tried
     on the pilot, drawn with replacement to as many records as the mesh is to learn from, under the mesh
@@ -140,6 +141,7 @@ def compared(mesh: MeshSettings, delta: float | None) -> tuple[MechanismName, ..
 def report(console: Console, file: MeshFile, found: Search, measure: str, title: str) -> None:
     """Print what was tried, what is proposed, and why."""
     start = Candidate(file.mesh.privacy.mechanism, Setting.of(file.mesh))
+    gains = file.mesh.algorithm.gains
     ranked = sorted(found.tried, key=lambda one: found.tried[one].loss)
     marked, several = {*found.best, start}, len(found.best) > 1
     names: dict[str, tuple[str, ...]] = {one.mechanism: (one.mechanism,) * several for one in found.best}
@@ -147,13 +149,15 @@ def report(console: Console, file: MeshFile, found: Search, measure: str, title:
         (
             _marks(one, found.proposed, start),
             *names[one.mechanism],
-            *_figures(one.setting, found.tried[one], measure),
+            *_figures(one.setting, found.tried[one], measure, gains),
         )
         for k, one in enumerate(ranked)
         if k < SHOWN or one in marked
     ]
     columns = (measure, "AUPRC") if measure == "AUC" else (measure,)
-    headings = ("", *("mechanism",) * several, "gradient\nbound", "a of\nstep_size", "slot\nsize", *columns)
+    tilts = () if gains is None else ("gains",)
+    settings = ("gradient\nbound", "a of\nstep_size", *tilts, "slot\nsize")
+    headings = ("", *("mechanism",) * several, *settings, *columns)
     say(console, f"{title}.", "bold")
     console.print(table(headings, rows))
     if found.left_out:
@@ -167,8 +171,12 @@ def _marks(one: Candidate, proposed: Candidate, start: Candidate) -> str:
     return ", ".join(name for name, of in (("proposed", proposed), ("the file's", start)) if one == of)
 
 
-def _figures(setting: Setting, measured: Measured, measure: str) -> tuple[str, ...]:
-    said = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", f"{setting.size:,}")
+def _figures(
+    setting: Setting, measured: Measured, measure: str, gains: tuple[float, ...] | None
+) -> tuple[str, ...]:
+    made = tilted(gains, setting.tilt)
+    moved = () if made is None else (", ".join(f"{gain:.4g}" for gain in made),)
+    said = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", *moved, f"{setting.size:,}")
     if not math.isfinite(measured.loss):
         return (*said, *("impossible", "")[: 2 if measure == "AUC" else 1])
     if measured.auprc is None:

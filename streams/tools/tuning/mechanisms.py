@@ -11,7 +11,7 @@ from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.overrides import NodeOverrides
 from streams.mesh.settings.privacy import MechanismName
 from streams.mesh.settings.yaml_file import read_yaml
-from streams.tools.tuning.trials import Measured, Setting, Trials
+from streams.tools.tuning.trials import Measured, Setting, Trials, tilted
 from streams.tools.tuning.walk import BETTER, best, walk
 
 PURE: Final[tuple[MechanismName, ...]] = ("laplace", "l2-sphere")
@@ -99,7 +99,8 @@ def _walked(
         measured[setting] = trials.measure(setting)
         return measured[setting].loss
 
-    return measured, best(walk(start, loss, sizes=sizes, report=report))
+    tilts = trials.mesh.algorithm.gains is not None
+    return measured, best(walk(start, loss, sizes=sizes, report=report, tilts=tilts))
 
 
 def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) -> str:
@@ -110,7 +111,11 @@ def block(file: MeshFile, chosen: Candidate, delta: float | None, records: int) 
     written, setting = read_yaml(file.path)["mesh"], chosen.setting
     step_size = written["algorithm"]["step_size"] | {"a": _short(setting.step)}
     slots = written["slots"] | {"size": setting.size}
-    tree = {"algorithm": written["algorithm"] | {"step_size": step_size}, "slots": slots}
+    algorithm = written["algorithm"] | {"step_size": step_size}
+    gains = tilted(file.mesh.algorithm.gains, setting.tilt)
+    if gains is not None:
+        algorithm["gains"] = [_short(gain) for gain in gains]
+    tree = {"algorithm": algorithm, "slots": slots}
     resized = setting.size != file.mesh.slots.size
     if resized and slots["by"] == "count" and file.mesh.rounds is not None:
         tree["rounds"] = records // setting.size

@@ -27,11 +27,12 @@ LOOKED_AT = 16
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """A proposal: theta, the step size's a, and h."""
+    """A proposal: theta, the step size's a, and h; `tilt` multiplies k2/k1 of gains, and k3/k2 too."""
 
     gradient_bound: float
     step: float
     size: int
+    tilt: float = 1.0
 
     @classmethod
     def of(cls, mesh: MeshSettings) -> "Setting":
@@ -45,15 +46,21 @@ class Setting:
         """
         privacy = {"gradient_bound": self.gradient_bound, "noise": "simulated"}
         step_size = mesh.algorithm.step_size.model_copy(update={"a": self.step})
+        gains = tilted(mesh.algorithm.gains, self.tilt)
         return MeshSettings.model_validate(
             dict(mesh)
             | {
                 "nodes": {name: NodeOverrides(loss=own.loss) for name, own in mesh.nodes.items()},
                 "privacy": mesh.privacy.model_copy(update=privacy),
-                "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size}),
+                "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size, "gains": gains}),
                 "slots": mesh.slots.model_copy(update={"size": self.size}),
             }
         )
+
+
+def tilted(gains: tuple[float, ...] | None, tilt: float) -> tuple[float, ...] | None:
+    """Return gains with each over the one before it multiplied by `tilt`: more of the velocity, or less."""
+    return None if gains is None else tuple(gain * tilt**k for k, gain in enumerate(gains))
 
 
 class Measured(NamedTuple):

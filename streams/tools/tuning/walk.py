@@ -13,13 +13,18 @@ MOST = 80
 
 
 def walk(
-    start: Setting, loss: Callable[[Setting], float], *, sizes: bool, report: Callable[[int], None]
+    start: Setting,
+    loss: Callable[[Setting], float],
+    *,
+    sizes: bool,
+    report: Callable[[int], None],
+    tilts: bool = False,
 ) -> dict[Setting, float]:
     """Return the losses of all settings tried, the best among them.
 
-    Tries the neighbours of the best so far: clip, step and (with `sizes`) slot size, each multiplied or
-    divided by the stride; the two that keep clip times step; and the two that keep step over size, as larger
-    slots are fewer. `report` takes the number of trials done.
+    Tries the neighbours of the best so far: clip, step, (with `tilts`) the gains' tilt and (with `sizes`)
+    slot size, each multiplied or divided by the stride; the two that keep clip times step; and the two that
+    keep step over size, as larger slots are fewer. `report` takes the number of trials done.
     """
     tried: dict[Setting, float] = {}
 
@@ -32,7 +37,7 @@ def walk(
     for stride in STRIDES:
         while True:
             middle = _least(tried)
-            for setting in _neighbours(middle, stride, sizes=sizes):
+            for setting in _neighbours(middle, stride, sizes=sizes, tilts=tilts):
                 attempt(setting)
             if not tried[_least(tried)] < BETTER * tried[middle]:
                 break
@@ -49,17 +54,20 @@ def _least(tried: dict[Setting, float]) -> Setting:
     return min(tried, key=tried.__getitem__)
 
 
-def _neighbours(middle: Setting, stride: int, *, sizes: bool) -> Iterator[Setting]:
-    bound, step, size = middle.gradient_bound, middle.step, middle.size
-    yield Setting(bound, step * stride, size)
-    yield Setting(bound, step / stride, size)
-    yield Setting(bound / stride, step * stride, size)
-    yield Setting(bound * stride, step / stride, size)
-    yield Setting(bound / stride, step, size)
-    yield Setting(bound * stride, step, size)
+def _neighbours(middle: Setting, stride: int, *, sizes: bool, tilts: bool) -> Iterator[Setting]:
+    bound, step, size, tilt = middle.gradient_bound, middle.step, middle.size, middle.tilt
+    yield Setting(bound, step * stride, size, tilt)
+    yield Setting(bound, step / stride, size, tilt)
+    yield Setting(bound / stride, step * stride, size, tilt)
+    yield Setting(bound * stride, step / stride, size, tilt)
+    yield Setting(bound / stride, step, size, tilt)
+    yield Setting(bound * stride, step, size, tilt)
+    if tilts:
+        yield Setting(bound, step, size, tilt * stride)
+        yield Setting(bound, step, size, tilt / stride)
     if sizes:
-        yield Setting(bound, step, size * stride)
-        yield Setting(bound, step * stride, size * stride)
+        yield Setting(bound, step, size * stride, tilt)
+        yield Setting(bound, step * stride, size * stride, tilt)
         if size >= stride:
-            yield Setting(bound, step, size // stride)
-            yield Setting(bound, step / stride, size // stride)
+            yield Setting(bound, step, size // stride, tilt)
+            yield Setting(bound, step / stride, size // stride, tilt)

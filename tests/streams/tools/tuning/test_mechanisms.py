@@ -5,6 +5,7 @@ import yaml
 
 from streams.mesh.file import load
 from streams.tools.tuning.mechanisms import Candidate, block, search, with_mechanism
+from streams.tools.tuning.public_records import made_up_like
 from streams.tools.tuning.trials import Measured, Setting, Trials
 from tests.support.meshes import changed, loaded, written
 
@@ -79,3 +80,29 @@ def test_the_first_mechanism_that_gets_near_the_best_is_proposed(tmp_path):
     assert made.proposed.mechanism == "gaussian"
     assert [one.mechanism for one in made.best] == ["laplace", "l2-sphere", "gaussian"]
     assert made.left_out == ("gaussian-bisr",)
+
+
+def test_gains_are_sought_and_proposed_with_the_step(tmp_path):
+    algorithm = {
+        "dynamics": {"model": "constant-velocity", "dimensions": 2, "period": 1},
+        "constraint": {"reach": {"position": 2, "speed": 0.05}},
+        "step_size": {"rule": "constant", "a": 1},
+        "gains": [0.5, 0.0005],
+    }
+    target = {"path": "figure-eight", "speed": 0.01}
+    tree = changed(algorithm=algorithm, dimension=4, target=target, rounds=300) | {"nodes": {}}
+    tree["mesh"]["privacy"] = {"mechanism": "l2-sphere", "epsilon": 4, "gradient_bound": 0.01}
+    file = load(written(tmp_path, tree), {})
+    pilot = made_up_like(file, 1, "--synthetic")
+
+    def trials_of(mesh):
+        return Trials(mesh, pilot, 300, 1, 1)
+
+    found = search(file.mesh, ("l2-sphere",), None, trials_of, sizes=False, report=lambda _: None)
+    start = Candidate("l2-sphere", Setting.of(file.mesh))
+    assert found.tried[found.proposed].loss < 0.8 * found.tried[start].loss
+    chosen = found.proposed.setting
+    assert chosen.tilt > 1  # so small a gain of the velocity leaves it behind
+    lines = yaml.safe_load(block(file, found.proposed, None, 300))["algorithm"]
+    assert lines["gains"] == pytest.approx([0.5, 0.0005 * chosen.tilt], rel=1e-5)
+    assert lines["step_size"]["a"] == pytest.approx(chosen.step, rel=1e-5)

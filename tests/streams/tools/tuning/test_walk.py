@@ -56,3 +56,12 @@ def test_there_is_an_end_to_trials():
 def test_a_setting_that_cannot_be_measured_is_never_the_best():
     tried = walk(START, lambda setting: 1.0 if setting == START else math.inf, sizes=True, report=quiet)
     assert best(tried) == START
+
+
+def test_gains_are_tilted_where_there_are_any():
+    def loss(setting):
+        away = (setting.gradient_bound / 0.25, setting.step / 2, setting.tilt / 8)
+        return 1 + sum(math.log2(one) ** 2 for one in away)
+
+    assert best(walk(START, loss, sizes=True, report=quiet, tilts=True)) == Setting(0.25, 2.0, 4, 8.0)
+    assert {setting.tilt for setting in walk(START, loss, sizes=True, report=quiet)} == {1.0}
