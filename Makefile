@@ -23,7 +23,7 @@ help:            ## show the targets
 	  --constraint requirements.lock --editable '.[dev,experiments]'
 	@touch $@
 
-demo: .venv/installed   ## six sensors track a moving target privately, live
+demo: .venv/installed   ## six sensors follow a moving target privately, live
 	@$(BIN)/mirrormesh demo --output out/demo
 
 test: .venv/installed   ## all tests but the slow ones

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 COMMANDS = {
-    "demo": "Six sensors track a moving target together, privately.",
+    "demo": "Six sensors follow a moving target together, privately.",
     "run": "Run a mesh in this process, without a broker.",
     "simulate": "Search a mesh for bugs: seeded faults in virtual time.",
     "plan": "Show what a mesh would do, and what it promises to whom.",

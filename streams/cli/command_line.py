@@ -42,7 +42,7 @@ def _mirrormesh(
 
     \b
     To begin:
-      mirrormesh demo                 see it work: six sensors track a target privately
+      mirrormesh demo                 see it work: six sensors follow a target privately
       mirrormesh init mesh.yaml       write a mesh file to start from
       mirrormesh check mesh.yaml      is it right?
       mirrormesh plan mesh.yaml       what would happen, and what is promised?

@@ -1,4 +1,4 @@
-"""`mirrormesh demo`: six sensors track a target privately, then without privacy, then each alone."""
+"""`mirrormesh demo`: six sensors follow a target privately, then without privacy, then each alone."""
 
 from contextlib import closing
 from pathlib import Path
@@ -11,12 +11,13 @@ from rich.console import Console
 from nodes.values import FloatArray
 from streams.local.results import ROUNDS, write_columns, write_rounds
 from streams.local.run import LocalRun, mesh_parts, without_neighbours, without_privacy
-from streams.local.tracking import LAST, Tracked, tracked, verdict
+from streams.local.tracking import EXAMPLE, Tracked, tracked, verdict
 from streams.mesh.errors import writable_folder
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
 from streams.records.localisation import sensor, target_path
-from streams.terminal.demo_view import Watched, shown
+from streams.terminal.demo_view import shown
+from streams.terminal.demo_watched import Watched
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
 from streams.terminal.report import say, say_promises
 from streams.terminal.tables import table
@@ -44,7 +45,7 @@ def demo(
     output: DemoOutputOption = None,
     plain: PlainOption = False,
 ) -> None:
-    """Six sensors track a moving target together, privately.
+    """Six sensors follow a moving target together, privately.
 
     Each sensor keeps its distances to itself, and alone it cannot locate the target. Together they can,
     although everything that leaves a sensor is noised: every measurement is protected with epsilon = 1. The
@@ -56,14 +57,15 @@ def demo(
       mirrormesh demo
       mirrormesh demo --output demo       with plots and series
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(example_mesh("tracking.yaml"))
+    file = load(example_mesh(EXAMPLE))
     if output is not None:
         writable_folder(output, (ROUNDS, SERIES, PATHS, REGRET))
     console = Console(highlight=False)
-    target = target_path(seed, rounds)
-    say(console, "Six sensors track a target. Each measures its own distance to it, and shows it to nobody.")
+    target = target_path(seed, rounds, file.mesh.target)
+    say(console, "Six sensors follow a target. Each measures its own distance to it, and shows it to nobody.")
     local = LocalRun(mesh_parts(file, seed=seed, rounds=rounds))
-    watched = Watched(local, target, _epsilon(file))
+    sensors = _sensors(file, local)
+    watched = Watched(local, sensors, target, _epsilon(file))
     with closing(local.mesh), shown(console, watched, PRIVATE, plain=plain) as view:
         while local.to_round(local.recorder.common_rounds + 1):
             view(local.recorder.common_rounds)
@@ -74,23 +76,31 @@ def demo(
     ]
     _compare(console, file, runs)
     if output is not None:
-        _write(output, file, local, runs, target, console)
+        write_rounds(output / ROUNDS, local.recorder, file.mesh.dimension)
+        _write(output, list(local.recorder.nodes), sensors, runs, target, console)
 
 
 def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
     """Print the runs side by side, what that says, and the guarantee."""
     rows = [(run.name, f"{run.final_error:.3f}", f"{run.final_regret:.4f}") for run in runs]
-    last = min(LAST, len(runs[0].errors))
-    headings = ("", f"final error\n(last {counted(last, 'round')})", "network regret/T\n(largest of a node)")
+    last = counted(len(runs[0].last), "round")
+    headings = ("", f"mean error\n(last {last})", "network regret/T\n(largest of a node)")
     console.print(table(headings, rows, "What privacy costs, and what neighbours bring"))
     say(console, "Error: the distance from the target; the sensors stand 1.5 from the centre.", "dim")
-    say(console, verdict(*runs), "bold")
+    for line in verdict(*runs):
+        say(console, line, "bold")
     say_promises(console, file, file.mesh.nodes)
 
 
 def _epsilon(file: MeshFile) -> str:
     epsilon = file.mesh.privacy.epsilon
     return "none" if epsilon is None else epsilon_words(epsilon).removeprefix("epsilon ")
+
+
+def _sensors(file: MeshFile, local: LocalRun) -> FloatArray:
+    """Return where the nodes' sensors stand, in the recorder's order, shape (N, 2)."""
+    stands = {name: sensor(number, len(file.mesh.nodes)) for number, name in enumerate(file.mesh.nodes)}
+    return np.array([stands[name] for name in local.recorder.nodes])
 
 
 def _again(name: str, file: MeshFile, console: Console, seed: int, target: FloatArray) -> Tracked:
@@ -102,20 +112,21 @@ def _again(name: str, file: MeshFile, console: Console, seed: int, target: Float
 
 
 def _write(
-    folder: Path, file: MeshFile, local: LocalRun, runs: list[Tracked], target: FloatArray, console: Console
+    folder: Path,
+    names: list[str],
+    sensors: FloatArray,
+    runs: list[Tracked],
+    target: FloatArray,
+    console: Console,
 ) -> None:
-    """Write the private run's rounds, all runs' series, and the plots."""
-    write_rounds(folder / ROUNDS, local.recorder, file.mesh.dimension)
+    """Write all runs' series and the plots, and say what is written."""
     columns = {"round": np.arange(1.0, len(target) + 1), "target_1": target[:, 0], "target_2": target[:, 1]}
     for run in runs:
         columns |= {f"error, {run.name}": run.errors.mean(1), f"regret/T, {run.name}": run.regret}
     write_columns(folder / SERIES, columns)
     written = [ROUNDS, SERIES]
     if installed():
-        names = list(local.recorder.nodes)
-        stands = dict(zip(file.mesh.nodes, range(len(names)), strict=True))
-        sensors = np.array([sensor(stands[name], len(names)) for name in names])
-        plot_paths(folder / PATHS, runs[0], names, sensors, target)
+        plot_paths(folder / PATHS, runs, names, sensors, target)
         plot_regret(folder / REGRET, runs)
         written += [PATHS, REGRET]
     say(console, f"Wrote {', '.join(str(folder / name) for name in written)}.")

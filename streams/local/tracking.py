@@ -9,8 +9,8 @@ from nodes.values import FloatArray
 from streams.local.run import LocalRun
 from streams.mesh.file import MeshFile
 
-LAST = 100
-"""The number of last rounds in the final error."""
+EXAMPLE = "tracking-moving.yaml"
+"""The mesh of the demo."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,9 +23,14 @@ class Tracked:
     regret: FloatArray
 
     @property
+    def last(self) -> FloatArray:
+        """The errors of the second half of the rounds, in which the mesh has long found the target."""
+        return self.errors[len(self.errors) // 2 :]
+
+    @property
     def final_error(self) -> float:
-        """The mean error of all nodes over the last rounds."""
-        return float(self.errors[-LAST:].mean())
+        """The mean error of all nodes over the second half."""
+        return float(self.last.mean())
 
     @property
     def final_regret(self) -> float:
@@ -52,14 +57,14 @@ def tracked(name: str, file: MeshFile, local: LocalRun, target: FloatArray) -> T
     return Tracked(name, decisions, distances(decisions, target[: len(decisions)]), regret.max(1) / rounds)
 
 
-def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> str:
-    """Return a sentence on what privacy cost and what neighbours brought."""
+def verdict(private: Tracked, open_: Tracked, alone: Tracked) -> tuple[str, str]:
+    """Return a line on what privacy cost, and one on what neighbours brought."""
     worse = private.final_error > open_.final_error
     price = "Privacy costs accuracy" if worse else "Privacy costs no accuracy here"
     ratio = alone.final_error / private.final_error
     gain = (
-        f"without neighbours the same private sensors are {ratio:.1f} times as far off"
+        f"Without neighbours nobody finds it: the same private sensors are {ratio:.1f} times as far off."
         if ratio > 1
-        else "neighbours bring nothing here"
+        else "Neighbours bring nothing here."
     )
-    return f"{price} (an error of {private.final_error:.3f}, not {open_.final_error:.3f}); {gain}."
+    return f"{price}: an error of {private.final_error:.3f}, not {open_.final_error:.3f}.", gain

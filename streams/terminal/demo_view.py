@@ -6,21 +6,25 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from nodes.values import FloatArray
-from streams.local.run import LocalRun
-from streams.local.tracking import distances
+from streams.terminal.demo_map import WIDTH, Map
+from streams.terminal.demo_watched import Watched
 from streams.terminal.report import say
 from streams.terminal.tables import Fitting, table
 
 _PERIOD = 0.1
 _SHARE = 10  # of the time, to draw in: a tenth
 _LINES = 10
+_NODES = 40
+"""The columns that the table of the nodes takes."""
+_PARTS = 44
+"""The columns of the errors so far: a line of 80 has them all."""
 _TICKS = "▁▂▃▄▅▆▇█"
 
 
@@ -29,38 +33,6 @@ class View(Protocol):
 
     def __call__(self, done: int) -> None:
         """Show it if there is anything new."""
-
-
-class Watched:
-    """The state of a run, for both views. `epsilon` is the event-level one, in words."""
-
-    def __init__(self, local: LocalRun, target: FloatArray, epsilon: str) -> None:
-        self.recorder, self.target, self.epsilon = local.recorder, target, epsilon
-        self.rounds = len(target)
-        self._began = time.monotonic()
-
-    @property
-    def rate(self) -> float:
-        """Rounds a second so far."""
-        return self.recorder.common_rounds / max(time.monotonic() - self._began, 1e-9)
-
-    def decisions(self, done: int) -> FloatArray:
-        """Return the decisions of round `done`, shape (N, 2)."""
-        return np.array([node.decisions[done - 1] for node in self.recorder.nodes.values()])
-
-    def errors(self, done: int) -> FloatArray:
-        """Return each node's distance from the target in round `done`, shape (N,)."""
-        errors: FloatArray = self.errors_after(done - 1, done)[0]
-        return errors
-
-    def errors_after(self, round: int, done: int) -> FloatArray:
-        """Return each node's distance from the target in rounds `round` + 1 to `done`, shape (T, N)."""
-        made = [node.decisions[round:done] for node in self.recorder.nodes.values()]
-        return distances(np.stack([np.array(one) for one in made], 1), self.target[round:done])
-
-    def regrets(self, done: int) -> list[float]:
-        """Return each node's local R_t/t."""
-        return [node.regrets[done - 1] / done for node in self.recorder.nodes.values()]
 
 
 @contextmanager
@@ -96,11 +68,15 @@ class Lines:
 
 
 class Picture:
-    """A table of the nodes, and the error over the rounds so far. It takes a tenth of the time at most."""
+    """A map, a table of the nodes, and the error over the rounds so far.
+
+    It takes a tenth of the time at most. A terminal that is too narrow for the map shows none.
+    """
 
     def __init__(self, live: Live, watched: Watched, title: str) -> None:
         self._live, self._watched, self._title = live, watched, title
-        self._parts = min(60, watched.rounds)
+        self._map = Map(watched.sensors, watched.target)
+        self._parts = min(_PARTS, watched.rounds)
         self._sums, self._counts = np.zeros(self._parts), np.zeros(self._parts)
         self._taken = 0  # rounds in the sums
         self._due = float("-inf")
@@ -116,7 +92,7 @@ class Picture:
         if done:
             self._take(done)
             self._live.update(
-                Group(Text(self._title, "bold"), self._head(done), self._nodes(done), self._history()),
+                Group(Text(self._title, "bold"), self._head(done), self._scene(done), self._history()),
                 refresh=True,
             )
         now = time.monotonic()
@@ -132,33 +108,37 @@ class Picture:
 
     def _head(self, done: int) -> Table:
         watched = self._watched
-        x, y = watched.target[done - 1]
         head = Table.grid(padding=(0, 2))
         head.add_row(
             Text(f"round {done:>6,} of {watched.rounds:,}", "bold"),
             ProgressBar(watched.rounds, done, width=24),
             Text(f"{watched.rate:,.0f} rounds/s"),
-            Text(f"target at ({x:.3f}, {y:.3f})", "cyan"),
+            Text(f"epsilon {watched.epsilon}", "cyan"),
         )
         return head
 
-    def _nodes(self, done: int) -> Fitting:
-        watched = self._watched
-        decisions, errors, regrets = watched.decisions(done), watched.errors(done), watched.regrets(done)
+    def _scene(self, done: int) -> RenderableType:
+        """Return the map with the nodes beside it."""
+        decisions = self._watched.decisions(done)
+        nodes = self._nodes(done, decisions)
+        if self._live.console.width < WIDTH + _NODES:
+            return nodes
+        scene = Table.grid(padding=(0, 1))
+        scene.add_column(min_width=WIDTH, no_wrap=True)
+        scene.add_column()
+        scene.add_row(self._map.drawn(done, decisions), nodes)
+        return scene
+
+    def _nodes(self, done: int, decisions: FloatArray) -> Fitting:
+        watched, errors = self._watched, self._watched.errors(done)
+        places = [*decisions.tolist(), decisions.mean(0).tolist(), watched.target[done - 1].tolist()]
+        names = [*watched.recorder.nodes, "mean", "target"]
+        said = [*(f"{error:.3f}" for error in errors.tolist()), f"{errors.mean():.3f}", ""]
         rows = [
-            (
-                name,
-                f"({decision[0]:6.3f}, {decision[1]:6.3f})",
-                f"{error:.3f}",
-                f"{regret:.4f}",
-                watched.epsilon,
-            )
-            for name, decision, error, regret in zip(
-                watched.recorder.nodes, decisions.tolist(), errors.tolist(), regrets, strict=True
-            )
+            (name, f"{x:6.3f} {y:6.3f}", error)
+            for name, (x, y), error in zip(names, places, said, strict=True)
         ]
-        rows.append(("mean", "", f"{errors.mean():.3f}", f"{np.mean(regrets):.4f}", ""))
-        return table(("node", "decision", "error", "local regret/T", "epsilon"), rows)
+        return table(("node", "believes", "error"), rows)
 
     def _history(self) -> Text:
         seen = self._counts > 0

@@ -13,7 +13,6 @@ from streams.local.tracking import Tracked
 
 MISSING = "For the plots too: pip install 'mirrormesh[experiments]'"
 PATHS, REGRET = "paths.png", "regret.png"
-_FIRST, _LAST = 20, 100  # rounds whose path one can follow
 # Okabe, Ito 2008: colour-blind people can tell them apart too.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 
@@ -24,44 +23,38 @@ def installed() -> bool:
 
 
 def plot_paths(
-    path: Path, run: Tracked, names: Sequence[str], sensors: FloatArray, target: FloatArray
+    path: Path, runs: Sequence[Tracked], names: Sequence[str], sensors: FloatArray, target: FloatArray
 ) -> None:
-    """Draw the nodes' decisions against the target: the first rounds, the last, and the distance of all.
+    """Draw where the nodes of the first run believed the target to be, and how far off all runs' were.
 
     `sensors` (N, 2) and `target` (T, 2) are positions. Raises OSError.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 # an extra, and slow to import
 
-    figure = Figure(figsize=(13.5, 4.9), layout="constrained", dpi=150)
-    first, last, apart = figure.subplots(1, 3)
-    colours = [_COLOURS[k % len(_COLOURS)] for k in range(len(names))]
-    for i, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        first.plot(*run.decisions[:_FIRST, i].T, color=colour, linewidth=1)
-        first.scatter(*sensors[i], marker="^", s=70, color=colour)
-        first.annotate(name, sensors[i], (0, -14), textcoords="offset points", ha="center", fontsize="small")
-    first.plot(*target[:_FIRST].T, color="black", linewidth=4)
-    first.set(title=f"The first {_FIRST} rounds of each sensor (triangle)")
-    first.margins(0.15)
-    mean = run.decisions[-_LAST:].mean(axis=1)  # (at most _LAST, 2)
-    rounds = np.arange(len(run.decisions) - len(mean), len(run.decisions)) + 1
-    last.plot(*mean.T, color="0.7", linewidth=0.8)
-    dots = last.scatter(*mean.T, c=rounds, cmap="viridis", s=12, zorder=2)
-    last.scatter(*target[-1], marker="X", s=110, color="black", zorder=3)
-    reach = 1.1 * np.abs(mean - target[-1]).max()
-    last.set(xlim=target[-1, 0] + (-reach, reach), ylim=target[-1, 1] + (-reach, reach))
-    last.set(title=f"Mean decision of the last {len(mean)} rounds")
-    figure.colorbar(dots, ax=last, label="round", shrink=0.75)
-    for plane, at in ((first, target[0]), (last, target[-1])):
-        plane.set(xlabel="x", ylabel="y", aspect="equal")
-        plane.annotate("target", at, (8, -14), textcoords="offset points", weight="bold")
-    rounds, errors = np.arange(len(run.errors)) + 1, run.errors
-    apart.fill_between(rounds, errors.min(axis=1), errors.max(axis=1), alpha=0.35, label="least to largest")
-    apart.plot(rounds, np.median(errors, axis=1), linewidth=0.8, label="median of the sensors")
-    apart.set(title="Distance to the target", xlabel="round", xscale="log", ylabel="distance", ylim=(0, None))
+    figure = Figure(figsize=(13.5, 5.6), layout="constrained", dpi=150)
+    plane, apart = figure.subplots(1, 2)
+    believed = runs[0].decisions.mean(axis=1)  # (T, 2)
+    rounds = np.arange(len(target)) + 1
+    dots = plane.scatter(*believed.T, c=rounds, cmap="viridis", s=5, zorder=2, label="believed: mean of all")
+    plane.plot(*target.T, color="black", linewidth=1.5, zorder=3, label="the target's way")
+    plane.scatter(*target[-1], marker="X", s=110, color="black", zorder=4, label="the target at the end")
+    for name, place in zip(names, sensors, strict=True):
+        plane.scatter(*place, marker="^", s=70, color="0.4")
+        plane.annotate(name, place, (0, -14), textcoords="offset points", ha="center", fontsize="small")
+    plane.set(title=f"{runs[0].name}: {len(rounds):,} rounds", xlabel="x", ylabel="y", aspect="equal")
+    plane.margins(0.12)
+    plane.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
+    figure.colorbar(dots, ax=plane, label="round", shrink=0.75)
+    for run, colour in zip(runs, _COLOURS, strict=False):
+        apart.plot(rounds, np.median(run.errors, axis=1), color=colour, linewidth=0.8, label=run.name)
+    ends = runs[0].errors
+    apart.fill_between(rounds, ends.min(axis=1), ends.max(axis=1), color=_COLOURS[0], alpha=0.2)
+    title = "Distance to the target, median of the sensors"
+    apart.set(title=title, xlabel="round", ylabel="distance", yscale="log", ylim=(1e-3, None))
     apart.legend(fontsize="small")
-    for axes in (first, last, apart):
+    for axes in (plane, apart):
         axes.grid(alpha=0.3)
-    figure.suptitle("Where six sensors think the target is: private decisions")
+    figure.suptitle("Where six sensors believe a moving target to be")
     save_whole(path, partial(figure.savefig, format="png"))  # whatever the name
 
 

@@ -131,8 +131,8 @@ CLAIMS = [
             ("money-fx", "auc", "0.940 (0.918 to 0.949)"),
             ("money-fx", "accuracy", "0.958 (0.954 to 0.962)"),
             ("money-fx", "zeros", "0.91 (0.90 to 0.92)"),
-            ("demo", "error", "0.071 (0.038 to 0.127)"),
-            ("demo", "times", "22 (13 to 29)"),
+            ("demo", "error", "0.014 (0.013 to 0.019)"),
+            ("demo", "times", "110 (71 to 137)"),
         )
     ),
     curves("no privacy 0.062", "dola-privacy-laplace-ours", "no privacy"),

@@ -22,6 +22,7 @@ EVERY = {
     "money-fx",
     "tracking",
     "tracking-mahalanobis",
+    "tracking-moving",
     "tracking-paper",
     "tracking-switching",
 }
