@@ -1,4 +1,4 @@
-"""Bombs and malformed records on every topic of a live mesh, as older versions have made them."""
+"""Bombs and malformed records on every kind of topic of a live mesh, as older versions have made them."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -44,7 +44,7 @@ def well_formed(bus, decode):
     found = defaultdict(set)
     for topic in decode:
         if ".edge." in topic:
-            for value in bus.read(topic, 0):
+            for value in bus.read(topic, bus.span(topic)[0]):  # retention may have begun with what is bad
                 if not is_refused(decode[topic], value):
                     message = decode[topic](value)
                     found[message.source, message.round].add(message.release.tobytes())
@@ -52,7 +52,7 @@ def well_formed(bus, decode):
 
 
 def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker):
-    path = small_mesh_file(tmp_path, broker.address, rounds=60, privacy=SIMULATED, **WAITING)
+    path = small_mesh_file(tmp_path, broker.address, rounds=30, privacy=SIMULATED, **WAITING)
     at, local = connection(broker.address), LocalRun(mesh_parts(load(path)))
     local.mesh.run()
     local.mesh.close()
@@ -70,17 +70,19 @@ def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_pat
             good |= {topic: bus.read(topic, 0)[-1] for topic in alive}
             made_older(at, specs)
             before = {label: memory(mesh.processes[label]) for label in ("scheduler", *names)}
-            for topic in (*decode, beats):
+            sent = {topic.split(".")[2]: topic for topic in decode} | {"scheduler": beats}  # one of a kind
+            for topic in sent.values():
                 for codec, size in (("zstd", 64), ("gzip", 8)):
                     assert poison(at, codec, topic, bytes(size * MIB)) == [None]
                 for bad in (
                     variants(decode[topic], good[topic], file.digest(), VARIANTS) if topic in decode else ()
                 ):
                     bus.send(topic, bad)
-            for topic in alive:
-                bus.send(topic, good[topic])
+                if topic in alive:
+                    bus.send(topic, good[topic])
             assert bus.flush(PATIENCE)
-            wait_until(lambda: all("refused: unreadable" in mesh.processes[name].log for name in names))
+            told = f"[{file.resolved.topics.topology}] Decompression"
+            wait_until(lambda: all(told in mesh.processes[label].log for label in before))
             grown = {label: memory(mesh.processes[label]) - size for label, size in before.items()}
             mesh.feed_all()
             mesh.finish("scheduler", *names)
@@ -90,5 +92,5 @@ def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_pat
         assert max(grown.values()) < FLAT, grown
         for name in names:
             said = mesh.processes[name].log
-            assert f"[{file.resolved.topics.topology}] Decompression" in said
-            assert said.count("was refused") < 200
+            assert "a record of a peer was refused: unreadable" in said
+            assert said.count("was refused") < 100
