@@ -104,7 +104,7 @@ class NodeMachine:
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
         newest = event.records[-1].round if event.records else 0
         for arrived in event.plans:
-            if arrived.plan.round >= newest:  # those below may be others than the ones it acted on
+            if arrived.plan.round >= newest or arrived.plan.ended:  # others below were planned again
                 self._add_plan(arrived)
 
     def _add_plan(self, event: PlanArrived) -> None:

@@ -110,10 +110,11 @@ class Membership:
     def choose(self, record: JournalRecord | None) -> tuple[Choice, Plan] | None:
         """Return the next action and its plan; None: wait. `record` is the journal's newest.
 
-        Plans below the round of its release are none of this node's: they were planned again.
+        Plans below the round of its release are none of this node's: they were planned again. Their end is.
         """
-        for plan in self._book.after(record.round - 1 if record else 0):
-            choice = self._choice(plan, record)
+        newest = record.round if record else 0
+        for plan in self._book.after(0):
+            choice = self._choice(plan, record) if plan.round >= newest or plan.ended else None
             if choice is not None:
                 return choice, plan
         return None

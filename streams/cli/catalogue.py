@@ -24,6 +24,7 @@ COMMANDS = {
     "predict": "Predict the labels of a file's records, as CSV or JSON lines.",
     "provision": "Create topics and users of a mesh, or check existing ones.",
     "scheduler": "Plan which edges are on in which round, ahead of the nodes.",
+    "end": "End the run of a mesh, for all its nodes and for good.",
     "node": "Run nodes: each on its own data topic, with its neighbours.",
     "leave": "Announce that a node leaves the run, with a last round.",
     "owner": "Run a collaboration's owner: it answers queries about its set.",

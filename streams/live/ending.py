@@ -1,0 +1,91 @@
+"""Ends a run by the word of an operator: a plan without members, published as a scheduler would."""
+
+import time
+from contextlib import ExitStack
+
+from streams.bus.access import scheduler as scheduler_access
+from streams.bus.bus import Bus, Unreachable
+from streams.bus.mesh_log import Entry, MeshLog, messages, valid
+from streams.bus.topic_specs import mesh_specs
+from streams.codec import encode_plans
+from streams.live.process import opened, reached, retry_until_reachable
+from streams.live.start import FLUSH
+from streams.live.stopping import Failed, Stop
+from streams.mesh.file import MeshFile
+from topology.chain import Chain, PlanRecord
+from topology.planning import end_plan
+from topology.plans import Plan
+
+PATIENCE = 60.0
+"""Seconds in which the schedulers' plans may come between."""
+
+
+class RunEnd:
+    """The end of one run. Schedulers go on meanwhile: the first record on top of the last plan counts."""
+
+    def __init__(self, run: str, digest: bytes, log: MeshLog, bus: Bus) -> None:
+        self._run, self._digest, self._log, self._bus = run, digest, log, bus
+        self._topic = log.topics.topology
+        stored = log.plans()
+        self._next = stored[-1].record.offset + 1 if stored else bus.span(self._topic)[0]
+        self._chain = Chain(whole=not stored)
+        self._take(valid(stored))
+
+    @property
+    def last(self) -> Plan | None:
+        """The last valid plan."""
+        return self._chain.last
+
+    @property
+    def over(self) -> bool:
+        """Whether the last valid plan ends the run."""
+        return self.last is not None and self.last.ended
+
+    def attempt(self) -> bool:
+        """Publish the end after the last valid plan, and read on; return whether the run is over.
+
+        Raises Unreachable: it may have been published all the same. Raises OffsetOutOfRange.
+        """
+        last = self._follow()
+        if last is not None and not last.ended:
+            end = end_plan(self._run, last.round + 1, last)
+            for value in encode_plans(last, (end,), self._digest):
+                self._bus.send(self._topic, value)
+            if not self._bus.flush(FLUSH):
+                raise Unreachable("the end of the run is not acknowledged yet")
+            self._follow()
+        return self.over
+
+    def _follow(self) -> Plan | None:
+        entries = self._log.plans(self._next)
+        if entries:
+            self._next = entries[-1].record.offset + 1
+            self._take(entries)
+        return self.last
+
+    def _take(self, entries: list[Entry[PlanRecord]]) -> None:
+        for record in messages(entries):
+            self._chain.take(record)
+
+
+def end_run(file: MeshFile, stop: Stop) -> Plan:
+    """End the run of a mesh file, and return its last plan. Raises Failed, Stopped, BusError.
+
+    It is a scheduler's work, and needs its rights.
+    """
+    mesh, topics = file.mesh, file.resolved.topics
+    with ExitStack() as closing:
+        reached(file.mesh_broker, stop)
+        access = scheduler_access(topics, mesh.nodes)
+        bus = retry_until_reachable(stop, lambda: opened(file.mesh_broker, access, mesh_specs(file.resolved)))
+        closing.callback(bus.close)
+        end = retry_until_reachable(stop, lambda: RunEnd(mesh.run, file.digest(), MeshLog.of(file, bus), bus))
+        until = time.monotonic() + PATIENCE
+        while not retry_until_reachable(stop, end.attempt):
+            if end.last is None:
+                raise Failed(f"run {mesh.run} of mesh {mesh.name} has no plan yet: there is nothing to end")
+            if time.monotonic() > until:
+                raise Failed(f"other plans came between for {PATIENCE:.0f} s: stop the schedulers first")
+        if end.last is None:
+            raise Failed("no plan is left")
+        return end.last

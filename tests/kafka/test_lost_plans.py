@@ -1,0 +1,60 @@
+"""A power cut: a broker that has acknowledged plans has lost the last of them, and the mesh goes on until it is ended."""
+
+import os
+import signal
+
+import pytest
+
+from streams.state.journal_reader import JournalReader
+from streams.tools.broker.broker import start
+from tests.support.processes import LiveMesh, wait_until
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+LOST = 3000
+"""Bytes of the topology."""
+BACK = 30.0
+"""Seconds."""
+IDLE = {"slots": {"by": "count", "size": 1, "timeout": 0.1}, "round_timeout": 5, "silence": 5, "horizon": 8}
+"""Nobody is fed: every slot closes empty."""
+
+
+def stepped(mesh):
+    """The last round that each node has stepped, by its journal."""
+    found = []
+    for name in mesh.file.mesh.nodes:
+        with JournalReader(mesh.folder / "state" / f"{name}.journal") as journal:
+            found.append(journal.records(1)[-1].stepped)
+    return found
+
+
+def test_a_mesh_is_back_after_its_broker_has_lost_the_end_of_the_plans(tmp_path, new_broker):
+    broker = new_broker()
+    with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
+        topic = mesh.file.resolved.topics.topology
+        (log,) = broker.folder.rglob(f"{topic}-0/*.log")
+        mesh.scheduler()
+        mesh.nodes()
+        wait_until(lambda: log.stat().st_size > 2 * LOST)
+        os.kill(broker.pid, signal.SIGKILL)
+        for process in mesh.processes.values():
+            process.kill()
+        before = stepped(mesh)
+        with log.open("r+b") as file:
+            file.truncate(log.stat().st_size - LOST)
+        start(broker.folder, broker.port)
+        released = mesh.values()
+        charged = max(before)
+        mesh.scheduler("again")
+        for name in mesh.file.mesh.nodes:
+            mesh.node(name, label=f"{name} again")
+        wait_until(lambda: min(stepped(mesh)) > charged + 8, BACK)
+        assert mesh.start("end", "end", mesh.path, "--yes").ends() == 0
+        again = ["again", *[f"{name} again" for name in mesh.file.mesh.nodes]]
+        mesh.finish(*again)
+        assert all("the run is over" in mesh.processes[label].log for label in again)
+        now = mesh.values()
+        mesh.check()
+    assert all(now[place] >= values for place, values in released.items())
+    assert {place: values for place, values in now.items() if len(values) != 1} == {}
