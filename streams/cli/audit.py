@@ -1,6 +1,7 @@
 """`mirrormesh audit mechanism` and `audit releases`: checks for sceptics."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from streams.public.audit_releases import audit_releases, read_mesh
 from streams.public.audit_responses import audit_responses, read_collaboration
 from streams.public.audited_answers import answer_draws, answer_subjects, audited_answers
 from streams.public.audited_mechanisms import Subject, audited, subjects
+from streams.public.standings import standings
 from streams.terminal.audits import answer_facts, audit_bar, mechanism_facts, release_facts, releases_json
 from streams.terminal.report import say_facts
 from streams.terminal.response_audits import response_facts, responses_json
@@ -92,13 +94,19 @@ def mechanism(
 def releases(
     mesh: MeshArgument,
     *,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="Where journals are kept.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one object.")] = False,
 ) -> None:
     """Check everything that a mesh has released.
 
     Reads every stored edge, plan and heartbeat, as anybody on the mesh broker could. Reports second values
     for a round; rounds or instances that no plan names; releases without noise where noise is due, and with
-    noise where none may be drawn; simulated noise; undecodable records. Needs a user who may read all edges.
+    noise where none may be drawn; simulated noise; undecodable records; fewer charges than releases with
+    noise. Charges are those of the journals in --state, and of other nodes what the plans count: too few if
+    the broker has lost plans. Needs a user who may read all edges.
     Of a collaboration it reads all queries and responses: each query has one theta, each owner one answer to
     it, none beyond the last, all from one journal.
 
@@ -115,6 +123,7 @@ def releases(
         return
     try:
         read = read_mesh(file)
+        charged = {name: one.charged for name, one in standings(file, file.mesh.nodes, state).items()}
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -125,6 +134,7 @@ def releases(
         read.sources,
         horizon=settings.horizon,
         exact_noise=settings.privacy.noise == "exact",
+        charged=charged,
     )
     if as_json:
         typer.echo(json.dumps(releases_json(settings, found, read.undecodable), indent=2))

@@ -48,7 +48,7 @@ class RunEnd:
         """
         last = self._follow()
         if last is not None and not last.ended:
-            end = end_plan(self._run, last.round + 1, last)
+            end = end_plan(self._run, last.round + 1, last, last.generation)
             for value in encode_plans(last, (end,), self._digest):
                 self._bus.send(self._topic, value)
             if not self._bus.flush(FLUSH):

@@ -3,12 +3,12 @@
 A node releases one value for a round, on all its edges, and only for rounds whose plan names its instance as
 a full member. A protected node may release a value without noise, marked as such, in three places only: x_1
 in the run's first plan, the consensus after a round in which it listened, and relayed values after its last
-learning round. In those places it must not draw noise.
+learning round. In those places it must not draw noise. Each release with noise was charged for.
 """
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from enum import Enum
 from typing import NamedTuple
@@ -28,6 +28,7 @@ class Kind(Enum):
     EXACT = "exact"
     DRAWN = "drawn"
     SIMULATED = "simulated"
+    UNCHARGED = "not charged"
 
 
 class EdgeRelease(NamedTuple):
@@ -78,10 +79,12 @@ def audit_releases(
     *,
     horizon: int,
     exact_noise: bool,
+    charged: Mapping[str, int] | None = None,
 ) -> Findings:
     """Return the mistakes in the `releases`.
 
     `plans` are in the order of their log, and read after the edges: otherwise a round may seem unplanned.
+    `charged`: the charged rounds of each node, or more, read after the edges too; None: not compared.
     `exact_noise`: whether the mesh file says that noise is exact.
     """
     groups: dict[tuple[int, str, str], list[EdgeRelease]] = defaultdict(list)
@@ -93,7 +96,20 @@ def audit_releases(
         edges = tuple(sorted({one.target for one in alike}))
         for kind, detail in _wrong(planned, sources[source], alike, exact_noise=exact_noise):
             findings.append(Finding(kind, source, round, instance, edges, detail))
+    drawn = [key for key, alike in groups.items() if not all(one.exact for one in alike)]
+    protected = {name: count for name, count in (charged or {}).items() if sources[name].protected}
+    findings += _uncharged(sorted(drawn), protected)
     return Findings(tuple(findings), len(groups), sum(not planned.judges(round) for round, _, _ in groups))
+
+
+def _uncharged(drawn: list[tuple[int, str, str]], charged: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield the nodes with more releases with noise, by (round, source, instance), than charges."""
+    for name, charges in charged.items():
+        own = [(round, instance) for round, source, instance in drawn if source == name]
+        if len(own) > charges:
+            round, instance = own[-1]
+            detail = f"{len(own)} releases with noise, and {charges} charges"
+            yield Finding(Kind.UNCHARGED, name, round, instance, (), detail)
 
 
 class _Planned:

@@ -85,7 +85,8 @@ def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterato
         yield "noise", "simulated, as the mesh file says: nothing is protected"
     for one in findings.findings[:_SHOWN]:
         where = f"round {one.round:,} of {one.source}, instance {one.instance}"
-        yield one.kind.value, f"{where}, to {', '.join(one.edges)}: {one.detail}"
+        edges = f", to {', '.join(one.edges)}" if one.edges else ""
+        yield one.kind.value, f"{where}{edges}: {one.detail}"
     if len(findings.findings) > _SHOWN:
         yield "more", f"{len(findings.findings) - _SHOWN:,} findings: --json has them all"
     for (topic, reason), count in sorted(read.undecodable.items()):

@@ -1,4 +1,4 @@
-"""A power cut: a broker that has acknowledged plans has lost the last of them, and the mesh goes on until it is ended."""
+"""A power cut: a broker has lost the last plans that it had acknowledged. It goes on until it is ended."""
 
 import os
 import signal

@@ -76,8 +76,7 @@ LEFT_OUT = {
     "mirrormesh scheduler mesh.yaml --metrics 9100": (
         "Runs until it is stopped; tests/kafka/test_metrics_live.py."
     ),
-    "mirrormesh end mesh.yaml": "Needs a broker; tests/kafka/test_lost_plans.py.",
-    "mirrormesh end mesh.yaml --yes": "The same.",
+    "mirrormesh end mesh.yaml --yes": "Needs a broker; tests/kafka/test_lost_plans.py.",
     "mirrormesh node mesh.yaml east --state /var/lib/mirrormesh --metrics 9101": (
         "Runs until the run is over, in a folder of the system; tests/kafka/test_liveness.py."
     ),

@@ -26,9 +26,10 @@ def told(round, source="a", target="b", instance=ONE, *, exact=False, simulated=
     return EdgeRelease(source, target, round, instance, exact, simulated, value)
 
 
-def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=True):
+def audit(plans, tellings, last=None, *, protected=True, horizon=4, exact_noise=True, charged=None):
     sources = {name: Source(protected, last) for name in "abc"}
-    return audit_releases(plans, tellings, sources, horizon=horizon, exact_noise=exact_noise)
+    given = {"horizon": horizon, "exact_noise": exact_noise, "charged": charged}
+    return audit_releases(plans, tellings, sources, **given)
 
 
 def kinds(*args, **settings):
@@ -43,6 +44,16 @@ FIRST = told(1, exact=True)
 def test_a_round_on_several_edges_several_times_is_one_release():
     found = audit(PLANS, [FIRST, told(2), told(2), told(2, target="c")])
     assert (found.findings, found.values, found.unjudged) == ((), 2, 0)
+
+
+@pytest.mark.parametrize(("charges", "wrong"), [(2, []), (5, []), (1, [3]), (0, [3])])
+def test_charges_are_never_fewer_than_the_releases_with_noise(charges, wrong):
+    tellings = [FIRST, told(2), told(2, target="c"), told(3), told(4, "b")]
+    found = audit(PLANS, tellings, charged={"a": charges, "b": 1})
+    assert [(one.kind, one.source, one.round) for one in found.findings] == [
+        (Kind.UNCHARGED, "a", round) for round in wrong
+    ]
+    assert audit(PLANS, tellings, charged={"a": 0, "b": 0}, protected=False).findings == ()
 
 
 def test_a_second_value_is_told_with_its_edges():
@@ -153,7 +164,9 @@ def audited(mesh):
     for name, node in mesh.parts.nodes.items():
         learner = node.learner
         sources[name] = Source(learner.mechanism.epsilon is not None, learner.ledger.last_learning_round)
-    return audit_releases(*heard(mesh), sources, horizon=mesh.parts.horizon, exact_noise=False)
+    charged = {name: node.journal.records()[-1].charged for name, node in mesh.nodes.items()}
+    given = {"horizon": mesh.parts.horizon, "exact_noise": False, "charged": charged}
+    return audit_releases(*heard(mesh), sources, **given)
 
 
 @pytest.mark.parametrize("seed", range(3))
