@@ -49,6 +49,7 @@ def decided(effects):
 B, C = (3.0, 1.0), (-6.0, 4.0)
 GAPS = [
     ((1, 2, 3, 4, 5), 1),
+    ((1, 2, 3, 4, 5), 2),  # with a step before the loss
     ((1, 2, 5, 6, 9), 1),  # rounds that no plan has come after the loss
     ((1, 4, 5, 6, 7), 4),  # and before it
 ]

@@ -67,6 +67,8 @@ def test_latency_is_from_a_slots_close_to_the_decision_that_it_changed():
     second = ("entered", 2.25), ("closed", 2.5), ("decided", 2.75)  # the next slot closes before it
     assert latency(*first, *second) == [1, 0.75]
     assert latency(*first, *second, ("stepped", 3, 3), ("entered", 3), ("decided", 3.5)) == [2, 0.75 + 1]
+    again = ("entered", 4), ("decided", 4.5)  # it joins anew: nothing was learnt since
+    assert latency(*first, *second, *again) == [1, 0.75]
 
 
 def test_a_round_without_in_edges_waits_for_nobody():
