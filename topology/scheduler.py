@@ -90,6 +90,7 @@ class SchedulerMachine:
         self._started = False
         self._chain = Chain()
         self._ahead: list[Plan] = []  # published and not read; the first follows `last`
+        self._missing = b""  # the mark that the last void record of this one continues
         self._horizon = Horizon(settings.horizon, self._roster)
         self._claims = Claims(settings.horizon)
         self._median = 0  # of the claims: if the last plan is not beyond it, plans were lost
@@ -175,10 +176,17 @@ class SchedulerMachine:
         return None
 
     def _give_up_on(self, record: PlanRecord) -> None:
-        """Plan again what was published in a void record, and on top of it."""
+        """Plan again what was published in a void record, and on top of it.
+
+        What it continues may still come, as a bus may send it again. Where that makes a second record void,
+        the broker has lost it: all that is published is planned again.
+        """
         marks = [plan.mark for plan in self._ahead]
         if record.last.mark in marks:
-            del self._ahead[max(0, marks.index(record.last.mark) + 1 - len(record.plans)) :]
+            lost = record.continues == self._missing
+            self._missing = record.continues
+            kept = 0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans))
+            del self._ahead[kept:]
             self._roster.forget_foreseen()
             for plan in self._ahead:
                 self._roster.foresee(plan)

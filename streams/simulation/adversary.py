@@ -35,6 +35,7 @@ class Adversary:
             Kind.FULL_DISK: self._full_disk,
             Kind.LOST_RELEASES: self._lost_releases,
             Kind.LOST_BEATS: self._lost_beats,
+            Kind.LOST_PLANS: self._lost_plans,
             Kind.SCHEDULER_CRASH: self._scheduler_crash,
             Kind.SCHEDULER_PAUSE: self._scheduler_pause,
             Kind.SECOND_SCHEDULER: self._second_scheduler,
@@ -177,6 +178,12 @@ class Adversary:
 
     def _lost_beats(self, fault: Fault) -> None:
         self._forget(self.world.scene.parts.topics.progress(fault.who), fault.amount)
+
+    def _lost_plans(self, fault: Fault) -> None:
+        topology = self.world.scene.parts.topics.topology
+        held = len(self.world.broker.logs[topology].records)
+        self._forget(topology, max(0, min(fault.amount, held - 1)))  # without any it waits for all nodes
+        self.world.watch.plans_lost([stored.value for stored in self.world.broker.logs[topology].records])
 
     def _forget(self, topic: str, count: int) -> None:
         self.world.facts.forgotten.add(topic)

@@ -28,6 +28,7 @@ class Kind(StrEnum):
     FULL_DISK = "full disk"
     LOST_RELEASES = "lost releases"
     LOST_BEATS = "lost heartbeats"
+    LOST_PLANS = "lost plans"
     SCHEDULER_CRASH = "scheduler crash"
     SCHEDULER_PAUSE = "scheduler pause"
     SECOND_SCHEDULER = "second scheduler"
@@ -36,6 +37,7 @@ class Kind(StrEnum):
     SECOND_VALUE = "second value"
     MALFORMED = "malformed"
     FORGED_BOOT = "forged boot"
+    FALSE_PROGRESS = "false progress"
     DEAD = "dead for ever"
     MUTE_FOREVER = "mute for ever"
 
@@ -82,6 +84,7 @@ RANGES = {
     Kind.FULL_DISK: Range(0.2, 2, (0.3, 3.0)),
     Kind.LOST_RELEASES: Range(0.15, 2, amounts=(1, 4)),
     Kind.LOST_BEATS: Range(0.15, 1, amounts=(1, 6)),
+    Kind.LOST_PLANS: Range(0.15, 1, amounts=(1, 4)),
     Kind.SCHEDULER_CRASH: Range(0.4, 4, (0.0, 3.0)),
     Kind.SCHEDULER_PAUSE: Range(0.2, 2, (0.3, 6.0)),
     Kind.SECOND_SCHEDULER: Range(0.25, 1, (1.0, 8.0)),
@@ -90,12 +93,13 @@ RANGES = {
     Kind.SECOND_VALUE: Range(0.2, 3, amounts=(0, 2)),
     Kind.MALFORMED: Range(0.3, 4, amounts=(0, 99)),
     Kind.FORGED_BOOT: Range(0.15, 2, amounts=(0, 1)),
+    Kind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
     Kind.DEAD: Range(0.15, 1, lasting=True),
     Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 
-LIES = {Kind.SECOND_VALUE, Kind.MALFORMED, Kind.FORGED_BOOT}
+LIES = {Kind.SECOND_VALUE, Kind.MALFORMED, Kind.FORGED_BOOT, Kind.FALSE_PROGRESS}
 """What a member that lies does, on its own topics."""
 
 

@@ -1,5 +1,8 @@
 """A member that lies: on its own topics, which a broker's users leave it, it writes what it likes."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from nodes.values import Release
@@ -9,6 +12,8 @@ from streams.simulation.world import World
 from topology.keyed import generator
 from topology.plans import Heartbeat
 
+AGAIN = 0.05
+"""Seconds between two lies about progress."""
 HUGE = 1 << 21
 """Bytes of a record that no topic should take."""
 
@@ -29,6 +34,8 @@ class Liar:
                 self._malformed(fault)
             case Kind.FORGED_BOOT:
                 self._forged_boot(fault)
+            case Kind.FALSE_PROGRESS:
+                self._false_progress(fault)
 
     def _second_value(self, fault: Fault) -> None:
         """Publish another value for a round: one that has passed, the current one, or the next."""
@@ -51,7 +58,7 @@ class Liar:
         topics = [*self._edges(fault.who), world.scene.parts.topics.progress(fault.who)]
         topic = topics[fault.amount % len(topics)]
         stored = world.broker.logs[topic].records
-        like = bytearray(stored[-1].value if stored else b"\x01")
+        like = bytearray((stored[-1].value if stored else b"") or b"\x01")
         match fault.amount % 7:
             case 0:
                 value = bytes(like[: int(random.integers(len(like)))])
@@ -63,11 +70,9 @@ class Liar:
                 value = b""
             case 4:
                 value = bytes(like[:-8]) + np.array([np.nan]).tobytes()
-            case _ if topic in self._edges(fault.who):
+            case _:
                 like[int(random.integers(len(like)))] ^= 1 << int(random.integers(8))
                 value = bytes(like)
-            case _:
-                value = bytes(like[:-1])
         world.broker.write(topic, value)
 
     def _forged_boot(self, fault: Fault) -> None:
@@ -76,6 +81,19 @@ class Liar:
         instance = world.new_id() if fault.amount else world.nodes[fault.who].journal.instance
         beat = Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True)
         world.broker.write(parts.topics.progress(fault.who), encode_heartbeat(beat, parts.digest))
+
+    def _false_progress(self, fault: Fault) -> None:
+        """Say, for a while, as the own process, that it has stepped up to 2^62 rounds more than it has."""
+        world, parts = self._world, self._world.scene.parts
+        shell = world.nodes[fault.who].shell
+        if shell is not None:
+            beat = shell.machine.heartbeat
+            beat = replace(beat, stepped=beat.stepped + 2**fault.amount)
+            world.broker.write(parts.topics.progress(fault.who), encode_heartbeat(beat, parts.digest))
+        if fault.seconds > 0:
+            world.broker.after(
+                AGAIN, partial(self._false_progress, fault._replace(seconds=fault.seconds - AGAIN))
+            )
 
     def _edges(self, name: str) -> list[str]:
         return [topic for topic, (source, _) in self._world.facts.edges.items() if source == name]

@@ -105,7 +105,7 @@ def _done(adversary: Adversary) -> bool:
         return True
     if not adversary.calmed or not world.facts.plans:
         return False
-    last = world.facts.plans[max(world.facts.plans)]
+    last = world.facts.plans[max(world.facts.plans)][-1]
     return excused >= {member.name for member in last.members if member.full} != set()
 
 

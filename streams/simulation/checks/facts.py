@@ -27,6 +27,8 @@ Key = tuple[str, str, int, str]
 class Facts:
     """What has happened so far. Faults tell here whom they excuse.
 
+    `plans`: the valid ones of each round; there is more than one only if plans were lost.
+
     `clones`: copies made of a node's journal; each may lead to two values for one round. `liars`: nodes that
     forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
     nodes whose journal was replaced by an older one. `ahead`: the
@@ -35,7 +37,7 @@ class Facts:
 
     parts: MeshParts
     history: History
-    plans: dict[int, Plan] = field(default_factory=dict)
+    plans: dict[int, list[Plan]] = field(default_factory=dict)
     clones: Counter[str] = field(default_factory=Counter)
     liars: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
@@ -73,6 +75,11 @@ class Facts:
         topic = self.parts.topics.edge(key[0], key[1])
         allowed = stood if topic in self.forgotten else stood[:1]
         return any(release.tobytes() == one.release.tobytes() for one in allowed)
+
+    @property
+    def counts_lost(self) -> bool:
+        """Whether plans were lost, and with them how often they have named a node."""
+        return self.parts.topics.topology in self.forgotten
 
     def is_forgotten(self, name: str) -> bool:
         """Return whether disk and broker have both lost releases of the node: then nobody knows of them."""

@@ -28,7 +28,17 @@ class PlanChecks:
         history.note("topology", "plans", f"{first} to {last}: {_members(record.last)}")
         for plan in record.plans:
             self._check(plan)
-            self._facts.plans[plan.round] = plan
+            self._facts.plans.setdefault(plan.round, []).append(plan)
+
+    def read_again(self, values: list[bytes]) -> None:
+        """Take that the topology has lost its tail: `values` are what is left."""
+        parts = self._facts.parts
+        self._chain, self._named = Chain(), {}
+        for value in values:
+            record = decode_plans(value, parts.topics.run, parts.digest)
+            if self._chain.take(record):
+                for plan in record.plans:
+                    self._count(plan)
 
     def _check(self, plan: Plan) -> None:
         facts = self._facts
@@ -38,14 +48,20 @@ class PlanChecks:
             raise Violation(
                 f"plan {plan.round} counts {dict(plan.named)}: the plans so far say {self._named}"
             )
-        for member in plan.members:
-            self._named[member.name] = self._named.get(member.name, 0) + 1
+        self._count(plan)
         if plan.round > plan.follows + 1 and plan.follows:
             facts.history.reached.add(Reached.GAP)
-        furthest = max(facts.stepped.values(), default=0)
-        most = max(furthest + 2 * facts.parts.horizon + 1, facts.ahead + facts.parts.horizon)
-        if plan.round > most:
+        horizon, furthest = facts.parts.horizon, max(facts.stepped.values(), default=0)
+        if plan.round > max(furthest + 2 * horizon, plan.follows + horizon, facts.ahead + horizon) + 1:
             raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
+        last = facts.parts.scheduler.rounds
+        left = set(self._named) - facts.rolled_back - facts.liars - set(facts.clones)
+        if plan.ended and last is not None and plan.round <= last and left:
+            raise Violation(f"the run ends before round {plan.round}, though {min(left)} has its journal")
+
+    def _count(self, plan: Plan) -> None:
+        for member in plan.members:
+            self._named[member.name] = self._named.get(member.name, 0) + 1
 
 
 def _check_weights(plan: Plan) -> None:
@@ -54,7 +70,7 @@ def _check_weights(plan: Plan) -> None:
     weights = np.zeros((size, size))
     weights[plan.targets, plan.sources] = plan.weights
     weights[np.diag_indices(size)] = 1.0 - weights.sum(1)
-    among = weights[np.ix_(full, full)]
+    among = weights[np.ix_(full, full)] if full.any() else np.eye(1)
     if weights.min() < -TOLERANCE or weights[:, ~full][full].any():
         raise Violation(f"plan {plan.round} has a weight below 0, or one of a listener")
     if np.abs(among.sum(0) - 1.0).max() > TOLERANCE or np.abs(among.sum(1) - 1.0).max() > TOLERANCE:

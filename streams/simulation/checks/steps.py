@@ -9,7 +9,7 @@ from streams.local.recorder import for_the_owner
 from streams.simulation.checks.facts import Facts
 from streams.simulation.checks.life import Life, close
 from streams.simulation.history import Reached, Violation
-from topology.plans import Member, Place
+from topology.plans import Member, Place, Plan
 
 
 class StepChecks:
@@ -21,22 +21,30 @@ class StepChecks:
 
     def journalled(self, name: str, life: Life, record: JournalRecord) -> None:
         """Check a record; `life` is what was before it. Raises Violation."""
-        decided = life.decided
         if record.stepped == 0:
             return
-        plan = self._facts.plans.get(record.stepped)
-        member = None if plan is None else plan.member(name)
-        if plan is None or member is None or member.instance != life.instance:
+        wrong = Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
+        for plan in reversed(self._facts.plans.get(record.stepped, [])):
+            try:
+                self._check(name, life, record, plan)
+            except Violation as found:
+                wrong = found
+            else:
+                return
+        raise wrong
+
+    def _check(self, name: str, life: Life, record: JournalRecord, plan: Plan) -> None:
+        """Check a record as a step of that plan."""
+        decided, place = life.decided, plan.place(name)
+        if place is None or place.member.instance != life.instance:
             raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
-        if not member.full:
+        if not place.member.full:
             self._check_listener(name, life, record)
             return
         if decided is None or decided.round != record.stepped:
             raise Violation(f"{name} has stepped round {record.stepped} without a decision")
-        place = plan.place(name)
-        if place is not None:
-            consensus = self._consensus(name, life, record, decided, place)
-            self._check_step(name, life, record, decided, consensus)
+        consensus = self._consensus(name, life, record, decided, place)
+        self._check_step(name, life, record, decided, consensus)
         self._check_position(name, life, record)
 
     def _check_listener(self, name: str, life: Life, record: JournalRecord) -> None:

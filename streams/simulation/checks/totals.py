@@ -44,12 +44,12 @@ class TotalChecks:
         """Check the sums over nodes of every whole round; return how many there were. Raises Violation."""
         whole = 0
         for round, found in mixed.items():
-            plan = self._facts.plans[round]
-            names = [member.name for member in plan.members if member.full]
+            plans = self._facts.plans[round]
+            names = [member.name for member in plans[0].members if member.full]
             own = self._own.get(round, {})
             complete = all(name in found and not self._missing[name, round] for name in names)
             excused = (self._facts.rolled_back | self._facts.liars) & set(names)
-            if not complete or round in self._partial or excused:
+            if not complete or round in self._partial or excused or len(plans) > 1:
                 continue
             whole += 1
             after = np.add.reduce([found[name] for name in names])

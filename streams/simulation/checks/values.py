@@ -58,7 +58,8 @@ class ValueChecks:
                 raise Violation(f"{name} has published two values for round {message.round}")
         self._use(name, (name, *round, value))
         self._drawn[name] += not message.exact
-        if self._drawn[name] > charged + self._facts.clones[name]:
+        uncounted = self._facts.counts_lost and name in self._facts.rolled_back
+        if self._drawn[name] > charged + self._facts.clones[name] and not uncounted:
             raise Violation(f"{name} has drawn {self._drawn[name]} times, and charged {charged} rounds")
 
     def _use(self, name: str, made: Made) -> None:

@@ -40,6 +40,10 @@ class Watch:
                 self.facts.add(topic, message)
                 self._values.appended(message, self._kept.get(message.source, 0))
 
+    def plans_lost(self, left: list[bytes]) -> None:
+        """Take that the topology has lost its tail; `left`: its records."""
+        self._plans.read_again(left)
+
     # ---------------------------------------------------------------------------------------- a node's
 
     def started(self, node: SimulatedNode) -> None:
@@ -119,10 +123,9 @@ class Watch:
     def _check_given_up(self, node: SimulatedNode, source: str, round: int) -> None:
         """Check that what the edge held when its end was looked up has been read."""
         facts = self.facts
-        plan = facts.plans[round]
-        member = plan.member(source)
+        member = facts.plans[round][0].member(source)
         stood = facts.values.get((source, node.name, round, member.instance if member else ""), [])
-        if facts.parts.topics.edge(source, node.name) in facts.forgotten:
+        if facts.parts.topics.edge(source, node.name) in facts.forgotten or len(facts.plans[round]) > 1:
             return
         if stood and stood[0].time < node.looked_at:
             said = f"its release stands on the edge since {stood[0].time:.3f} s"

@@ -1,0 +1,155 @@
+"""Bugs planted in the real code: each is found within 500 histories."""
+
+from pathlib import Path
+
+import pytest
+
+from nodes.machine import stepping
+from nodes.machine.events import Notice, ReleaseArrived, SendRelease
+from nodes.machine.history import History
+from nodes.machine.inbox import InEdge
+from nodes.machine.machine import NodeMachine
+from nodes.machine.phases import ACTIONS, Phase
+from nodes.machine.state import NodeState
+from streams.codec import decode_release
+from streams.live.deadlines import Deadlines
+from streams.live.node_shell import NodeShell
+from streams.mesh.file import load
+from streams.simulation.search import search
+from streams.simulation.stage import Stage
+from topology.progress import Claims
+
+MESH = Path(__file__).parent / "mesh.yaml"
+MOST = 500
+
+
+def send_before_journal(patch):
+    handle = NodeMachine.handle
+
+    def reordered(self, event):
+        return tuple(sorted(handle(self, event), key=lambda effect: not isinstance(effect, SendRelease)))
+
+    patch.setattr(NodeMachine, "handle", reordered)
+
+
+def redraw_on_replay(patch):
+    start = NodeMachine._start
+    patch.setattr(
+        NodeMachine, "_start", lambda self, event: start(self, event._replace(records=event.records[:-1]))
+    )
+
+
+def charge_after_send(patch):
+    write = NodeState.write
+
+    def late(self, following, *, charged, **given):
+        before = self.history.record
+        write(self, following, charged=charged if before is None else before.charged, **given)
+
+    patch.setattr(NodeState, "write", late)
+
+
+def second_value_accepted(patch):
+    receive = InEdge.receive
+
+    def taken(self, message, offset, oldest, most):
+        notice = receive(self, message, offset, oldest, most)
+        if notice is Notice.EVIDENCE:
+            self.distrusted.clear()
+            self._kept[message.round, message.instance] = (message.release, offset)
+            return None
+        return notice
+
+    patch.setattr(InEdge, "receive", taken)
+
+
+def record_skipped(patch):
+    moved_on = stepping._moved_on
+
+    def skipping(before, after):
+        moved = moved_on(before, after)
+        return tuple((partition, offset + (offset == 7)) for partition, offset in moved)
+
+    patch.setattr(stepping, "_moved_on", skipping)
+
+
+def wrong_alpha_after_a_gap(patch):
+    """The step size of the round before the next one, which is not this one where the plans skip rounds."""
+    step = stepping.step
+
+    def wrong(node):
+        opened, learner = node.open, node.learner
+        following = node.book.first_after(opened.round)
+        if following is not None:
+            node.learner = _Late(learner, following.round - 1)
+        try:
+            return step(node)
+        finally:
+            node.learner = learner
+
+    patch.setitem(ACTIONS, Phase.DECIDED, wrong)
+
+
+class _Late:
+    def __init__(self, learner, round):
+        self._learner, self._round = learner, round
+
+    def __getattr__(self, name):
+        return getattr(self._learner, name)
+
+    def learn(self, round, *given):
+        return self._learner.learn(self._round, *given)
+
+
+def expiry_by_bare_timer(patch):
+    def at_once(self, started):
+        self._loop.put(lambda: self._passed(started.round))
+        return True
+
+    patch.setattr(Deadlines, "_read_to_the_ends", at_once)
+
+
+def correction_twice(patch):
+    remember = History.remember
+
+    def kept(self, record):
+        lost = {place: self._lost[place] for place in record.corrected if place in self._lost}
+        remember(self, record)
+        self._lost.update(lost)
+
+    patch.setattr(History, "remember", kept)
+
+
+def progress_believed_without_bound(patch):
+    patch.setattr(Claims, "limit", lambda self, last: 2**62)
+
+
+def poison_that_ends_a_reader(patch):
+    def read(self, source, offset, value):
+        self._handle(ReleaseArrived(decode_release(value, self._expected[source]), offset))
+
+    patch.setattr(NodeShell, "release_read", read)
+
+
+BUGS = {
+    send_before_journal: "before its journal",
+    redraw_on_replay: "neither a new round, nor the same again",
+    charge_after_send: "charge",
+    second_value_accepted: "is not the first that stood on the edge",
+    record_skipped: "reads records",
+    wrong_alpha_after_a_gap: "is not that of its step",
+    expiry_by_bare_timer: "stands on the edge since",
+    correction_twice: "twice, or for nothing",
+    progress_believed_without_bound: "is far ahead",
+    poison_that_ends_a_reader: "Refused",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_found(bug, monkeypatch):
+    stage = Stage(load(MESH))
+    bug(monkeypatch)
+    failed = next((found for found in search(stage, range(MOST)) if found.violation is not None), None)
+    assert failed is not None, f"not found in {MOST} histories"
+    assert BUGS[bug] in failed.violation, f"seed {failed.seed}: {failed.violation}"
