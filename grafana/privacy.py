@@ -131,11 +131,12 @@ ACCOUNT = Row(
         ),
         Panel(
             "Refusals and evidence",
-            "Peers' messages refused, second values for a round, and times a node asked to join again.",
+            "Peers' messages refused, second values for a round, and whom readers accuse of them; joins.",
             PER_SECOND,
             (
                 Query(f"sum by (mesh, node) ({rate('messages_refused_total')})", "{{node}} refused"),
                 Query(f"sum by (mesh, node) ({rate('evidence_total')})", "{{node}} evidence"),
+                Query(rate("accusations_total"), "{{node}} accused"),
                 Query(rate("joins_asked_total"), "{{node}} joins"),
             ),
             least=0,

@@ -18,6 +18,8 @@ IntArray = NDArray[np.int64]
 
 TOLERANCE = 1e-9
 """How far the sum of a row or column of weights may be from 1."""
+MOST_TOLD = 8
+"""The most instances that one heartbeat accuses."""
 
 
 class Member(NamedTuple):
@@ -120,6 +122,7 @@ class Heartbeat:
 
     `stepped`: the last round it has stepped (0: none). `join_after`: it asks to join in a plan after that
     round. `leave_from`: it asks to be in no plan from that round on. `hello`: its process has just started.
+    `accused`: instances of nodes that it hears which have sent two values for a round; at most `MOST_TOLD`.
     """
 
     run: str
@@ -130,6 +133,7 @@ class Heartbeat:
     join_after: int | None = None
     leave_from: int | None = None
     hello: bool = False
+    accused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import FunctionType
 
 from docs.regions.access import placed
-from streams.codec import dead_letter, heartbeat, plan, plans, query, release, response
+from streams.codec import dead_letter, heartbeat, plan, plans, query, release, response, signatures
 from streams.codec.fields import VERSION, Reason
 from streams.codec.topics import DataTopics, MeshTopics
 
@@ -23,6 +23,7 @@ _REASONS = {
     Reason.MALFORMED: "A round, a name or a count is impossible.",
     Reason.SECOND_VALUE: "The source has sent two values for one round.",
     Reason.UNREADABLE: "The record is empty, or no client can read it, as one that is compressed and broken.",
+    Reason.SIGNATURE: "The message must be signed and is not, or not by the one who must, or wrongly.",
 }
 
 
@@ -50,6 +51,7 @@ def messages() -> str:
         "Record of plans": plans,
         "Plan": plan,
         "Heartbeat": heartbeat,
+        "Signed message": signatures,
         "Query": query,
         "Response": response,
         "Dead letter": dead_letter,

@@ -138,6 +138,7 @@ class Notice(StrEnum):
     PLAN_IGNORED = "plan out of its place"
     JOINING = "asked to join"
     LISTENED = "joined as a listener"
+    ACCUSED = "a reader of the own releases has two values for a round"
 
 
 class Noticed(NamedTuple):

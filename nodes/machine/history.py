@@ -10,9 +10,16 @@ from nodes.values import FloatArray, Release
 
 
 class History:
-    """The last H rounds of one node, as in its journal, and its in-edges."""
+    """The last H rounds of one node, as in its journal, and its in-edges (`isolates`: see InEdge)."""
 
-    def __init__(self, sources: Iterable[str], horizon: int, records: Iterable[JournalRecord] = ()) -> None:
+    def __init__(
+        self,
+        sources: Iterable[str],
+        horizon: int,
+        records: Iterable[JournalRecord] = (),
+        *,
+        isolates: bool = True,
+    ) -> None:
         self.record: JournalRecord | None = None  # the newest: its release is sent, or will be
         self._own: dict[int, Release] = {}
         self._made: dict[int, int] = {}  # the round in which the release for a round was made
@@ -23,10 +30,15 @@ class History:
             self.remember(record)
         newest: JournalRecord | None = self.record
         positions = dict(newest.edge_positions) if newest else {}
-        self.edges = {source: InEdge(source, positions.get(source, 0)) for source in sorted(sources)}
+        self.edges = {
+            source: InEdge(source, positions.get(source, 0), isolates=isolates) for source in sorted(sources)
+        }
         for source, instance in newest.distrusted if newest else ():
+            if newest is not None and source in self.edges:
+                self.edges[source].accuse(instance, newest.round)
+        for source, instance, last in newest.pardoned if newest else ():
             if source in self.edges:
-                self.edges[source].distrusted.add(instance)
+                self.edges[source].pardoned[instance] = last
 
     @property
     def stepped(self) -> int:
@@ -68,9 +80,19 @@ class History:
         return tuple([(source, edge.drop_before(oldest)) for source, edge in self.edges.items()])
 
     def distrusted(self) -> tuple[tuple[str, str], ...]:
-        """Return (source, instance) of sources that have sent two values for a round."""
-        found = [edge for edge in self.edges.values() if edge.distrusted]
-        return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.distrusted)])
+        """Return (source, instance) of sources that count as silent, as they sent two values for a round."""
+        found = [edge for edge in self.edges.values() if edge.accused and edge.isolates]
+        return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.accused)])
+
+    def pardoned(self) -> tuple[tuple[str, str, int], ...]:
+        """Return (source, instance, last round whose second values are no evidence any more)."""
+        found = [edge for edge in self.edges.values() if edge.pardoned]
+        return tuple([(edge.source, *one) for edge in found for one in sorted(edge.pardoned.items())])
+
+    def accused(self) -> tuple[str, ...]:
+        """Return the instances of sources that two values for a round are known of, the newest first."""
+        found = [(round, one) for edge in self.edges.values() for one, round in edge.accused.items()]
+        return tuple([instance for _, instance in sorted(found, reverse=True)]) if found else ()
 
     def join_from(self, round: int) -> None:
         """Forget rounds below `round`: the node joins in that round or later, from other nodes' releases."""

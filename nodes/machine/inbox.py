@@ -1,5 +1,6 @@
 """The releases that a node has received: the first value counts, a second one is evidence.
 
+Evidence isolates the instance that sent it, unless anybody may have written it: then it is only counted.
 There is one `InEdge` per source. It keeps the first value by (round, instance), from H planned rounds back
 (for late corrections and evidence) to 2H ahead (for releases before their plan). After a restart the edge is
 read again from `position`, the offset of the oldest value kept.
@@ -9,14 +10,18 @@ from nodes.machine.events import Notice
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
 
+MOST_ACCUSED = 64
+"""Instances of a source that evidence is remembered of: only the one in the plans matters."""
+
 
 class InEdge:
-    """The releases from one source."""
+    """The releases from one source. `isolates`: whether an instance with a second value counts as silent."""
 
-    def __init__(self, source: str, position: int = 0) -> None:
-        self.source = source
+    def __init__(self, source: str, position: int = 0, *, isolates: bool = True) -> None:
+        self.source, self.isolates = source, isolates
         self._kept: dict[tuple[int, str], tuple[Release, int]] = {}  # in the order of the log
-        self.distrusted: set[str] = set()  # instances with a second value for some round
+        self.accused: dict[str, int] = {}  # instances, with the newest round that has two values
+        self.pardoned: dict[str, int] = {}  # instances, with the last round whose second values are forgiven
         self._next = position
 
     def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
@@ -33,7 +38,9 @@ class InEdge:
         if known is not None:
             if known[0].tobytes() == message.release.tobytes():
                 return Notice.DUPLICATE
-            self.distrusted.add(message.instance)
+            if message.round <= self.pardoned.get(message.instance, 0):
+                return Notice.DUPLICATE
+            self.accuse(message.instance, message.round)
             return Notice.EVIDENCE
         if len(self._kept) >= most and not self._make_room(message.round, oldest):
             return Notice.OVERFULL
@@ -42,7 +49,7 @@ class InEdge:
 
     def release(self, round: int, instance: str) -> Release | None:
         """Return the source's release for that round, if it came and its instance is trusted."""
-        if instance in self.distrusted:
+        if self.distrusts(instance):
             return None
         found = self._kept.get((round, instance))
         return found[0] if found else None
@@ -53,7 +60,14 @@ class InEdge:
 
     def distrusts(self, instance: str) -> bool:
         """Return whether that instance sent two values for a round, and so counts as silent."""
-        return instance in self.distrusted
+        return self.isolates and instance in self.accused
+
+    def accuse(self, instance: str, round: int) -> None:
+        """Remember that there are two values of that instance for that round."""
+        accused = self.accused
+        accused[instance] = max(round, accused.get(instance, 0))
+        if len(accused) > MOST_ACCUSED:
+            del accused[min(accused, key=accused.__getitem__)]
 
     def drop_before(self, round: int) -> int:
         """Forget the values of rounds below `round`; return the offset from which a restart reads again.
@@ -62,6 +76,10 @@ class InEdge:
         that a round far ahead holds back neither the others nor the position.
         """
         kept = self._kept
+        if self.pardoned:
+            self.pardoned = {one: last for one, last in self.pardoned.items() if last >= round}
+        if self.accused and not self.isolates:
+            self.accused = {instance: last for instance, last in self.accused.items() if last >= round}
         while kept:
             first = next(iter(kept))
             if first[0] < round:

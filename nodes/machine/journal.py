@@ -62,9 +62,11 @@ class JournalRecord(NamedTuple):
     corrected : tuple of (round, source)
         Late releases that were added to the consensus of `stepped`.
     distrusted : tuple of (source, instance)
-        Sources that have sent two values for a round.
+        Sources that count as silent, as they have sent two values for a round.
     average : Average or None
         The average of the decisions so far; None: none yet. A journal keeps only that of its newest record.
+    pardoned : tuple of (source, instance, round)
+        Second values of these sources for that round or an earlier one are no evidence any more.
     """
 
     round: int
@@ -80,6 +82,7 @@ class JournalRecord(NamedTuple):
     corrected: tuple[tuple[int, str], ...]
     distrusted: tuple[tuple[str, str], ...] = ()
     average: Average | None = None
+    pardoned: tuple[tuple[str, str, int], ...] = ()
 
     def message(self, run: str, source: str, instance: str, *, simulated: bool) -> ReleaseMessage:
         """Return the message with the release for the node's edges; `simulated`: whether its noise is."""

@@ -12,7 +12,7 @@ Rules
 * A listener (in its first planned round) averages the full members' releases, publicly and exactly.
 * The weight of a source that is silent at the deadline goes to the own release. If its release comes late,
   within H rounds, the error is corrected once. A source that sent two values for a round counts as silent
-  until it joins as a new instance.
+  until it joins as a new instance. Where anybody may have written the second one, only the first counts.
 * After the last learning round a node relays: zero gradient, exact release, no charge.
 * Asked to leave, it says so, and halts at the first plan from that round on that does not name it.
 
@@ -50,13 +50,24 @@ class Misused(Exception):
 
 
 class NodeMachine:
-    """One node. `in_edges`: all provisioned sources; `deadlines`: whether silent sources are given up."""
+    """One node. `in_edges`: all provisioned sources; `deadlines`: whether silent sources are given up.
+
+    `isolates`: whether a source that sent two values for a round counts as silent. It must be false where
+    others than the source may have written them.
+    """
 
     def __init__(
-        self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
+        self,
+        identity: Identity,
+        learner: Learner,
+        in_edges: Iterable[str],
+        horizon: int,
+        *,
+        deadlines: bool,
+        isolates: bool = True,
     ) -> None:
         self.identity = identity
-        self._node = NodeState(identity, learner, in_edges, horizon, deadlines=deadlines)
+        self._node = NodeState(identity, learner, in_edges, horizon, deadlines=deadlines, isolates=isolates)
         self._started = False
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             Started: self._start,
@@ -98,7 +109,7 @@ class NodeMachine:
     def _start(self, event: Started) -> None:
         self._started = True
         node = self._node
-        node.history = History(node.history.edges, node.horizon, event.records)
+        node.history = History(node.history.edges, node.horizon, event.records, isolates=node.isolates)
         node.secret, node.carried = event.secret, event.carried
         node.membership.asked_from = event.leave_from
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
@@ -133,7 +144,7 @@ class NodeMachine:
         node.notice(notice, message.source, message.round)
         if notice is Notice.EVIDENCE:
             node.effects.append(Evidence(message, edge.first(message.round, message.instance)))
-            if opened is not None:
+            if opened is not None and node.isolates:
                 opened.distrust(message)
 
     def _close_slot(self, event: SlotClosed) -> None:

@@ -13,7 +13,7 @@ from nodes.machine.membership import Identity, Membership, PlanBook
 from nodes.machine.rounds import OpenRound
 from nodes.privacy.mechanism import Secret
 from nodes.values import Average, Release
-from topology.plans import Heartbeat, Plan
+from topology.plans import MOST_TOLD, Heartbeat, Plan
 
 
 class NodeState:
@@ -27,6 +27,8 @@ class NodeState:
         Sources given up, and not heard since.
     secret : Secret or None
         The mechanism's state, which goes into the journal unchanged.
+    isolates : bool
+        Whether an instance that sent two values for a round counts as silent.
     carried : int
         The rounds that earlier lives of the journal have charged.
     effects : list of Effect
@@ -34,13 +36,21 @@ class NodeState:
     """
 
     def __init__(
-        self, identity: Identity, learner: Learner, in_edges: Iterable[str], horizon: int, *, deadlines: bool
+        self,
+        identity: Identity,
+        learner: Learner,
+        in_edges: Iterable[str],
+        horizon: int,
+        *,
+        deadlines: bool,
+        isolates: bool = True,
     ) -> None:
         self.identity = identity
         self.learner = learner
         self.horizon = horizon
         self.deadlines = deadlines
-        self.history = History(in_edges, horizon)
+        self.isolates = isolates
+        self.history = History(in_edges, horizon, isolates=isolates)
         self.book = PlanBook()
         self.membership = Membership(identity, self.book, horizon, learner.leave_from)
         self.open: OpenRound | None = None
@@ -56,7 +66,14 @@ class NodeState:
         """The node's current heartbeat."""
         who, wish = self.identity, self.membership.join_after
         return Heartbeat(
-            who.run, who.name, who.instance, who.boot, self.history.stepped, wish, self.membership.leave_from
+            who.run,
+            who.name,
+            who.instance,
+            who.boot,
+            self.history.stepped,
+            wish,
+            self.membership.leave_from,
+            accused=self.history.accused()[:MOST_TOLD],
         )
 
     @property
@@ -126,6 +143,7 @@ class NodeState:
             corrected=corrected,
             distrusted=self.history.distrusted(),
             average=average,
+            pardoned=self.history.pardoned(),
         )
         self.history.remember(record)
         self.effects.append(Journal(record, self.secret))

@@ -70,11 +70,13 @@ class User:
 
 
 def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
-    """Return a node's rights on the mesh broker; it also reads its own messages."""
+    """Return a node's rights on the mesh broker; it also reads its own messages, and its readers' beats."""
+    targets = tuple(targets)
     own = dict.fromkeys(topics.edge(node, target) for target in targets)
+    beats = [topics.progress(target) for target in targets]
     edges = [topics.edge(source, node) for source in sources]
     progress, written = topics.progress(node), topics.dead_letters(node)
-    reads, writes = (topics.topology, progress, *edges, *own), (progress, written, *own)
+    reads, writes = (topics.topology, progress, *edges, *own, *beats), (progress, written, *own)
     prefix = edges_of(topics, node)
     return Access(reads, writes, owned=() if prefix is None else (prefix,))
 

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 from nodes.machine.journal import ReleaseMessage
 from streams.bus.bus import Stored, Stores
 from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, decode_release
+from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
 from topology.chain import Chain, PlanRecord, chosen
@@ -47,20 +48,21 @@ class MeshLog:
     A topic is read from the beginning of its log, or from a given offset, in order. To judge releases by
     plans, read the edges first: a plan is in its log before the releases of its round.
 
-    The codec refuses broken bytes, another run, source or node, other settings, and releases outside their
-    public bound. `refused` counts such records by (topic, reason), each time one is read.
+    The codec refuses broken bytes, another run, source or node, other settings, releases outside their public
+    bound, and what is not rightly signed where it must be. `refused` counts such records by (topic, reason),
+    each time one is read.
 
     Methods raise BusError as `stores` does, OffsetOutOfRange if a log was cut meanwhile.
     """
 
-    def __init__(self, topics: MeshTopics, digest: bytes, stores: Stores) -> None:
-        self.topics, self._digest, self._stores = topics, digest, stores
+    def __init__(self, topics: MeshTopics, digest: bytes, stores: Stores, envelope: Envelope = PLAIN) -> None:
+        self.topics, self._digest, self._stores, self._envelope = topics, digest, stores, envelope
         self.refused = Counter[tuple[str, str]]()
 
     @classmethod
     def of(cls, file: MeshFile, stores: Stores) -> "MeshLog":
         """Return the log of a file's mesh."""
-        return cls(file.resolved.topics, file.digest(), stores)
+        return cls(file.resolved.topics, file.digest(), stores, file.resolved.envelope)
 
     def tail(self, topic: str, count: int) -> int:
         """Return the offset of the last `count` records of a topic, or of its log's beginning."""
@@ -97,21 +99,26 @@ class MeshLog:
     def releases(
         self, expected: Expected, targets: Iterable[str]
     ) -> Iterator[tuple[str, bytes, ReleaseMessage]]:
-        """Yield (target, bytes, release) of a source's edges to these targets; read together."""
+        """Yield (target, bytes, release) of a source's edges to these targets; read together.
+
+        The bytes are those of the release, without its signature.
+        """
         readers: dict[str, list[str]] = {}
         for target in targets:
             readers.setdefault(self.topics.edge(expected.source, target), []).append(target)
-        decode = dict.fromkeys(readers, lambda value: decode_release(value, expected))
+        opened, source = self._envelope.of_node, expected.source
+        decode = dict.fromkeys(readers, lambda value: decode_release(opened(value, source), expected))
         for topic, record, message in self._read(decode):
             if message is not None:
                 for target in readers[topic]:
-                    yield target, record.value, message
+                    yield target, self._envelope.unverified(record.value), message
 
     def _plans(self, value: bytes) -> PlanRecord:
-        return decode_plans(value, self.topics.run, self._digest)
+        return decode_plans(self._envelope.of_scheduler(value), self.topics.run, self._digest)
 
     def _heartbeat(self, node: str) -> Callable[[bytes], Heartbeat]:
-        return lambda value: decode_heartbeat(value, self.topics.run, node, self._digest)
+        opened, run = self._envelope.of_node, self.topics.run
+        return lambda value: decode_heartbeat(opened(value, node), run, node, self._digest)
 
     def _read(
         self, decoders: Mapping[str, Callable[[bytes], T]], offsets: Mapping[str, int] | None = None

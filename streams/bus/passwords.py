@@ -2,11 +2,11 @@
 
 import os
 import secrets
-import stat
 import tempfile
 from pathlib import Path
 
 from streams.mesh.errors import UsageError
+from streams.mesh.settings.secret_files import shown_to_others
 
 _BYTES = 32
 
@@ -54,13 +54,6 @@ class Passwords:
         return password
 
     def shown_to_others(self, user: str) -> bool:
-        """Return whether the file of a password is there, and may be read by others, who need not read it.
-
-        Where it is another's, as in a container, this process itself may be one who needs to.
-        """
+        """Return whether the file of a password is there, and may be read by others, who need not read it."""
         path = self.path(user)
-        if not path.exists():
-            return False
-        found = path.stat()
-        own = os.geteuid() in {0, found.st_uid}
-        return own and bool(found.st_mode & (stat.S_IRGRP | stat.S_IROTH))
+        return path.exists() and shown_to_others(path)

@@ -7,7 +7,7 @@ the digest of the shared settings. Decoding any bytes returns a value or raises 
 from streams.codec.dead_letter import decode_dead_letter, encode_dead_letter
 from streams.codec.exchange import Expected
 from streams.codec.fields import Reason, Refused
-from streams.codec.heartbeat import decode_heartbeat, encode_heartbeat
+from streams.codec.heartbeat import accuses, decode_heartbeat, encode_heartbeat
 from streams.codec.plan import decode_plan, encode_plan
 from streams.codec.plans import decode_plans, encode_plans
 from streams.codec.query import decode_query, encode_query
@@ -18,6 +18,7 @@ __all__ = [
     "Expected",
     "Reason",
     "Refused",
+    "accuses",
     "decode_dead_letter",
     "decode_heartbeat",
     "decode_plan",

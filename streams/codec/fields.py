@@ -31,6 +31,7 @@ class Kind(IntEnum):
     QUERY = 4
     RESPONSE = 5
     PLANS = 6
+    SIGNED = 7
 
 
 class Reason(Enum):
@@ -49,6 +50,7 @@ class Reason(Enum):
     MALFORMED = "malformed"
     SECOND_VALUE = "second-value"
     UNREADABLE = "unreadable"
+    SIGNATURE = "signature"
 
 
 class Refused(ValueError):

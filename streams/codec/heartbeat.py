@@ -1,7 +1,8 @@
-"""Heartbeats in bytes: of constant length for a node, with nothing about data.
+"""Heartbeats in bytes: of constant length for a node without evidence, with nothing about data.
 
-version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello), digest 16, instance 16, boot 16,
-stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node (u8 length, ASCII).
+version u8, kind u8, flags u8 (1 asks to join, 2 asks to leave, 4 hello, 8 accuses), digest 16, instance 16,
+boot 16, stepped u64, join_after u64, leave_from u64 (0 where not asked), run and node (u8 length, ASCII).
+With flag 8 follow the accused instances: 16 bytes each, at most 8.
 """
 
 from struct import Struct
@@ -20,11 +21,13 @@ from streams.codec.fields import (
     packed_ids,
     unpacked,
 )
-from topology.plans import Heartbeat
+from topology.plans import MOST_TOLD, Heartbeat
 
 HEADER = Struct("<BBB16s16s16sQQQ")
-JOIN, LEAVE, HELLO = 1, 2, 4
-LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)
+JOIN, LEAVE, HELLO, ACCUSES = 1, 2, 4, 8
+LONGEST = HEADER.size + 2 * (1 + LONGEST_ID)  # names in a mesh file are shorter, and leave room to accuse
+INSTANCE = 16
+"""Bytes of an instance."""
 
 
 def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
@@ -35,9 +38,16 @@ def encode_heartbeat(heartbeat: Heartbeat, digest: bytes) -> bytes:
         raise ValueError(f"stepped, join_after, leave_from are {rounds}: must be from 0 to {LAST_ROUND}")
     flags = (JOIN if join is not None else 0) | (LEAVE if leave is not None else 0)
     flags |= HELLO if heartbeat.hello else 0
+    flags |= ACCUSES if heartbeat.accused else 0
     ids = (packed_hex(heartbeat.instance), packed_hex(heartbeat.boot))
     header = HEADER.pack(VERSION, Kind.HEARTBEAT, flags, checked_digest(digest), *ids, *rounds)
-    return header + packed_ids(heartbeat.run, heartbeat.node)
+    accused = b"".join(map(packed_hex, heartbeat.accused[:MOST_TOLD]))
+    return header + packed_ids(heartbeat.run, heartbeat.node) + accused
+
+
+def accuses(data: bytes) -> bool:
+    """Return whether the bytes may be a heartbeat that accuses somebody: worth decoding."""
+    return len(data) > HEADER.size and bool(data[2] & ACCUSES)
 
 
 def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbeat:
@@ -45,10 +55,11 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
     flags, found, instance, boot, stepped, join, leave = unpacked(data, HEADER, Kind.HEARTBEAT, LONGEST)
     end = checked_ids(data, HEADER.size, ((run, Reason.RUN), (node, Reason.SOURCE)))
     check_digest(found, digest)
-    if len(data) != end:
-        raise Refused(Reason.LENGTH, f"{len(data)} bytes, expected {end}")
-    if flags > JOIN | LEAVE | HELLO:
+    if flags > JOIN | LEAVE | HELLO | ACCUSES:
         raise Refused(Reason.FLAGS, f"{flags}")
+    accused = _accused(data, end) if flags & ACCUSES else ()
+    if len(data) != end + INSTANCE * len(accused):
+        raise Refused(Reason.LENGTH, f"{len(data)} bytes, expected {end}")
     if max(stepped, join, leave) > LAST_ROUND:
         raise Refused(Reason.MALFORMED, f"rounds {stepped}, {join}, {leave}")
     if (join and not flags & JOIN) or (leave and not flags & LEAVE):
@@ -62,4 +73,13 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
         join_after=join if flags & JOIN else None,
         leave_from=leave if flags & LEAVE else None,
         hello=bool(flags & HELLO),
+        accused=accused,
     )
+
+
+def _accused(data: bytes, start: int) -> tuple[str, ...]:
+    """Return the instances from `start` on: all whole ones, of which there must be one, and not too many."""
+    found = [data[at : at + INSTANCE].hex() for at in range(start, len(data) - INSTANCE + 1, INSTANCE)]
+    if not 1 <= len(found) <= MOST_TOLD:
+        raise Refused(Reason.LENGTH, f"{len(found)} accused instances, from 1 to {MOST_TOLD} are allowed")
+    return tuple(found)

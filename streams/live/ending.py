@@ -8,10 +8,12 @@ from streams.bus.bus import Bus, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
+from streams.codec.signatures import PLAIN, Envelope
 from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.start import FLUSH
 from streams.live.stopping import Failed, Stop
 from streams.mesh.file import MeshFile
+from streams.mesh.signing import scheduler_envelope
 from topology.chain import Chain, PlanRecord
 from topology.planning import end_plan
 from topology.plans import Plan
@@ -23,8 +25,9 @@ PATIENCE = 60.0
 class RunEnd:
     """The end of one run. Schedulers go on meanwhile: the first record on top of the last plan counts."""
 
-    def __init__(self, run: str, digest: bytes, log: MeshLog, bus: Bus) -> None:
+    def __init__(self, run: str, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
         self._run, self._digest, self._log, self._bus = run, digest, log, bus
+        self._envelope = envelope
         self._topic = log.topics.topology
         stored = log.plans()
         self._next = stored[-1].record.offset + 1 if stored else bus.span(self._topic)[0]
@@ -50,7 +53,7 @@ class RunEnd:
         if last is not None and not last.ended:
             end = end_plan(self._run, last.round + 1, last, last.generation)
             for value in encode_plans(last, (end,), self._digest):
-                self._bus.send(self._topic, value)
+                self._bus.send(self._topic, self._envelope.sealed(value))
             if not self._bus.flush(FLUSH):
                 raise Unreachable("the end of the run is not acknowledged yet")
             self._follow()
@@ -73,13 +76,15 @@ def end_run(file: MeshFile, stop: Stop) -> Plan:
 
     It is a scheduler's work, and needs its rights.
     """
-    mesh, topics = file.mesh, file.resolved.topics
+    mesh, topics, envelope = file.mesh, file.resolved.topics, scheduler_envelope(file)
     with ExitStack() as closing:
         reached(file.mesh_broker, stop)
         access = scheduler_access(topics, mesh.nodes)
         bus = retry_until_reachable(stop, lambda: opened(file.mesh_broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
-        end = retry_until_reachable(stop, lambda: RunEnd(mesh.run, file.digest(), MeshLog.of(file, bus), bus))
+        end = retry_until_reachable(
+            stop, lambda: RunEnd(mesh.run, file.digest(), MeshLog.of(file, bus), bus, envelope)
+        )
         until = time.monotonic() + PATIENCE
         while not retry_until_reachable(stop, end.attempt):
             if end.last is None:

@@ -24,6 +24,7 @@ from streams.live.spend import NodeOptions, RunSpend
 from streams.live.start import Ask, MeshStart, Starter, is_named
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.mesh.signing import knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
@@ -53,7 +54,9 @@ class HostedNode:
         self.log = logging.getLogger(f"mirrormesh.node.{name}")
         self._file, self._options = file, options
         self._made = file.resolved.node(name)
-        self.mesh = self._made.surroundings
+        self.mesh = replace(
+            self._made.surroundings, isolates=knows_writers(file, name), envelope=node_envelope(file, name)
+        )
         self._decoder = decoder(file, name)
         spent, from_end = options.spent or 0, options.reuse == "end"
         try:
@@ -159,7 +162,8 @@ class HostedNode:
             ends=certificates.ends,
             generation=self.mesh.generation,
         )
-        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions, self.mesh.generation)
+        isolates, generation = self.mesh.isolates, self.mesh.generation
+        watcher = NodeWatcher(self.log, self.metrics, decisions, predictions, generation, isolates=isolates)
         self.live = LiveNode(
             self.start,
             self._learner,

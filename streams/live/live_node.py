@@ -101,6 +101,7 @@ class LiveNode:
         self._progress = self._topics.progress(self._name)
         written = self._topics.dead_letters(self._name)
         self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
+        self._readers = {self._topics.progress(target): target for target in surroundings.targets}
         self._beats = InFlight()
         self._ask_for_slot = open_slot
         ports = Ports(
@@ -156,6 +157,9 @@ class LiveNode:
             self._lane.do(partial(self._release_read, source, offset, value))
         elif topic == self._progress:
             self._own_beat_read(offset, value)
+        elif topic in self._readers:
+            if self._shell.may_accuse(value):
+                self._lane.do(partial(self._shell.peer_beat_read, self._readers[topic], value))
         else:
             self._lane.do(partial(self._plan_read, offset, value))
 

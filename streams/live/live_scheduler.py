@@ -14,6 +14,7 @@ from streams.bus.expiry import Expiry
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.bus.topic_specs import mesh_specs
+from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.live.certificates import warn_of_end
 from streams.live.deadlines import FetchClock, InFlight
@@ -28,6 +29,7 @@ from streams.live.stopping import ProcessExit, Stop, Unmendable
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import LIVENESS
+from streams.mesh.signing import scheduler_envelope
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from topology.scheduler import SchedulerSettings, heartbeat_period
@@ -45,10 +47,11 @@ class LiveScheduler:
         boot: bytes,
         current: Callable[[], int | None],
         watcher: SchedulerWatcher,
+        envelope: Envelope = PLAIN,
     ) -> None:
         self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
         self._generation = settings.generation
-        self._shell = SchedulerShell(settings, topics, digest, bus, watcher)
+        self._shell = SchedulerShell(settings, topics, digest, bus, watcher, envelope)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
         self._beats = InFlight()
@@ -140,6 +143,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     """
     mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
     settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
+    envelope = scheduler_envelope(file)
     with ExitStack() as closing:
         endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
         reached(broker, stop)
@@ -157,7 +161,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             generation=mesh.generation,
         )
         boot = secrets.token_bytes(16)
-        live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures)
+        live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures, envelope)
         if endpoint is not None:
             endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))

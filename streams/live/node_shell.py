@@ -40,6 +40,7 @@ from nodes.privacy.mechanism import Secret
 from streams.codec import (
     Reason,
     Refused,
+    accuses,
     decode_heartbeat,
     decode_plans,
     decode_release,
@@ -50,6 +51,7 @@ from streams.live.start import MeshStart
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
 from topology.chain import Chain
+from topology.plans import Heartbeat
 
 Later = Callable[[Callable[[], None]], None]
 """Takes what follows once an effect is done, and does it then; the node takes no event before."""
@@ -85,11 +87,14 @@ class NodeShell:
         before_effect: Callable[[], None] | None = None,
     ) -> None:
         deadlines = mesh.round_timeout is not None
-        self.machine = NodeMachine(start.who, learner, mesh.expected, mesh.horizon, deadlines=deadlines)
+        self.machine = NodeMachine(
+            start.who, learner, mesh.expected, mesh.horizon, deadlines=deadlines, isolates=mesh.isolates
+        )
         self.replaced = False
         self.generation = 0  # of the newest mesh file that a plan was made by
         self._begin, self._journal = start, journal
         self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
+        self._envelope = mesh.envelope
         self._ports, self._before_effect = ports, before_effect
         self._hello: int | None = None  # its offset on the own progress, once read
         self._chain = Chain(whole=not start.plans and start.offsets[mesh.topics.topology] == 0)
@@ -124,7 +129,7 @@ class NodeShell:
     def release_read(self, source: str, offset: int, value: bytes) -> None:
         """Take a record of the edge from `source`."""
         try:
-            message = decode_release(value, self._expected[source])
+            message = decode_release(self._envelope.of_node(value, source), self._expected[source])
         except Refused as refused:
             self._ports.refused(self._topics.edge(source, self.machine.identity.name), value, refused)
             return
@@ -149,24 +154,44 @@ class NodeShell:
         """
         who = self.machine.identity
         try:
-            beat = decode_heartbeat(value, who.run, who.name, self._digest)
+            beat = self._beat_of(value, who.name)
         except Refused:
             return False
         own = beat.boot == who.boot
         if own and beat.hello and self._hello is None:
             self._hello = offset
-        self.replaced |= beat.hello and not own and self._hello is not None and offset > self._hello
+        newer = not own and beat.boot not in self._begin.earlier
+        self.replaced |= beat.hello and newer and self._hello is not None and offset > self._hello
         return own
+
+    def may_accuse(self, value: bytes) -> bool:
+        """Return whether a heartbeat may be one for `peer_beat_read`; most are not. From any thread."""
+        return accuses(self._envelope.unverified(value))
+
+    def peer_beat_read(self, reader: str, value: bytes) -> None:
+        """Take a heartbeat of a node that hears this one: it may have two values of its for a round."""
+        who = self.machine.identity
+        try:
+            beat = self._beat_of(value, reader)
+        except Refused:
+            return  # schedulers count it
+        if who.instance in beat.accused:
+            self._ports.report(Noticed(Notice.ACCUSED, reader, beat.stepped))
 
     def beat(self) -> None:
         """Send the current heartbeat."""
         self._send_heartbeat(SendHeartbeat(self.machine.heartbeat))
 
+    def _beat_of(self, value: bytes, node: str) -> Heartbeat:
+        """Return a node's heartbeat. Raises Refused."""
+        run = self.machine.identity.run
+        return decode_heartbeat(self._envelope.of_node(value, node), run, node, self._digest)
+
     def _plans(self, offset: int, value: bytes) -> tuple[PlanArrived, ...]:
         """Return the plans of a record; none if it is void, or refused."""
         who = self.machine.identity
         try:
-            record = decode_plans(value, who.run, self._digest)
+            record = decode_plans(self._envelope.of_scheduler(value), who.run, self._digest)
         except Refused as refused:
             self._ports.refused(self._topics.topology, value, refused)
             return ()
@@ -212,10 +237,10 @@ class NodeShell:
             self._ports.refused(edge, encode_release(value, self._digest), Refused(Reason.SECOND_VALUE))
 
     def _send_release(self, effect: SendRelease) -> None:
-        value = encode_release(effect.message, self._digest)
+        value = self._envelope.sealed(encode_release(effect.message, self._digest))
         for topic in dict.fromkeys(self._topics.edge(effect.message.source, to) for to in effect.targets):
             self._ports.send(topic, value)
 
     def _send_heartbeat(self, effect: SendHeartbeat) -> None:
-        value = encode_heartbeat(effect.heartbeat, self._digest)
+        value = self._envelope.sealed(encode_heartbeat(effect.heartbeat, self._digest))
         self._ports.send(self._topics.progress(effect.heartbeat.node), value)

@@ -17,15 +17,26 @@ _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
 """Notices that come from what the node does: nobody can flood them."""
 _LINES = {
     Notice.EVIDENCE: (logging.ERROR, "%s has sent two values for round %d: it is silent until it joins anew"),
+    Notice.ACCUSED: (
+        logging.ERROR,
+        "%s has two values of this node for a round, as it says after its round %d: see the runbook Accused",
+    ),
     Notice.GIVEN_UP: (logging.WARNING, "%s was silent in round %d: given up"),
     Notice.OVERFULL: (logging.WARNING, "%s sends far ahead of the plans: round %d was not kept"),
     Notice.JOINING: (logging.WARNING, "%s asks to join after round %d"),
     Notice.LISTENED: (logging.INFO, "%s has joined as a listener in round %d"),
 }
+_UNKNOWN_WRITER = (
+    logging.WARNING,
+    "%s has two values for round %d, and anybody may have written them: the first counts",
+)
 
 
 class NodeWatcher:
-    """Passes everything on. The log shows unusual events, summed, and a silent source only once."""
+    """Passes everything on. The log shows unusual events, summed, and a silent source only once.
+
+    `isolates`: whether a source that sent two values for a round counts as silent.
+    """
 
     def __init__(
         self,
@@ -34,8 +45,11 @@ class NodeWatcher:
         decisions: Decisions | None,
         predictions: Predictions | None,
         generation: int = 0,
+        *,
+        isolates: bool = True,
     ) -> None:
         self._log, self._metrics = log, metrics
+        self._lines = _LINES if isolates else _LINES | {Notice.EVIDENCE: _UNKNOWN_WRITER}
         self._own = self._newest = generation
         self._decisions, self._predictions = decisions, predictions
         self._summed = Summed(log)
@@ -89,7 +103,7 @@ class NodeWatcher:
             if noticed.source in self._silent:
                 return
             self._silent.add(noticed.source)
-        level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
+        level, text = self._lines.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
         if noticed.notice in _OWN:
             self._log.log(level, text, noticed.source, noticed.round)
         elif self._log.isEnabledFor(level):

@@ -4,6 +4,7 @@ from typing import NamedTuple, Protocol
 
 from streams.bus.bus import Bus, Stored
 from streams.codec import Reason, Refused, decode_heartbeat, decode_plans, encode_plans
+from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from topology.chain import PlanRecord
 from topology.plans import Heartbeat, Plan
@@ -51,7 +52,7 @@ class SchedulerWatcher(Protocol):
 
 
 class SchedulerShell:
-    """The shell of one scheduler process."""
+    """The shell of one scheduler process; `envelope`: how its plans, and what it reads, are signed."""
 
     def __init__(
         self,
@@ -60,8 +61,9 @@ class SchedulerShell:
         digest: bytes,
         bus: Bus,
         watcher: SchedulerWatcher,
+        envelope: Envelope = PLAIN,
     ) -> None:
-        self._machine = SchedulerMachine(settings)
+        self._machine, self._envelope = SchedulerMachine(settings), envelope
         self._topics, self._digest, self._bus, self._watcher = topics, digest, bus, watcher
         self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
@@ -120,7 +122,7 @@ class SchedulerShell:
         for effect in self._machine.handle(event):
             if isinstance(effect, PublishPlans):
                 for value in encode_plans(effect.last, effect.plans, self._digest):
-                    self._bus.send(self._topics.topology, value)
+                    self._bus.send(self._topics.topology, self._envelope.sealed(value))
                 self._watcher.published(len(effect.plans))
             else:
                 refused = effect.reason
@@ -136,8 +138,8 @@ class SchedulerShell:
         run, node = self._topics.run, self._progress.get(topic)
         try:
             if node is None:
-                return decode_plans(value, run, self._digest)
-            return decode_heartbeat(value, run, node, self._digest)
+                return decode_plans(self._envelope.of_scheduler(value), run, self._digest)
+            return decode_heartbeat(self._envelope.of_node(value, node), run, node, self._digest)
         except Refused as refused:
             self._watcher.refused(refused.reason)
             return None

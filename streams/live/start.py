@@ -1,14 +1,15 @@
 """Starts and recovers a node's process on any bus: compares its journal with the bus's logs."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.machine.membership import Identity
 from streams.bus.bus import Bus, Stored, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
-from streams.codec import encode_heartbeat, encode_release
+from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
 from topology.chain import PlanRecord
@@ -33,7 +34,9 @@ class MeshStart:
 
     `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
     position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
-    `plans`, and the node's own progress. `unsent`: (topic, bytes) of journalled releases that an edge lacks.
+    `plans`, and the progress of the node itself and of those that hear it. `unsent`: (topic, bytes) of
+    journalled releases that an edge lacks. `earlier`: boots of the node's processes before this one, where
+    messages are signed: a hello of theirs that is sent again replaces nobody.
     `leave_from`: the first round without the node, if its owner has asked.
     """
 
@@ -43,6 +46,7 @@ class MeshStart:
     offsets: dict[str, int]
     unsent: tuple[tuple[str, bytes], ...]
     leave_from: int | None = None
+    earlier: frozenset[str] = frozenset()
 
 
 def is_named(node: str, plans: Iterable[Plan]) -> bool:
@@ -76,17 +80,28 @@ class Starter:
         """Return where to continue; `alone`: no process of the node was ever on this bus. Raises BusError."""
         who, progress = self._identity(), self.mesh.topics.progress(self.node)
         first = ask(lambda: self.bus.end(progress))  # from there the own hello is read back
+        earlier = ask(self._earlier) | {who.boot}  # its instance may yet be renewed, with another boot
         if not alone:
             records = self.journal.records()
             stepped = records[-1].stepped if records else 0
             wish = self.leave_from  # else a node that has left would be let in again
             beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, leave_from=wish, hello=True)
-            self.bus.send(progress, encode_heartbeat(beat, self.mesh.digest))
+            self.bus.send(progress, self.mesh.envelope.sealed(encode_heartbeat(beat, self.mesh.digest)))
             ask(self._acknowledged)
         rounds = ask(self._renewed)
         if self.journal.instance != who.instance:
             who = self._identity()  # a boot has one instance, and its hello named the old one
-        return ask(lambda: self._look(who, rounds, {progress: first}))
+        return replace(ask(lambda: self._look(who, rounds, {progress: first})), earlier=earlier)
+
+    def _earlier(self) -> frozenset[str]:
+        """Return the boots of the earlier processes, whose signed hellos others may send again."""
+        mesh, found = self.mesh, set[str]()
+        topic = mesh.topics.progress(self.node)
+        for value in self.bus.read(topic, self.bus.span(topic)[0]) if mesh.envelope.signs else ():
+            with suppress(Refused):
+                beat = mesh.envelope.unverified(value)
+                found.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)
+        return frozenset(found)
 
     def _identity(self) -> Identity:
         return Identity(self.node, self.mesh.topics.run, self.journal.instance, self.new_id())
@@ -101,7 +116,7 @@ class Starter:
         Returns, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
-        log = MeshLog(mesh.topics, mesh.digest, self.bus)
+        log = MeshLog(mesh.topics, mesh.digest, self.bus, mesh.envelope)
         found: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
             topic = mesh.topics.edge(self.node, target)
@@ -125,7 +140,7 @@ class Starter:
         topology, stored, known = self._plans(records)
         planned = valid(stored, known=known)
         again = tuple(
-            (topics.edge(self.node, target), encode_release(message, self.mesh.digest))
+            (topics.edge(self.node, target), self.mesh.envelope.sealed(self._encoded(message)))
             for target, record in unsent(self.node, records, messages(planned), rounds)
             for message in [record.message(topics.run, self.node, who.instance, simulated=self.simulated)]
         )
@@ -134,6 +149,9 @@ class Starter:
             last = records[-1]._replace(topology_position=topology, edge_positions=moved)
             records = (*records[:-1], last)
         offsets |= {topics.edge(source, self.node): offset for source, offset in edges.items()}
+        readers = self.mesh.targets if self.mesh.is_told else ()  # they may have evidence against this one
+        beats = map(topics.progress, readers)
+        offsets |= {topic: self.bus.end(topic) for topic in beats if topic not in offsets}
         offsets[topics.topology] = stored[-1].record.offset + 1 if stored else topology
         taken = {entry.record.offset for entry in planned} | {
             entry.record.offset for entry in stored if entry.message is None
@@ -151,7 +169,9 @@ class Starter:
         If the log has other plans where the journal's newest is to be, that one was lost with its broker's
         disk, and others were made since: then all that is there is read.
         """
-        topic, log = self.mesh.topics.topology, MeshLog(self.mesh.topics, self.mesh.digest, self.bus)
+        mesh = self.mesh
+        topic = mesh.topics.topology
+        log = MeshLog(mesh.topics, mesh.digest, self.bus, mesh.envelope)
         topology = self._inside(topic, records[-1].topology_position if records else None)
         beginning = self.bus.span(topic)[0]
         oldest = records[0].topology_position if records else topology
@@ -163,6 +183,9 @@ class Starter:
             self.warn(f"{topic}: its plan for round {records[-1].round} was lost, and others were made since")
             stored = log.plans(beginning)
         return beginning, stored, False
+
+    def _encoded(self, message: ReleaseMessage) -> bytes:
+        return encode_release(message, self.mesh.digest)
 
     def _inside(self, topic: str, position: int | None) -> int:
         first, end = self.bus.span(topic)

@@ -111,6 +111,8 @@ class MemoryNode:
             mesh.topics.topology: shell.plan_read,
             mesh.topics.progress(self.name): self._own_beat_read,
         }
+        for target in mesh.targets:
+            self._handlers[mesh.topics.progress(target)] = partial(self._peer_beat_read, target)
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
         lossy = start.offsets.keys() - {mesh.topics.topology}
         self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
@@ -159,6 +161,10 @@ class MemoryNode:
         if shell is not None and not shell.own_beat_read(offset, value) and shell.replaced:
             self.replaced = True
             self.stop()
+
+    def _peer_beat_read(self, reader: str, _: int, value: bytes) -> None:
+        if self.shell is not None and self.shell.may_accuse(value):
+            self.shell.peer_beat_read(reader, value)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         """End like a live process, which is then restarted."""

@@ -13,6 +13,7 @@ from nodes.machine.events import Report
 from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
+from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.memory_node import MemoryNode, NodeParts
@@ -28,7 +29,9 @@ class MeshParts:
     """The parts of a mesh. `round_timeout` None: nodes wait for ever.
 
     `prices`: the price of each node's releases, for its journal; a node without one has an unknown price.
-    `agreed`: the settings of which `digest` is one, for journals; empty if they are not known.
+    `agreed`: the settings of which `digest` is one, for journals; empty if they are not known. `isolates`:
+    whether evidence counts against its source. `envelopes`, `planner`: how each node and the scheduler sign.
+    `told`: whether nodes read who has evidence against them.
     """
 
     topics: MeshTopics
@@ -39,6 +42,10 @@ class MeshParts:
     round_timeout: float | None = None
     prices: Mapping[str, Price] = field(default_factory=dict)
     agreed: str = ""
+    isolates: bool = True
+    envelopes: Mapping[str, Envelope] = field(default_factory=dict)
+    planner: Envelope = PLAIN
+    told: bool = True
     _expected: dict[str, Expected] = field(default_factory=dict, init=False, repr=False)
 
     def expected(self, source: str) -> Expected:
@@ -64,8 +71,21 @@ class MeshParts:
         sources, targets = self.scheduler.schedule.graph.neighbours(name)
         heard = {source: self.expected(source) for source in sources}
         waits = self.round_timeout, self.scheduler.silence
-        own, file = self.expected(name), (self.agreed, self.scheduler.generation)
-        return Surroundings(self.topics, self.digest, self.horizon, *waits, own, heard, targets, *file)
+        own = self.expected(name)
+        return Surroundings(
+            self.topics,
+            self.digest,
+            self.horizon,
+            *waits,
+            own,
+            heard,
+            targets,
+            self.agreed,
+            self.scheduler.generation,
+            isolates=self.isolates,
+            envelope=self.envelopes.get(name, PLAIN),
+            is_told=self.told,
+        )
 
 
 class MemoryMesh:
@@ -141,7 +161,9 @@ class MemoryScheduler:
         self.refused: list[Reason | Refusal] = []
         self._bus = MemoryBus(broker)
         watcher = _Refusals(self.refused)
-        self._shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, self._bus, watcher)
+        self._shell = SchedulerShell(
+            parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner
+        )
         start = self._shell.logs()
         lossy = start.offsets.keys() - {parts.topics.topology}
         self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)

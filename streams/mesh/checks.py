@@ -148,7 +148,7 @@ _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
 def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the nodes' privacy settings, each being right by itself."""
     mesh, found = whole.settings, list[Problem]()
-    overriding = {name for name, own in mesh.nodes.items() if own.model_fields_set}
+    overriding = {name for name, own in mesh.nodes.items() if own.overrides}
     ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one stands for all alike
     for name in [*ordinary, *sorted(overriding)]:
         path = ("mesh", "nodes", name) if name in overriding else ("mesh", "privacy")
@@ -167,7 +167,7 @@ def _out_of_range(file: str, mesh: MeshSettings, name: str, error: OutOfRange) -
     """Return the mistake at its key: the node's own if it overrides it, else the shared one."""
     path, value = _place(mesh, name, _KEYS.get(error.name, error.name))
     allowed = error.allowed if error.value == value else str(error)  # a derived value is out of range
-    if mesh.nodes[name].model_fields_set and "nodes" not in path:
+    if mesh.nodes[name].overrides and "nodes" not in path:
         allowed = f"{allowed} (for node {name})"
     return Problem(file, ("mesh", *path), allowed, printed(value))
 
@@ -177,7 +177,7 @@ def _place(mesh: MeshSettings, name: str, key: str) -> tuple[tuple[str, ...], ob
         return ("slots", "size"), mesh.slots.size
     if key == "dimension":
         return ("dimension",), mesh.dimension
-    own = key in mesh.nodes[name].model_fields_set
+    own = key in mesh.nodes[name].overrides
     return ("nodes", name, key) if own else ("privacy", key), getattr(mesh.privacy_of(name), key)
 
 

@@ -13,12 +13,14 @@ from nodes.losses.losses import Loss
 from nodes.machine.slots import Slots
 from nodes.privacy.mechanism import Mechanism, Sampler
 from streams.codec import Expected
+from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, loss, schedule, slots
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
+from streams.mesh.settings.signing import public_bytes
 from topology.graph import Graph
 from topology.scheduler import SchedulerSettings
 from topology.schedules import Schedule
@@ -29,6 +31,8 @@ class Surroundings:
     """A node's settings for its mesh. `round_timeout` and `silence` None: nobody is given up.
 
     `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
+    `isolates`: whether it is known who writes releases, so that evidence counts against its source.
+    `envelope`: how messages are signed. `is_told`: whether it reads who has evidence against it.
     """
 
     topics: MeshTopics
@@ -41,6 +45,9 @@ class Surroundings:
     targets: tuple[str, ...]
     agreed: str
     generation: int = 0
+    isolates: bool = True
+    envelope: Envelope = PLAIN
+    is_told: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +78,16 @@ class Mesh:
     def digest(self) -> bytes:
         """16 bytes that are equal iff the settings that all nodes must share are equal."""
         return self.settings.digest()
+
+    @cached_property
+    def envelope(self) -> Envelope:
+        """How messages are signed, and by whom they may be: for readers, as it signs nothing."""
+        settings = self.settings
+        if settings.signatures == "none":
+            return PLAIN
+        nodes = {name: public_bytes(own.key) for name, own in settings.nodes.items() if own.key}
+        schedulers = {name: public_bytes(key) for name, key in settings.schedulers.items()}
+        return SignedEnvelope(settings.name, settings.run, self.digest, nodes, schedulers)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -202,4 +219,5 @@ class MeshNode:
             targets,
             mesh.settings.agreed_text,
             mesh.settings.generation,
+            envelope=mesh.envelope,
         )

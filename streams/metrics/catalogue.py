@@ -97,8 +97,14 @@ class SharedMetric(Enum):
         "evidence_total",
         "counter",
         "releases",
-        "Second values for a round; the source then counts as silent.",
+        "Second values for a round; if it is known who writes, the source then counts as silent.",
         _SOURCE,
+    )
+    ACCUSED = Metric(
+        "accusations_total",
+        "counter",
+        "heartbeats",
+        "Heartbeats of the node's readers that say they have two values of its for a round.",
     )
     IGNORED = Metric(
         "releases_ignored_total", "counter", "releases", "Duplicate, stale and overfull releases.", _SOURCE

@@ -28,7 +28,11 @@ _OF_A_SOURCE = {
     Notice.STALE: SharedMetric.IGNORED,
     Notice.OVERFULL: SharedMetric.IGNORED,
 }
-_OF_THE_NODE = {Notice.PLAN_IGNORED: SharedMetric.PLANS_IGNORED, Notice.JOINING: SharedMetric.JOINS}
+_OF_THE_NODE = {
+    Notice.PLAN_IGNORED: SharedMetric.PLANS_IGNORED,
+    Notice.JOINING: SharedMetric.JOINS,
+    Notice.ACCUSED: SharedMetric.ACCUSED,
+}
 
 
 class SharedFigures:

@@ -150,6 +150,7 @@ class Watched:
             yield "silent"
         elif last is not None:
             yield from self._membership(name, last)
+        yield from self._evidence(beat.instance)
         apart = beat.stepped - middle
         if abs(apart) > max(self._mesh.horizon, (self._course.rate or 0.0) * BETWEEN):
             yield f"{abs(apart):,.0f} {'ahead' if apart > 0 else 'behind'}"
@@ -164,6 +165,13 @@ class Watched:
             yield "listener"
         elif next_one is None or not next_one.full:
             yield "joining"
+
+    def _evidence(self, instance: str) -> Iterator[str]:
+        """Yield who says that this instance has sent two values for a round."""
+        accusers = [beat.node for beat in self._beats.values() if instance in beat.accused]
+        if accusers:
+            more = f" and {len(accusers) - 1} more" if len(accusers) > 1 else ""
+            yield f"two values: {min(accusers)}{more}"
 
     def _noise(self, name: str) -> Iterator[str]:
         if self._ledgers[name].epsilon is not None and self._mesh.privacy_of(name).noise == "simulated":

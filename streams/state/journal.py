@@ -33,6 +33,7 @@ from streams.state.spends import next_life
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
 _ONE = f"{SELECT} WHERE round = ?"
+_PARDON = "UPDATE records SET positions = ? WHERE round = ?"
 _FORGET = """
     DELETE FROM records WHERE round < (
         SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
@@ -167,6 +168,25 @@ class Journal(JournalReader):
         self._last, self._kept = 0, 0
         with explained(self._path):
             self._secret.cut_log()
+
+    def pardon(self, source: str) -> tuple[str, ...]:
+        """Let a source that counts as silent be heard again; return its instances that did.
+
+        Second values that the node may still read again, of up to 2H rounds ahead, are evidence no more.
+        Raises JournalError.
+        """
+        last = self.records(1)
+        found = tuple(instance for name, instance in last[0].distrusted if name == source) if last else ()
+        if found:
+            until = last[0].round + 2 * self._life.horizon
+            record = last[0]._replace(
+                distrusted=tuple(one for one in last[0].distrusted if one[0] != source),
+                pardoned=(*last[0].pardoned, *((source, instance, until) for instance in found)),
+            )
+            row = to_row(record)
+            with explained(self._path), transaction(self._connection):
+                self._connection.execute(_PARDON, (row[KEPT - 1], row[0]))
+        return found
 
     def forget_secret(self) -> None:
         """Overwrite the secret, as the run is over and no step will need it. Raises JournalError."""

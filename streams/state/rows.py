@@ -23,20 +23,21 @@ SELECT = """
     FROM records LEFT JOIN average USING (round)
 """
 Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
-"""The columns: release and mean as float64 little-endian, positions and given-up sources as JSON."""
+"""The columns: release and mean as float64 little-endian, the rest of the record as JSON."""
 
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def to_row(record: JournalRecord) -> Row:
     """Return the record's row; equal records have equal rows."""
-    positions = (
+    positions: tuple[Any, ...] = (
         record.data_position,
         record.topology_position,
         record.edge_positions,
         record.given_up,
         record.corrected,
         record.distrusted,
+        *((record.pardoned,) if record.pardoned else ()),
     )
     average = record.average
     return (
@@ -62,7 +63,7 @@ def from_row(row: Row) -> JournalRecord:
 
 def _from_row(row: Row) -> JournalRecord:
     round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
-    data, topology, edges, given_up, corrected, distrusted = json.loads(text)
+    data, topology, edges, given_up, corrected, distrusted, *pardoned = json.loads(text)
     return JournalRecord(
         round=round_,
         stepped=stepped,
@@ -77,6 +78,7 @@ def _from_row(row: Row) -> JournalRecord:
         corrected=_pairs(corrected),
         distrusted=_pairs(distrusted),
         average=None if rounds is None or mean is None else Average(rounds, from_blob(mean)),
+        pardoned=tuple((source, life, last) for found in pardoned for source, life, last in found),
     )
 
 

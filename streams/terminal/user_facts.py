@@ -12,6 +12,8 @@ def user_facts(file: MeshFile) -> Iterator[tuple[str, str]]:
         broker = file.mesh_broker
         if not broker.users and broker.certificate is None:
             forged = "can forge heartbeats, plans and releases"
+            if file.mesh.signatures == "required":
+                forged = "can replay heartbeats, plans and releases, and flood its topics"
             yield "warning", f"the file names no users: anyone who reaches {broker.servers} {forged}"
     for party in file.mesh.all_parties:
         if len(party.nodes) > len(set(party.users.values())):

@@ -25,6 +25,7 @@ HELP = (
     ("joining", "asks to be planned; listener: it hears in its first round, and is not heard"),
     ("leaving", "is in the last plans; left: in none"),
     ("relaying", "past its last learning round: it passes on, and learns from no record any more"),
+    ("two values", "who has two values of its for one round, as that node says"),
     ("simulated", "a seed repeats its noise: nothing is protected"),
     ("behind, ahead", "so many rounds from the middle of the mesh, more than the horizon"),
     ("", "Only plans and heartbeats are read. h or ?: the mesh again; q or Ctrl-C: quit."),

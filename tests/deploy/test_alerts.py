@@ -47,6 +47,7 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f"mirrormesh_epsilon_spent{{{STREAM}}}": "0+1x39",
     f"mirrormesh_epsilon_budget{{{STREAM}}}": "100x39",
     f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x39",
+    f"mirrormesh_accusations_total{{{NODE}}}": "0x39",
     f'mirrormesh_messages_refused_total{{{NODE},reason="digest"}}': "0x39",
     f'{COMMITS},le="0.1"}}': "0+60x39",
     f'{COMMITS},le="1"}}': "0+60x39",
@@ -130,6 +131,13 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             {f'mirrormesh_evidence_total{{{NODE},edge_source="b"}}': "0x19 1x19"},
             BY_B,
             "b has sent two values for one round to a.",
+        )
+    ],
+    "Accused": [
+        (
+            {f"mirrormesh_accusations_total{{{NODE}}}": "0x19 1x19"},
+            NODE_A,
+            "Readers of a say that they have two values of its for one round.",
         )
     ],
     "DeadLetters": [

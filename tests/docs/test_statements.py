@@ -112,12 +112,13 @@ def test_what_budget_tells_programs_is_listed():
 def test_the_threat_model_names_tests_that_are_there_or_says_that_it_argues():
     text = page("docs/explanation/threat-model.md")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    (attacks,) = (k for k, row in enumerate(rows) if row[0] == "| attack")
-    assert (attacks, len(rows)) == (11, 23)
+    attacks, signed = (k for k, row in enumerate(rows) if row[0] == "| attack")
+    assert (attacks, signed, len(rows)) == (11, 23, 35)
+    assert all(len(row) == 4 for row in rows[signed:])
     for who, _, _, cannot in rows[1:attacks]:
         assert cannot.strip(" |") == "" or re.search(r"\((tested|argued)\b", cannot), who
     tried = {" ".join(deed) for _, *deed in FORBIDDEN}
-    for attack, _, ended, tested in rows[attacks + 1 :]:
+    for attack, _, ended, tested in rows[attacks + 1 : signed]:
         deeds = re.findall(r"`([^`]+)`", tested)
         assert all(deed in {each.strip() for each in tried} for deed in deeds), attack
         assert deeds or "(tested: " in ended, attack

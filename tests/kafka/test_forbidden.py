@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 NODE = """
     read data.b, read spends.b, read decisions.b, read predictions.b, read data-deadletter.b
-    read edge.b.c, read edge.c.b, read progress.b, read scheduler, read deadletter.a, read deadletter.b
+    read edge.b.c, read edge.c.b, read scheduler, read deadletter.a, read deadletter.b
     write edge.b.a, write edge.b.c, write edge.c.b, write progress.b, write topology, write scheduler
     write deadletter.b, write data.a, write data.b, write spends.b, write decisions.b, write predictions.b
     create other, create edge.a.other, create edge.b.other
@@ -60,6 +60,7 @@ FORBIDDEN = [
 ALLOWED = [
     ("a", "read", "topology"),
     ("a", "read", "edge.b.a"),
+    ("a", "read", "progress.b"),
     ("a", "read", "data.a"),
     ("a", "write", "edge.a.b"),
     ("a", "write", "progress.a"),

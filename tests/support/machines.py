@@ -46,10 +46,10 @@ def learner(*, budget=None, after_budget="relay", private=False, loss=None, step
     )
 
 
-def machine(parts=None, *, sources=("b", "c"), deadlines=False, name="a"):
+def machine(parts=None, *, sources=("b", "c"), deadlines=False, name="a", isolates=True):
     """A machine of node `name` with in-edges from `sources`."""
     who = Identity(name, "run-1", INSTANCES[name], "f" * 32)
-    return NodeMachine(who, parts or learner(), sources, HORIZON, deadlines=deadlines)
+    return NodeMachine(who, parts or learner(), sources, HORIZON, deadlines=deadlines, isolates=isolates)
 
 
 def plan(round, edges=None, *, follows=None, listeners=(), instances=None, names="abc", named=()):

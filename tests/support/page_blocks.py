@@ -40,6 +40,7 @@ ENDS = (
     "export",
     "forecast",
     "simulate",
+    "key",
 )
 """Commands that end by themselves and need nothing outside."""
 ON_KAFKA = ("up", "watch", "budget", "model")
@@ -86,6 +87,9 @@ LEFT_OUT = {
     "mirrormesh budget mesh.yaml": "Needs a broker; tests/kafka/test_budget.py.",
     "mirrormesh budget mesh.yaml east --state /var/lib/mirrormesh --json": (
         "Reads a folder of the system; tests/kafka/test_reuse.py."
+    ),
+    "mirrormesh pardon mesh.yaml west --state /var/lib/mirrormesh --by east": (
+        "Needs a neighbour's journal; tests/streams/cli/test_pardon.py."
     ),
     "mirrormesh audit releases mesh.yaml": "Needs a broker; tests/kafka/test_audit_releases.py.",
     "mirrormesh model mesh.yaml --output fraud": "Needs a broker; tests/kafka/test_model.py.",

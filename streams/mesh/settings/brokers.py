@@ -10,6 +10,7 @@ from streams.mesh.settings.base import Settings, refusal
 from streams.mesh.settings.files import FromEnvironment
 from streams.mesh.settings.pem import check_ca, check_pair
 from streams.mesh.settings.secret_files import FileName, PlainSecret, are_read, read_secrets
+from streams.mesh.settings.signing import private_key
 
 FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
 _OF_USERS = ("mechanism", "username", "password", "password_file")
@@ -54,6 +55,9 @@ class BrokerSettings(Settings):
     """The password of an encrypted key. Not given: `key_password_file`, or the key is not encrypted."""
     key_password_file: FileName | None = None
     """The path of a file that holds it in one line. Not given: `key_password`, or no password."""
+    signing_key: FileName | None = None
+    """The path of the private key (PEM) that signs what is sent to the mesh broker, where `mesh.signatures`
+    are `required`; `mirrormesh key` makes it. Not given: nothing can be sent there."""
     verify_host_name: bool = True
     """Whether the broker's certificate must name the host in `servers`. If not, anyone with a certificate of
     the CA can pose as the broker, and every process warns of it."""
@@ -72,6 +76,8 @@ class BrokerSettings(Settings):
         self._check_tls()
         if self.tls and are_read(info):
             self._check_certificates()
+        if self.signing_key is not None and are_read(info):
+            private_key(self.signing_key)
         return self
 
     def _check_users(self) -> None:
@@ -125,6 +131,11 @@ class BrokerSettings(Settings):
         return self.security in {"tls", "sasl-tls"}
 
     @property
+    def knows_writers(self) -> bool:
+        """Whether the broker knows who writes: by a password or a certificate."""
+        return self.users or self.certificate is not None
+
+    @property
     def protocol(self) -> str:
         """Kafka's name of the security."""
         return {"sasl": "SASL_PLAINTEXT", "tls": "SSL", "sasl-tls": "SASL_SSL"}.get(
@@ -159,6 +170,8 @@ class CommonBrokers(Settings):
         shared = self.data is not None and _servers(self.data) & _servers(self.mesh)
         if shared and not self.trust_broker:
             raise refusal("data and mesh are the same broker: must be true, or two brokers", "trust_broker")
+        if self.data is not None and self.data.signing_key is not None:
+            raise refusal("goes with the mesh broker: must not be given", "data", "signing_key")
         return self
 
 

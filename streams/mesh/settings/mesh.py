@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -13,11 +13,12 @@ from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.overrides import NodeOverrides, members
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
 from streams.mesh.settings.privacy import PrivacySettings, SlotSettings, TimeSlots
+from streams.mesh.settings.signing import PublicKey
 from streams.mesh.settings.target import TargetSettings
 from streams.mesh.settings.topology import TopologySettings
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
-"""The settings in the digest, beside `privacy`; class weights, layout and nodes' losses only where given."""
+"""The settings in the digest, beside `privacy`; the rest only where given."""
 
 
 class MeshSettings(Settings):
@@ -30,7 +31,8 @@ class MeshSettings(Settings):
     nodes: Annotated[
         dict[Name, NodeOverrides], Field(min_length=1, max_length=4096), BeforeValidator(members)
     ]
-    """The nodes: a list of names, or a mapping from names to what a node does otherwise."""
+    """The nodes: a list of names, or a mapping from names to what a node does otherwise, and to
+    its public key."""
     dimension: int = Field(ge=1, le=1 << 24)
     """d, the length of a decision: the number of features, for softmax times the number of classes. With
     `dynamics` that of the state, of which the loss sees a part."""
@@ -70,11 +72,19 @@ class MeshSettings(Settings):
     """Who runs which nodes, and as which user of the mesh broker. Not given, and for nodes that no party
     names: each node is a party of its own name."""
 
+    signatures: Literal["none", "required"] = "none"
+    """Whether every release, heartbeat and plan must be signed (Ed25519): `none` or `required`. Then each
+    node has a `key` here, each scheduler one in `schedulers`, and each process a `signing_key` for its
+    broker."""
+    schedulers: dict[Name, PublicKey] = Field(default_factory=dict)
+    """The public keys of the schedulers, by names of your choice. Not given: none, as nothing is signed."""
+
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.min_members is not None and self.min_members > len(self.nodes):
             raise refusal(f"must be at most {len(self.nodes)}, the number of nodes", "min_members")
         check_parties(self.name, self.nodes, self.parties)
+        self._check_keys()
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
@@ -110,6 +120,17 @@ class MeshSettings(Settings):
         seen = self.algorithm.seen
         return self.dimension if seen is None else len(seen)
 
+    def _check_keys(self) -> None:
+        if self.signatures == "none":
+            return
+        for name, node in self.nodes.items():
+            if node.key is None:
+                raise refusal(
+                    "missing: signatures are required (mirrormesh key makes one)", "nodes", name, "key"
+                )
+        if not self.schedulers:
+            raise refusal("must name the key of a scheduler, as signatures are required", "schedulers")
+
     @property
     def all_parties(self) -> tuple[Party, ...]:
         """All parties, with the users of their nodes."""
@@ -138,6 +159,7 @@ class MeshSettings(Settings):
         """The settings that all nodes must share: those that make a release, not membership or schedule."""
         given = set() if self.class_weights is None else {"class_weights"}
         given |= set() if self.layout == "edges" else {"layout"}
+        given |= set() if self.signatures == "none" else {"signatures"}
         shared = self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
         losses = {name: own.loss for name, own in self.nodes.items() if own.loss is not None}
         own = {"losses": {name: loss.model_dump(mode="json") for name, loss in losses.items()}}

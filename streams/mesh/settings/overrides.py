@@ -4,10 +4,11 @@ from streams.mesh.settings.base import Positive, Settings, refusal
 from streams.mesh.settings.budget import Epsilon
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.privacy import Bands, Delta, MechanismName, Norm
+from streams.mesh.settings.signing import PublicKey
 
 
 class NodeOverrides(Settings):
-    """What one node does otherwise: in privacy, and in what it measures. All of it is public."""
+    """What one node does otherwise: in privacy, and in what it measures; and its key. All of it is public."""
 
     mechanism: MechanismName | None = None
     """The node's own mechanism. Not given: that of `privacy`."""
@@ -23,6 +24,13 @@ class NodeOverrides(Settings):
     """The node's own norm. Not given: that of `privacy`."""
     loss: LossSettings | None = None
     """The node's own loss, of the same decision: another kind of sensor. Not given: that of the mesh."""
+    key: PublicKey | None = None
+    """The public key of what the node signs, as `mirrormesh key` shows it. Not given: it signs nothing."""
+
+    @property
+    def overrides(self) -> set[str]:
+        """The settings that it has otherwise."""
+        return self.model_fields_set - {"key"}
 
 
 def members(value: object) -> object:

@@ -1,6 +1,7 @@
 """Secrets and paths in the settings of a broker: from the environment, or from files."""
 
-import os.path
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +86,16 @@ def read_bytes(path: str) -> bytes:
     """Return what a small file holds. Raises OSError."""
     with Path(path).open("rb") as file:
         return file.read(_LONGEST)
+
+
+def shown_to_others(path: str | Path) -> bool:
+    """Return whether a file may be read by others, who need not read it. Raises OSError.
+
+    Where it is another's, as in a container, this process itself may be one who needs to.
+    """
+    found = Path(path).stat()
+    own = os.geteuid() in {0, found.st_uid}
+    return own and bool(found.st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def why(error: OSError) -> str:

@@ -73,7 +73,7 @@ def _check_weights(plan: Plan) -> None:
     among = weights[np.ix_(full, full)] if full.any() else np.eye(1)
     if weights.min() < -TOLERANCE or weights[:, ~full][full].any():
         raise Violation(f"plan {plan.round} has a weight below 0, or one of a listener")
-    if np.abs(among.sum(0) - 1.0).max() > TOLERANCE or np.abs(among.sum(1) - 1.0).max() > TOLERANCE:
+    if not all(np.allclose(among.sum(axis), 1.0, rtol=0, atol=TOLERANCE) for axis in (0, 1)):
         raise Violation(f"plan {plan.round} is not doubly stochastic among its full members")
 
 

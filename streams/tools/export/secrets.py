@@ -11,7 +11,7 @@ from streams.mesh.errors import Problem
 
 TEXTS = ("password", "key_password")
 """The settings of a broker that are secret themselves."""
-FILES = ("password_file", "ca", "certificate", "key", "key_password_file")
+FILES = ("password_file", "ca", "certificate", "key", "key_password_file", "signing_key")
 """The settings of a broker that name a file."""
 SIDES = ("mesh", "data")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -50,7 +50,9 @@ class Setting:
         return MeshSettings.model_validate(
             dict(mesh)
             | {
-                "nodes": {name: NodeOverrides(loss=own.loss) for name, own in mesh.nodes.items()},
+                "nodes": {
+                    name: NodeOverrides(loss=own.loss, key=own.key) for name, own in mesh.nodes.items()
+                },
                 "privacy": mesh.privacy.model_copy(update=privacy),
                 "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size, "gains": gains}),
                 "slots": mesh.slots.model_copy(update={"size": self.size}),

@@ -45,6 +45,8 @@ def test_a_node_has_a_prefix_for_its_own_edges_and_whole_names_for_the_rest(tmp_
         Rule("topic", "tracking.run-1.edge.b.a", "literal", READ),
         Rule("topic", "tracking.run-1.edge.d.a", "literal", READ),
         Rule("topic", "tracking.run-1.edge.a.", "prefix", BOTH),
+        Rule("topic", "tracking.run-1.progress.b", "literal", READ),
+        Rule("topic", "tracking.run-1.progress.d", "literal", READ),
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.codec import Reason, Refused, decode_heartbeat, encode_heartbeat
+from streams.codec import Reason, Refused, accuses, decode_heartbeat, encode_heartbeat
 from topology.plans import Heartbeat
 
 DIGEST = bytes(range(16))
@@ -40,7 +40,25 @@ def test_what_is_encoded_comes_back_at_one_length(stepped, join, leave, hello):
     assert len(data) == len(GOLDEN)
 
 
+@given(st.lists(st.binary(min_size=16, max_size=16).map(bytes.hex), min_size=1, max_size=8))
+def test_the_accused_follow_and_without_any_the_bytes_are_those_of_old(accused):
+    data = encode_heartbeat(replace(BEAT, accused=tuple(accused)), DIGEST)
+    assert decode_heartbeat(data, "r", "east", DIGEST).accused == tuple(accused)
+    assert accuses(data)
+    assert not accuses(GOLDEN)
+    assert data[:2] + GOLDEN[2:3] + data[3 : len(GOLDEN)] == GOLDEN
+
+
+def test_no_more_than_eight_are_accused():
+    data = encode_heartbeat(replace(BEAT, accused=("cc" * 16,) * 9), DIGEST)
+    assert len(decode_heartbeat(data, "r", "east", DIGEST).accused) == 8
+
+
+ACCUSING = encode_heartbeat(replace(BEAT, accused=("cc" * 16,)), DIGEST)
 BROKEN = {
+    "nobody accused": (ACCUSING[:-16], Reason.LENGTH),
+    "half an accused": (ACCUSING[:-8], Reason.LENGTH),
+    "nine accused": (ACCUSING + bytes(8 * 16), Reason.LENGTH),
     "too long": (GOLDEN + bytes(1000), Reason.TOO_LONG),
     "nothing": (b"", Reason.UNREADABLE),
     "half a header": (GOLDEN[:40], Reason.LENGTH),
@@ -51,7 +69,7 @@ BROKEN = {
     "another run": (changed(IDS + 1, b"s"), Reason.RUN),
     "another node": (changed(IDS + 3, b"w"), Reason.SOURCE),
     "other settings": (changed(3, b"\x01"), Reason.DIGEST),
-    "an unknown flag": (changed(2, b"\x0d"), Reason.FLAGS),
+    "an unknown flag": (changed(2, b"\x15"), Reason.FLAGS),
     "a wish to join without its flag": (changed(2, b"\4"), Reason.FLAGS),
     "a wish to leave without its flag": (changed(LEAVE, b"\1"), Reason.FLAGS),
     "a step beyond 63 bits": (changed(STEPPED + 7, b"\x80"), Reason.MALFORMED),

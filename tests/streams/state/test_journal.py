@@ -100,6 +100,7 @@ reals = st.floats(allow_nan=False, allow_infinity=False)
         given_up=st.lists(st.builds(GivenUp, names, names, reals)).map(tuple),
         corrected=st.lists(st.tuples(counts, names)).map(tuple),
         distrusted=st.lists(st.tuples(names, names)).map(tuple),
+        pardoned=st.lists(st.tuples(names, names, counts)).map(tuple),
     )
 )
 def test_any_record_comes_back(kept):
@@ -108,6 +109,22 @@ def test_any_record_comes_back(kept):
         assert same(journal.records()[0], kept)
         journal.append(kept)
         assert len(journal.records()) == 1
+
+
+def test_a_pardon_changes_the_last_record_alone(tmp_path):
+    bad = (("north", "b" * 32), ("west", "c" * 32), ("west", "d" * 32))
+    with opened(tmp_path / "j") as journal:
+        assert journal.pardon("west") == ()
+        journal.append(record(1, distrusted=bad))
+        journal.append(record(2, distrusted=bad))
+        assert journal.pardon("west") == ("c" * 32, "d" * 32)
+        assert journal.pardon("west") == ()
+    with opened(tmp_path / "j") as journal:
+        first, last = journal.records()
+        assert same(first, record(1, distrusted=bad, average=None))
+        forgiven = (("west", "c" * 32, 10), ("west", "d" * 32, 10))
+        assert same(last, record(2, distrusted=bad[:1], pardoned=forgiven))
+        journal.append(record(3))
 
 
 @pytest.mark.parametrize("kind", ["file", "memory"])

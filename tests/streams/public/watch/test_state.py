@@ -49,6 +49,16 @@ def plain(watched, now=100.0):
     }
 
 
+def test_who_has_evidence_is_told_beside_whom_it_accuses(watched):
+    watched.take(planned(1, 8))
+    watched.take([(beat("a", 4, accused=(INSTANCES["b"],)), 100.0), *beats(4, 4, 4)[1:]])
+    assert plain(watched) == {"a": [], "b": ["two values: a"], "c": []}
+    watched.take([(beat("c", 5, accused=(INSTANCES["b"], "9" * 32)), 100.0)])
+    assert plain(watched)["b"] == ["two values: a and 1 more"]
+    watched.take([(beat("b", 5, instance="8" * 32, boot="7" * 32, hello=True), 100.0)])
+    assert "two values" not in str(plain(watched)["b"])  # it has joined as a new instance
+
+
 def test_nothing_is_known_of_a_mesh_that_has_not_begun(watched):
     sight = watched.sight(5.0)
     assert (sight.round, sight.planned, sight.lead, sight.live, sight.over) == (0, 0, 0, 0, False)

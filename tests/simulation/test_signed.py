@@ -1,0 +1,189 @@
+"""A signed mesh in which a stranger, and a member, forge everything that a mesh says, and replay it."""
+
+import contextlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nodes.machine.events import Notice
+from streams.bus.memory import Faults
+from streams.codec import (
+    Reason,
+    decode_heartbeat,
+    decode_plans,
+    decode_release,
+    encode_heartbeat,
+    encode_plans,
+    encode_release,
+)
+from streams.codec.signatures import PLAIN
+from streams.local.mesh import MemoryMesh, MemoryScheduler
+from streams.local.run import mesh_parts
+from tests.simulation.test_absence import TIMES, Watched
+from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.signing import PLANNER, envelope, signed, signing
+from topology.plans import Heartbeat, Plan
+
+ROUNDS = 60
+
+
+def file_of(folder, *, with_keys=True, **mesh):
+    tree = changed(nodes=list("abcd"), rounds=ROUNDS, **mesh)
+    return loaded(folder, signed(tree) if with_keys else tree)
+
+
+@pytest.fixture(params=["edges", "outbox"])
+def file(tmp_path, request):
+    return file_of(tmp_path, layout=request.param)
+
+
+class Signed(Watched):
+    """A mesh whose nodes and scheduler sign, if the file says so."""
+
+    def __init__(self, file, faults=None):
+        self.file = file
+        self.noticed, self.stepped = [], {name: [] for name in file.mesh.nodes}
+        parts = mesh_parts(file, **TIMES)
+        if file.mesh.signatures == "required":
+            parts = signing(parts, file)
+        self.mesh = MemoryMesh(parts, self.report, faults=faults, new_id=counted_ids())
+
+    @property
+    def topics(self):
+        return self.mesh.parts.topics
+
+    def edges(self):
+        """The source of each topic of releases."""
+        names = self.mesh.nodes
+        return {self.topics.edge(source, name): source for name in names for source in names[name]._edges}
+
+    def values(self):
+        """Each node's releases by round, whoever wrote them, that its own envelope takes."""
+        found = {}
+        for topic, source in self.edges().items():
+            for value in self.mesh.bus.read(topic, 0):
+                with contextlib.suppress(ValueError):
+                    opened = self.file.resolved.envelope.of_node(value, source)
+                    message = decode_release(opened, self.mesh.parts.expected(source))
+                    found.setdefault((source, message.round), set()).add(message.release.tobytes())
+        return found
+
+    def last(self, topic, decode):
+        *_, value = self.mesh.bus.read(topic, 0)
+        return decode(self.file.resolved.envelope.unverified(value))
+
+    def forge(self, seal):
+        """Write a hello of a new process of each node, a second value on each edge, and a plan.
+
+        `seal(name)`: how the forger seals what `name` should have sent.
+        """
+        parts, digest = self.mesh.parts, self.mesh.parts.digest
+        for name in self.mesh.nodes:
+            hello = Heartbeat("run-1", name, "c" * 32, "d" * 32, 0, hello=True)
+            far = replace(hello, hello=False, stepped=10**9, boot="e" * 32)
+            for beat in (hello, far):
+                value = seal(name).sealed(encode_heartbeat(beat, digest))
+                self.mesh.bus.send(self.topics.progress(name), value)
+        for topic, source in self.edges().items():
+            first = self.last(topic, lambda value: decode_release(value, parts.expected(source)))  # noqa: B023
+            second = first._replace(release=first.release + 0.125)
+            self.mesh.bus.send(topic, seal(source).sealed(encode_release(second, digest)))
+        plan = self.last(self.topics.topology, lambda value: decode_plans(value, "run-1", digest)).last
+        nothing = np.array([], np.int64)
+        over = Plan("run-1", plan.round + 1, plan.round, (), nothing, nothing, np.array([]), plan.named)
+        for value in encode_plans(plan, (over,), digest):
+            self.mesh.bus.send(self.topics.topology, seal(PLANNER).sealed(value))
+
+    def refused(self):
+        found = [refused.reason for node in self.mesh.nodes.values() for _, refused in node.refused]
+        return [*found, *self.mesh.scheduler.refused]
+
+
+def test_a_signed_mesh_does_what_an_unsigned_one_does(tmp_path, file):
+    plain = Signed(file_of(tmp_path, with_keys=False, layout=file.mesh.layout))
+    watched = Signed(file)
+    for one in (plain, watched):
+        one.until(lambda: one.mesh.done)  # noqa: B023
+    assert watched.values() == plain.values()
+    assert not watched.refused()
+
+
+FORGERS = {
+    "unsigned": lambda file: lambda _: PLAIN,
+    "a stranger's key": lambda file: lambda name: envelope(file, name, "stranger"),
+    "another member's key": lambda file: lambda name: envelope(file, name, "a" if name != "a" else "b"),
+    "as another member": lambda file: lambda name: envelope(file, "a" if name != "a" else "b"),
+}
+
+
+@pytest.mark.parametrize("forger", FORGERS.values(), ids=FORGERS.keys())
+def test_what_is_forged_is_refused_and_changes_nothing(file, forger):
+    expected = Signed(file)
+    expected.until(lambda: expected.mesh.done)
+    watched = Signed(file)
+    watched.until_round(20)
+    watched.forge(forger(file))
+    watched.until(lambda: watched.mesh.done)
+    assert watched.values() == expected.values()
+    assert not watched.count(Notice.EVIDENCE)
+    assert set(watched.refused()) == {Reason.SIGNATURE}
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+
+
+def test_the_same_forgeries_end_an_unsigned_mesh(tmp_path):
+    """So they are forged rightly."""
+    watched = Signed(file_of(tmp_path, with_keys=False))
+    watched.until_round(20)
+    watched.forge(lambda _: PLAIN)
+    while watched.mesh.advance() and not all(node.replaced for node in watched.mesh.nodes.values()):
+        pass
+    assert all(node.replaced for node in watched.mesh.nodes.values())
+
+
+def test_a_second_value_that_is_signed_isolates_its_source(file):
+    watched = Signed(file)
+    watched.until_round(5)
+    topic = watched.topics.edge("b", "a")
+    first = watched.last(topic, lambda value: decode_release(value, watched.mesh.parts.expected("b")))
+    second = encode_release(first._replace(release=first.release + 0.125), watched.mesh.parts.digest)
+    watched.mesh.bus.send(topic, envelope(file, "b").sealed(second))
+    watched.until(lambda: watched.count(Notice.EVIDENCE, "b") >= 1)
+    watched.until(lambda: watched.mesh.done)
+    assert watched.stepped["a"][-1] == ROUNDS
+    assert any(who == "b" for who, notice, _, _ in watched.noticed if notice is Notice.ACCUSED)
+
+
+def test_whatever_was_signed_may_be_sent_again(file):
+    """All of it, twice, also the hellos of processes that have ended since."""
+    watched = Signed(file)
+    watched.until_round(10)
+    for name in "bd":
+        watched.mesh.nodes[name].stop()
+        watched.mesh.nodes[name].start()
+    watched.until_round(20)
+    for topic in (*watched.edges(), *map(watched.topics.progress, "abcd"), watched.topics.topology):
+        for value in watched.mesh.bus.read(topic, 0):
+            watched.mesh.bus.send(topic, value)
+    hellos = [
+        decode_heartbeat(file.resolved.envelope.unverified(value), "run-1", "b", watched.mesh.parts.digest)
+        for value in watched.mesh.bus.read(watched.topics.progress("b"), 0)
+    ]
+    assert len({beat.boot for beat in hellos if beat.hello}) > 1
+    watched.until(lambda: watched.mesh.done)
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+    assert all(len(found) == 1 for found in watched.values().values())
+    assert not watched.count(Notice.EVIDENCE)
+
+
+def test_nodes_and_schedulers_that_are_killed_go_on(file):
+    crashes = frozenset({("a", 30), ("b", 45), ("c", 61), ("d", 90), ("a", 140)})
+    expected = Signed(file)
+    expected.until(lambda: expected.mesh.done)
+    watched = Signed(file, Faults(3, crash_before=crashes, restart_after=0.5))
+    watched.until_round(20)
+    watched.mesh.scheduler.stop()
+    MemoryScheduler(watched.mesh.parts, watched.mesh.broker)
+    watched.until(lambda: watched.mesh.done)
+    assert watched.values() == expected.values()
+    assert not watched.refused()
