@@ -90,6 +90,8 @@ CASES = {
     },
     "absolute": {"loss": "absolute", "algorithm": {"step_size": {"rule": "inverse", "a": 1}}},
     "huber": {"loss": {"huber": 0.3}, "topology": {"graph": {"erdos-renyi": {"p": 0.5}}}},
+    "bearing": {"loss": "bearing"},
+    "range-difference": {"loss": {"range-difference": {"reference": [0, 0], "huber": 0.2}}},
     "linear": {
         "loss": "linear",
         "algorithm": {"mirror_map": "entropy", "constraint": "simplex"},
