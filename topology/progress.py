@@ -46,6 +46,10 @@ class Claims:
         claims = sorted(map(self._claim, names))
         return claims[(len(claims) - 1) // 2] if claims else 0
 
+    def largest(self, names: Iterable[str]) -> int:
+        """Return the largest claim of these nodes."""
+        return max(map(self._claim, names), default=0)
+
     def alone(self, names: Iterable[str], last: int) -> int:
         """Return the largest claim of one of these nodes up to `last` + H, at least `last`."""
         return max([last, *[claim for claim in map(self._claim, names) if claim <= self.limit(last)]])

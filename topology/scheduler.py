@@ -11,7 +11,8 @@ Rules
 * Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
   one node's up to the last plan + H, more than that only as the median of the live members of the last plan
   (of all live nodes before the first), and then the next round is the median + 2H + 1. The mesh begins again
-  there. Of a heartbeat that says more, only the progress is refused: it counts as none.
+  there. Of a heartbeat that says more, only the progress is refused: it counts as none. (In one process no
+  plan outlives its run: the first plan follows the furthest progress, and nothing was lost.)
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
   counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
   is lost if it came back as another instance, asks to join again, or leaves by then.
@@ -288,6 +289,8 @@ class SchedulerMachine:
     def _first(self, live: list[str]) -> tuple[int, bool]:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""
         median = self._claims.median(live)
+        if self.settings.one_process:
+            return self._claims.largest(live) + 1, False
         if median:
             return self._claims.beyond(median, self._current), True
         return self._claims.alone(live, 0) + 1, False

@@ -21,7 +21,9 @@ class SchedulerSettings:
     `horizon` H: the number of planned rounds that a plan may be ahead of the slowest live member. `silence`:
     seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
     members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
-    end). `generation`: that of the mesh file. Raises ValueError for values outside these ranges.
+    end). `generation`: that of the mesh file. `one_process`: the topology begins anew with each start, and
+    all nodes are beside it: the first plan follows what the furthest of them says. Raises ValueError for
+    values outside these ranges.
     """
 
     run: str
@@ -31,6 +33,7 @@ class SchedulerSettings:
     min_members: int | None = None
     rounds: int | None = None
     generation: int = 0
+    one_process: bool = False
 
     def __post_init__(self) -> None:
         size = len(self.schedule.graph.nodes)

@@ -51,6 +51,10 @@ AGAIN = 0.1
 """Seconds between checks while the broker is away."""
 
 
+SOON = 0.01
+"""The least seconds between checks: while the clock stands still, what is left to wait stays as it is."""
+
+
 class InFlight:
     """What was sent and is not acknowledged, counted without a lock: each number has one writer at a time.
 
@@ -129,7 +133,7 @@ class Deadlines:
             return
         left = self._left(started)
         if left > 0:
-            self._loop.after(left, partial(self._look, started))
+            self._loop.after(max(left, SOON), partial(self._look, started))
         elif not self._read_to_the_ends(started):
             self._loop.after(AGAIN, partial(self._look, started))
 

@@ -32,7 +32,8 @@ def mesh_parts(
 
     With slots by time there is no clock: the rounds must be given, and standard input cannot be sorted.
     `seed` and `rounds` replace the file's. Nobody is silent in one process, so nodes wait for ever, and are
-    live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given.
+    live for ever, unless `round_timeout` and `silence`, in seconds of virtual time, are given: then nothing
+    is taken for granted of their progress either.
     """
     if seed is not None:
         file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
@@ -45,7 +46,7 @@ def mesh_parts(
         source = open_source(file, name, settings.seed)
         check_not_empty(file, name)
         nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
-    scheduler = mesh.scheduler(silence=silence, rounds=rounds)
+    scheduler = replace(mesh.scheduler(silence=silence, rounds=rounds), one_process=silence is None)
     prices = {name: mesh.node(name).price for name in settings.nodes}
     return MeshParts(
         mesh.topics,

@@ -29,6 +29,8 @@ from tests.support.process import Process
 from tests.support.processes import LiveMesh
 
 RATES, SECONDS, WARM_UP, LONG = (10, 50, 100), 20, 100, 60.0
+UNMEASURED = 3_000
+"""Rounds of each form before any is measured: until then the broker's Java translates its code."""
 
 
 class Decisions:
@@ -61,15 +63,17 @@ class Decisions:
         self._consumer.close()
 
 
-def ticks(rate: int) -> Iterator[tuple[int, float]]:
+def ticks(first: int, rate: int) -> Iterator[tuple[int, float]]:
     """Yield the number and the moment of each tick."""
     begin = time.perf_counter() + 0.5
     for k in range(rate * SECONDS):
-        yield WARM_UP + k, begin + k / rate
+        yield first + k, begin + k / rate
 
 
-def measured(broker: Broker, path: Path, processes: int | None, rate: int) -> list[float]:
-    """Return the seconds from each record to the decision after it, of all nodes."""
+def measured(
+    broker: Broker, path: Path, processes: int | None, rate: int, at_once: int = WARM_UP
+) -> list[float]:
+    """Return the seconds from each record to the decision after it, of all nodes; `at_once` come before."""
     with LiveMesh(path, Process) as mesh:
         names, lines = list(mesh.file.mesh.nodes), rows(mesh.file.mesh.dimension)
         producer, sent = Producer(producer_settings(mesh.file.mesh_broker, 0)), {}
@@ -82,10 +86,10 @@ def measured(broker: Broker, path: Path, processes: int | None, rate: int) -> li
             producer.poll(0)
 
         start_mesh(mesh, processes)
-        for k in range(WARM_UP):
+        for k in range(at_once):
             send(k)
-        decisions.read_round(WARM_UP + 1)
-        for k, moment in ticks(rate):
+        decisions.read_round(at_once + 1)
+        for k, moment in ticks(at_once, rate):
             decisions.read_until(moment)
             send(k)
         last = max(sent)
@@ -93,7 +97,7 @@ def measured(broker: Broker, path: Path, processes: int | None, rate: int) -> li
         decisions.close()
         producer.close()
         # a slot is one record: record k is learnt from in round k + 1, and known to the decision of k + 2
-        return [decisions.came[name, k + 2] - sent[k] for k in range(WARM_UP, last + 1) for name in names]
+        return [decisions.came[name, k + 2] - sent[k] for k in range(at_once, last + 1) for name in names]
 
 
 def main() -> None:
@@ -107,6 +111,8 @@ def main() -> None:
         try:
             for form in ("edges", "outbox, two hosts"):
                 layout, processes = FORMS[form]
+                path = write_mesh(folder / f"w{len(form)}", broker.address, f"w{len(form)}", 2, layout=layout)
+                measured(broker, path, processes, min(RATES), UNMEASURED)
                 for rate in chosen:
                     party = f"r{rate}-{len(form)}"
                     path = write_mesh(folder / party, broker.address, party, 2, layout=layout)

@@ -17,7 +17,7 @@ NO_NUMBERS = {
     "experiments",
     *("streams.codec", "streams.codec.dead_letter", "streams.codec.exchange", "streams.codec.fields"),
     *("streams.codec.heartbeat", "streams.codec.plan", "streams.codec.plans", "streams.codec.query"),
-    *("streams.codec.release", "streams.codec.response", "streams.codec.topics"),
+    *("streams.codec.release", "streams.codec.response", "streams.codec.signatures", "streams.codec.topics"),
 }
 """Names, errors, bytes, and what no experiment has: own losses."""
 

@@ -146,8 +146,9 @@ class MeshSettings(Settings):
         return self.privacy.overridden(self.nodes[node])
 
     def loss_of(self, node: str) -> LossSettings:
-        """Return the loss of one node."""
-        return self.nodes[node].loss or self.loss
+        """Return the loss of one node, or the shared one for a name that is none."""
+        own = self.nodes.get(node)
+        return self.loss if own is None or own.loss is None else own.loss
 
     @property
     def shift(self) -> float:
