@@ -112,7 +112,7 @@ REGRET = Row(
             NUMBER,
             (
                 Query(metric("tracking_error")),
-                Query(metric("tracking_error_minute"), "{{node}} p{{quantile}} of a minute"),
+                Query(metric("tracking_error_minute"), "{{node}} p{{percentile}} of a minute"),
             ),
             width=12,
             height=10,

@@ -251,7 +251,7 @@ class PrivateMetric(Enum):
         "gauge",
         "",
         "Quantiles of ||decision - target||_2 over the rounds of the last minute; NaN: not known.",
-        ("quantile",),
+        ("percentile",),
     )
     DYNAMIC = Metric(
         "regret_dynamic",

@@ -101,8 +101,8 @@ class PrivateFigures:
                 registry.gauge(PrivateMetric.TARGET, partial(self._target, number), str(number))
         if truth:
             registry.gauge(PrivateMetric.ERROR, self._tracking_error)
-            for quantile in ("0.5", "0.95"):
-                registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, float(quantile)), quantile)
+            for percent in (50, 95):
+                registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, percent / 100), str(percent))
             registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))

@@ -32,7 +32,7 @@ class Told:
             "edge_source": "z",
             "reason": "late",
             "coordinate": "0",
-            "quantile": "0.95",
+            "percentile": "95",
             "mechanism": "laplace",
             "owner": "bank-a",
         }

@@ -55,7 +55,7 @@ def second_value_accepted(patch):
     def taken(self, message, offset, oldest, most):
         notice = receive(self, message, offset, oldest, most)
         if notice is Notice.EVIDENCE:
-            self.distrusted.clear()
+            self.accused.clear()
             self._kept[message.round, message.instance] = (message.release, offset)
             return None
         return notice

@@ -101,6 +101,7 @@ class View:
     known: dict[str, Heartbeat] = field(default_factory=dict)
     sending: list[Sent] = field(default_factory=list)
     ahead: list[Plan] = field(default_factory=list)
+    missing: bytes = b""
 
 
 def says(plan):
@@ -256,7 +257,9 @@ class Mesh(RuleBasedStateMachine):
             view.ahead = view.ahead[len(plans) :] if own else []
         elif says(plans[-1]) in map(says, view.ahead):
             end = list(map(says, view.ahead)).index(says(plans[-1])) + 1
-            view.ahead = view.ahead[: max(0, end - len(plans))]
+            lost = sent.record.continues == view.missing  # a second one that continues what has not come
+            view.missing = sent.record.continues
+            view.ahead = [] if lost else view.ahead[: max(0, end - len(plans))]
 
     def tick(self, view, seconds):
         view.clock += seconds

@@ -84,7 +84,7 @@ def tracked(figures):
 
 
 def quantiles(figures):
-    return [private(figures, "tracking_error_minute", share) for share in ("0.5", "0.95")]
+    return [private(figures, "tracking_error_minute", share) for share in ("50", "95")]
 
 
 def test_quantiles_of_the_error_are_over_the_last_minute():
