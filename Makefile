@@ -57,8 +57,9 @@ simulate: .venv/installed   ## 10,000 histories of a mesh under seeded faults: m
 bench: .venv/installed  ## speed, as ratios in one run
 	@$(BIN)/python -m tests.benchmarks.mesh
 
-bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about seven minutes
+bench-kafka: .venv/installed   ## the same on a real broker, beside bare clients; about twelve minutes
 	@$(BIN)/python -m tests.benchmarks.kafka
+	@$(BIN)/python -m tests.benchmarks.kafka_decisions
 
 out/peers/installed: tests/benchmarks/peers.txt | .venv/installed
 	@$(BIN)/python -m venv --clear out/peers
