@@ -26,33 +26,29 @@ class Claims:
         self._heard: set[str] = set()
 
     def recall(self, node: str, stepped: int) -> None:
-        """Take a claim from the log; the node's newest one counts."""
-        self._claims[node] = stepped
+        """Take a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
+        self._claims[node] = stepped if stepped <= MOST else 0
 
     def hear(self, node: str, stepped: int, *, begun: bool) -> bool:
         """Take a claim that was read just now, and return whether it counts. `begun`: there is a plan."""
         if begun and node in self._heard:
             return False
         self._heard.add(node)
-        self._claims[node] = stepped
+        self.recall(node, stepped)
         return True
-
-    def of(self, node: str) -> int:
-        """Return the node's claim (0: none)."""
-        return self._claims.get(node, 0)
 
     def median(self, names: Iterable[str]) -> int:
         """Return the lower median of these nodes' claims; one of whom nothing is known claims 0."""
-        claims = sorted(map(self._claim, names))
+        claims = sorted(self._of(names))
         return claims[(len(claims) - 1) // 2] if claims else 0
 
     def largest(self, names: Iterable[str]) -> int:
         """Return the largest claim of these nodes."""
-        return max(map(self._claim, names), default=0)
+        return max(self._of(names), default=0)
 
     def alone(self, names: Iterable[str], last: int) -> int:
         """Return the largest claim of one of these nodes up to `last` + H, at least `last`."""
-        return max([last, *[claim for claim in map(self._claim, names) if claim <= self.limit(last)]])
+        return max([last, *[claim for claim in self._of(names) if claim <= self.limit(last)]])
 
     def limit(self, last: int) -> int:
         """Return the largest claim of one node that is believed after the plan of round `last`."""
@@ -66,6 +62,5 @@ class Claims:
         safe = median + 2 * self._horizon + 1
         return safe if current is None else min(safe, max(median, current) + 2)
 
-    def _claim(self, name: str) -> int:
-        claim = self.of(name)
-        return claim if claim <= MOST else 0
+    def _of(self, names: Iterable[str]) -> list[int]:
+        return [self._claims.get(name, 0) for name in names]

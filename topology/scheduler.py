@@ -140,7 +140,9 @@ class SchedulerMachine:
                 refusals += map(self._recall, heartbeats)
                 if self.last is not None:
                     self._roster.count_as_heard(self.last)
-                    refusals += self._look_for_lost_plans(self.last, start=True)
+                    self._look_for_lost_plans(self.last)
+                    self._alone = self._claims.alone(self._live_of(self.last), self.last.round)
+                    refusals += self._doubt(self.last)
         effects: list[SchedulerEffect] = [Refused(reason) for reason in refusals if reason]
         last, plans = self._head, tuple(self._planned())
         if plans:
@@ -217,15 +219,14 @@ class SchedulerMachine:
             self._claims.recall(beat.node, self._roster.stepped(beat.node))
         return refusal
 
-    def _look_for_lost_plans(self, last: Plan, *, start: bool = False) -> list[Refusal | None]:
-        """Find out from the claims whether plans after `last` were lost; at the start, also who lies."""
-        live = [member.name for member in last.members if self._roster.is_live(member.name)]
-        self._median = self._claims.median(live)
-        if start:
-            self._alone = self._claims.alone(live, last.round)
-        return self._doubt(last) if start else []
+    def _look_for_lost_plans(self, last: Plan) -> None:
+        """Find out from the claims whether plans after `last` were lost."""
+        self._median = self._claims.median(self._live_of(last))
 
-    def _doubt(self, last: Plan) -> list[Refusal | None]:
+    def _live_of(self, plan: Plan) -> list[str]:
+        return [member.name for member in plan.members if self._roster.is_live(member.name)]
+
+    def _doubt(self, last: Plan) -> list[Refusal]:
         """Believe nobody's progress beyond what can be, once there is a plan. Return a refusal for each."""
         believed = self._believed(last)
         found = [name for name in self._nodes if self._roster.stepped(name) > believed]
@@ -288,9 +289,9 @@ class SchedulerMachine:
 
     def _first(self, live: list[str]) -> tuple[int, bool]:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""
-        median = self._claims.median(live)
         if self.settings.one_process:
             return self._claims.largest(live) + 1, False
+        median = self._claims.median(live)
         if median:
             return self._claims.beyond(median, self._current), True
         return self._claims.alone(live, 0) + 1, False
