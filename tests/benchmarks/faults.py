@@ -49,12 +49,12 @@ def rows(took: dict[str, list[float]]) -> str:
 def said(last: int, values: int, faults: int, times: int, seed: int) -> str:
     """Return what held, and how it was measured."""
     return (
-        f"What held: over {last:,} rounds and {faults} faults all {values:,} releases on the edges were,\n"
-        "bit for bit, those of a run in one process; no round of a node had two values, and `audit\n"
+        f"What held: over {last:,} rounds and {faults} faults all {values:,} releases on the edges were, "
+        "bit for bit, those of a run in one process; no round of a node had two values, and `audit "
         f"releases` found nothing. A ring of six, horizon {HORIZON}, {RATE} records a second and node.\n\n"
-        f"Measured by `python -m tests.benchmarks.faults --times {times} --seed {seed} --page` on\n"
-        f"{machine()}. Kills are SIGKILL. The time begins when what was\n"
-        "killed is started again (of the broker: when it answers), or what was stopped goes on."
+        f"Measured by `python -m tests.benchmarks.faults --times {times} --seed {seed} --page` on "
+        f"{machine()}. Kills are SIGKILL. The time begins when what was killed is started again (of the "
+        "broker: when it answers), or what was stopped goes on."
     )
 
 

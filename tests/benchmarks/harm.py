@@ -149,7 +149,7 @@ def _storm(harm: Harm) -> None:
 
 def _broker_killed(harm: Harm) -> None:
     killed(harm.broker)
-    start(harm.broker.folder)
+    harm.broker = start(harm.broker.folder)
 
 
 def _stopped(pid: int) -> None:
@@ -167,12 +167,7 @@ def _scheduler_stopped(harm: Harm) -> None:
 
 
 def _broker_stopped(harm: Harm) -> None:
-    _stopped(status_pid(harm))
-
-
-def status_pid(harm: Harm) -> int:
-    """The broker's process, which may be another than at the start."""
-    return start(harm.broker.folder).pid
+    _stopped(harm.broker.pid)
 
 
 FAULTS = (

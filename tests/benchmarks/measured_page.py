@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from pathlib import Path
+from textwrap import fill
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 HEAD = """# Faults
@@ -17,10 +18,16 @@ compare. `make test-slow` has each of these faults too, and many more.
 def write(name: str, text: str) -> Path:
     """Replace the part of that name, or append it; return the page's path."""
     page = PAGE.read_text() if PAGE.exists() else HEAD
-    part = f"<!-- measured: {name} -->\n\n{text.strip()}\n\n<!-- end: {name} -->\n"
+    part = f"<!-- measured: {name} -->\n\n{wrapped(text)}\n\n<!-- end: {name} -->\n"
     found = re.compile(f"<!-- measured: {name} -->.*?<!-- end: {name} -->\n", re.DOTALL)
     PAGE.write_text(found.sub(lambda _: part, page) if found.search(page) else f"{page}\n{part}")
     return PAGE
+
+
+def wrapped(text: str) -> str:
+    """Return the text with paragraphs of at most 100 columns; tables and headings stay as they are."""
+    parts = text.strip().split("\n\n")
+    return "\n\n".join(part if part[0] in "#|" else fill(part, 100, break_on_hyphens=False) for part in parts)
 
 
 def machine() -> str:
