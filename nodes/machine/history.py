@@ -21,8 +21,7 @@ class History:
         isolates: bool = True,
     ) -> None:
         self.record: JournalRecord | None = None  # the newest: its release is sent, or will be
-        self._own: dict[int, Release] = {}
-        self._made: dict[int, int] = {}  # the round in which the release for a round was made
+        self._own: dict[int, tuple[Release, int]] = {}  # by round, with the round in which it was made
         self._stepped: deque[int] = deque(maxlen=horizon)
         self.oldest = 1  # the first round whose releases still matter: H steps back
         self._lost: dict[tuple[int, str], GivenUp] = {}  # by (round, source)
@@ -33,12 +32,8 @@ class History:
         self.edges = {
             source: InEdge(source, positions.get(source, 0), isolates=isolates) for source in sorted(sources)
         }
-        for source, instance in newest.distrusted if newest else ():
-            if newest is not None and source in self.edges:
-                self.edges[source].accuse(instance, newest.round)
-        for source, instance, last in newest.pardoned if newest else ():
-            if source in self.edges:
-                self.edges[source].pardoned[instance] = last
+        if newest is not None:
+            self._remember_evidence(newest)
 
     @property
     def stepped(self) -> int:
@@ -63,7 +58,7 @@ class History:
         release = self.edges[source].release(round, lost.instance)
         if release is None:
             raise KeyError(f"nothing has come from {source} for round {round}")
-        return lost.weight * (release - self._own[round])
+        return lost.weight * (release - self._own[round][0])
 
     def moves(self, dynamics: Dynamics, round: int, now: int) -> int:
         """Return how often F moved the consensus of `round` until that of round `now`.
@@ -71,7 +66,7 @@ class History:
         Once a step; with rounds of a clock once a round, and before `round` where no plan was.
         """
         if dynamics.by_time:
-            return now - round + dynamics.skipped(round, self._made[round])
+            return now - round + dynamics.skipped(round, self._own[round][1])
         return sum(stepped >= round for stepped in self._stepped)
 
     def edge_positions(self) -> tuple[tuple[str, int], ...]:
@@ -92,7 +87,7 @@ class History:
     def accused(self) -> tuple[str, ...]:
         """Return the instances of sources that two values for a round are known of, the newest first."""
         found = [(round, one) for edge in self.edges.values() for one, round in edge.accused.items()]
-        return tuple([instance for _, instance in sorted(found, reverse=True)]) if found else ()
+        return tuple([instance for _, instance in sorted(found, reverse=True)])
 
     def join_from(self, round: int) -> None:
         """Forget rounds below `round`: the node joins in that round or later, from other nodes' releases."""
@@ -107,8 +102,7 @@ class History:
         if self.record is not None and record.stepped != self.record.round:
             self._forget_rounds()  # the node was away, and has joined again
         self.record = record
-        self._own[record.round] = record.release
-        self._made[record.round] = record.stepped
+        self._own[record.round] = record.release, record.stepped
         if record.stepped:
             self._stepped.append(record.stepped)
             self.oldest = self._stepped[0]
@@ -117,9 +111,17 @@ class History:
         for made_good in record.corrected:
             self._lost.pop(made_good, None)
         while (first := next(iter(self._own))) < self.oldest:
-            del self._own[first], self._made[first]
+            del self._own[first]
         if self._lost:
             self._lost = {place: lost for place, lost in self._lost.items() if place[0] >= self.oldest}
+
+    def _remember_evidence(self, newest: JournalRecord) -> None:
+        for source, instance in newest.distrusted:
+            if source in self.edges:
+                self.edges[source].accuse(instance, newest.round)
+        for source, instance, last in newest.pardoned:
+            if source in self.edges:
+                self.edges[source].pardoned[instance] = last
 
     def _forget_rounds(self) -> None:
         self._stepped.clear()

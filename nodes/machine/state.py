@@ -43,7 +43,7 @@ class NodeState:
         horizon: int,
         *,
         deadlines: bool,
-        isolates: bool = True,
+        isolates: bool,
     ) -> None:
         self.identity = identity
         self.learner = learner
