@@ -113,10 +113,8 @@ class NodeMachine:
         node.secret, node.carried = event.secret, event.carried
         node.membership.asked_from = event.leave_from
         node.effects.append(SendHeartbeat(replace(node.heartbeat, hello=True)))
-        newest = event.records[-1].round if event.records else 0
         for arrived in event.plans:
-            if arrived.plan.round >= newest or arrived.plan.ended:  # others below were planned again
-                self._add_plan(arrived)
+            self._add_plan(arrived)
 
     def _add_plan(self, event: PlanArrived) -> None:
         node = self._node

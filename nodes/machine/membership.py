@@ -114,9 +114,10 @@ class Membership:
         """
         newest = record.round if record else 0
         for plan in self._book.after(0):
-            choice = self._choice(plan, record) if plan.round >= newest or plan.ended else None
-            if choice is not None:
-                return choice, plan
+            if plan.round >= newest or plan.ended:
+                choice = self._choice(plan, record)
+                if choice is not None:
+                    return choice, plan
         return None
 
     def ask_to_join(self) -> int:
