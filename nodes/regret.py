@@ -51,12 +51,12 @@ class LocalRegret:
         seen: FloatArray = decision if self._observed is None else self._observed(decision)
 
         def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
-            if not np.add.reduce(np.abs(gradient)) <= _LARGEST:
+            if not _counts(gradient):
                 return sums
             return sums[0] + float(np.add.reduce(gradient * seen)), sums[1] + gradient
 
         def paid(gradient: FloatArray, right: FloatArray | None) -> float:
-            if right is None or not np.add.reduce(np.abs(gradient)) <= _LARGEST:
+            if right is None or not _counts(gradient):
                 return 0.0
             found = float(np.add.reduce(gradient * (seen - right)))
             return found if abs(found) <= _LARGEST else 0.0
@@ -75,6 +75,10 @@ class LocalRegret:
         x*_t in place of a fixed x is the comparator of Hall, Willett 2013.
         """
         return self._dynamic
+
+
+def _counts(gradient: FloatArray) -> bool:
+    return bool(np.add.reduce(np.abs(gradient)) <= _LARGEST)
 
 
 class NetworkSums(NamedTuple):
