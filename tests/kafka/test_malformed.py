@@ -1,6 +1,5 @@
 """Bombs and malformed records on every kind of topic of a live mesh, as older versions have made them."""
 
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from streams.mesh.file import load
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_poison import poison
 from tests.support.kafka import PATIENCE, connection
-from tests.support.malformed import decoders, is_refused, variants
+from tests.support.malformed import decoders, variants, well_formed
 from tests.support.processes import LiveMesh, released_in_memory, wait_until
 from tests.support.small_mesh import small_mesh_file
 
@@ -37,18 +36,6 @@ def made_older(at, specs):
 def memory(process):
     """The resident memory of a process in bytes."""
     return int(Path(f"/proc/{process._process.pid}/statm").read_text().split()[1]) * 4096
-
-
-def well_formed(bus, decode):
-    """What the edges hold beside malformed records: {(source, round): values}."""
-    found = defaultdict(set)
-    for topic in decode:
-        if ".edge." in topic:
-            for value in bus.read(topic, bus.span(topic)[0]):  # retention may have begun with what is bad
-                if not is_refused(decode[topic], value):
-                    message = decode[topic](value)
-                    found[message.source, message.round].add(message.release.tobytes())
-    return {key: value for key, (value,) in found.items()}
 
 
 def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker):
@@ -86,7 +73,8 @@ def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_pat
             grown = {label: memory(mesh.processes[label]) - size for label, size in before.items()}
             mesh.feed_all()
             mesh.finish("scheduler", *names)
-            assert well_formed(bus, decode) == released_in_memory(path)
+            held = well_formed(decode, lambda topic: bus.read(topic, bus.span(topic)[0]))  # of what is kept
+            assert {key: value for key, (value,) in held.items()} == released_in_memory(path)
         finally:
             bus.close()
         assert max(grown.values()) < FLAT, grown

@@ -3,6 +3,7 @@
 Bytes that a decoder takes are forged, not malformed, and are left out: no codec tells them from honest ones.
 """
 
+from collections import defaultdict
 from dataclasses import replace
 from random import Random
 
@@ -46,6 +47,17 @@ def is_refused(decode, value):
     except Refused:
         return True
     return False
+
+
+def well_formed(decode, read):
+    """What the edges hold beside malformed records: {(source, round): values}. `read`: a topic's records."""
+    found = defaultdict(set)
+    for topic in decode:
+        for value in read(topic) if ".edge." in topic else ():
+            if not is_refused(decode[topic], value):
+                message = decode[topic](value)
+                found[message.source, message.round].add(message.release.tobytes())
+    return dict(found)
 
 
 def variants(decode, good, digest, count, seed=0):
