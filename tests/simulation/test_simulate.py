@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from nodes.machine.state import NodeState
 from streams.cli import main
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.simulation.search import run, search, shrunk
 from streams.simulation.stage import Stage
+from tests.simulation.test_planted_bugs import charge_after_send
 from tests.support.meshes import changed, loaded
 
 MESH = Path(__file__).parent / "mesh.yaml"
@@ -54,7 +54,7 @@ def test_the_same_seed_is_the_same_history_byte_for_byte(stage, seed):
 def test_a_failing_history_is_shrunk_and_printed_with_the_command_that_runs_it_again(stage, capsys):
     """A node that charges nothing for its draws: found without any fault."""
     with pytest.MonkeyPatch.context() as patch:
-        planted(patch)
+        charge_after_send(patch)
         failed = next(found for found in search(stage, range(20)) if found.violation is not None)
         short = shrunk(stage, failed)
         assert failed.faults
@@ -68,16 +68,6 @@ def test_a_failing_history_is_shrunk_and_printed_with_the_command_that_runs_it_a
     assert any("VIOLATION" in line for line in lines)
     assert lines[: lines.index("")] == list(short.history.text())
     assert len({line.index(" s  ") for line in lines[: lines.index("")]}) == 1  # aligned
-
-
-def planted(patch):
-    write = NodeState.write
-
-    def late(self, following, *, charged, **given):
-        before = self.history.record
-        write(self, following, charged=charged if before is None else before.charged, **given)
-
-    patch.setattr(NodeState, "write", late)
 
 
 def test_the_command_says_how_many_histories_held_and_what_they_reached(capsys):
