@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,10 +19,9 @@ from streams.codec import (
     encode_release,
 )
 from streams.codec.signatures import PLAIN
-from streams.local.mesh import MemoryMesh, MemoryScheduler
-from streams.local.run import mesh_parts
+from streams.local.mesh import MemoryScheduler
 from tests.simulation.test_absence import TIMES, Watched
-from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.meshes import changed, loaded
 from tests.support.signing import PLANNER, envelope, signed, signing
 from topology.plans import Heartbeat, Plan
 
@@ -43,11 +43,8 @@ class Signed(Watched):
 
     def __init__(self, file, faults=None):
         self.file = file
-        self.noticed, self.stepped = [], {name: [] for name in file.mesh.nodes}
-        parts = mesh_parts(file, **TIMES)
-        if file.mesh.signatures == "required":
-            parts = signing(parts, file)
-        self.mesh = MemoryMesh(parts, self.report, faults=faults, new_id=counted_ids())
+        signs = file.mesh.signatures == "required"
+        super().__init__(file, faults, partial(signing, file=file) if signs else None, **TIMES)
 
     @property
     def topics(self):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from streams.codec import decode_release
+from streams.codec import decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.mesh.file import load
 
@@ -78,6 +78,15 @@ def counted_ids():
 
 def ignore(node, report):
     """Take a report, and forget it."""
+
+
+def lie(mesh: MemoryMesh, source: str, target: str):
+    """Send a second value for the newest round on an edge; return the message with the first one."""
+    edge = mesh.parts.topics.edge(source, target)
+    first = decode_release(mesh.bus.read(edge, 0)[-1], mesh.parts.expected(source))
+    second = first._replace(release=first.release + 0.125)
+    mesh.bus.send(edge, encode_release(second, mesh.parts.digest))
+    return first
 
 
 def releases(mesh: MemoryMesh):

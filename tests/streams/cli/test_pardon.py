@@ -2,12 +2,11 @@
 
 import pytest
 
-from streams.codec import decode_release, encode_release
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.mesh.file import load
 from streams.state.journal import open_journal
-from tests.support.meshes import changed, counted_ids, ignore, written
+from tests.support.meshes import changed, counted_ids, ignore, lie, written
 
 
 @pytest.fixture
@@ -22,10 +21,7 @@ def lied_to(path, state):
     rounds = lambda: [record.round for record in mesh.nodes["a"].journal.records()]  # noqa: E731
     while not rounds() or rounds()[-1] < 10:
         assert mesh.advance()
-    edge = mesh.parts.topics.edge("b", "a")
-    first = decode_release(mesh.bus.read(edge, 0)[-1], mesh.parts.expected("b"))
-    second = first._replace(release=first.release + 0.125)
-    mesh.bus.send(edge, encode_release(second, mesh.parts.digest))
+    first = lie(mesh, "b", "a")
     while rounds()[-1] < 20:
         assert mesh.advance()
     assert mesh.nodes["a"].journal.records()[-1].distrusted

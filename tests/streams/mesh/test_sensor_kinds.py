@@ -9,6 +9,7 @@ from nodes.regret import network_regret
 from nodes.values import Observations
 from streams.local.run import LocalRun, mesh_parts, run
 from streams.local.tracking import tracked
+from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
@@ -162,8 +163,8 @@ def test_the_network_s_regret_is_over_each_node_s_own_loss():
     rng = np.random.default_rng(0)
     decisions, constraint = rng.normal(size=(30, 3, 2)), Mesh(shared(list("abc"))).algorithm.constraint
     seen = Observations(rng.normal(size=(30, 3, 2, 2)), rng.random((30, 3, 2)), rng.random((30, 3, 2)) < 0.9)
-    losses = [RangeLoss(), Bearing(), RangeLoss()]
-    losses[2] = losses[0]
+    same = RangeLoss()
+    losses = [same, Bearing(), same]
     paid, total = np.zeros((30, 3)), np.zeros((30, 3, 2))
     for j, loss in enumerate(losses):
         one = Observations(*(part[:, j][:, None] for part in seen))
@@ -204,5 +205,5 @@ def test_the_headline_names_every_loss():
 
 
 def test_trials_are_for_one_loss(tmp_path):
-    with pytest.raises(Exception, match="node b has its own loss: trials are for one loss of all nodes"):
+    with pytest.raises(UsageError, match="node b has its own loss: trials are for one loss of all nodes"):
         made_up_like(mixed(tmp_path), 0, "--synthetic")
