@@ -23,6 +23,8 @@ ROUNDS, RUNS = 3_000, 50
 NONE = {"mechanism": "none", "norm": "l2"}
 Case = tuple[float, str, float]
 """Speed, mechanism, epsilon (0: none)."""
+Form = tuple[Case, bool]
+"""A case, and whether with a velocity."""
 
 SOUGHT: dict[Case, tuple[float, float]] = {
     (0.001, "none", 0): (0.0068, 0.0019),
@@ -54,18 +56,21 @@ def main(study: Study) -> None:
     size = {"rounds": 60, "runs": 3} if study.quick else {"rounds": ROUNDS, "runs": RUNS}
     wanted = cases(study)
     forms = {
-        (case, velocity): size | {"privacy": _privacy(case), "speed": case[0], "velocity": velocity}
+        _name((case, velocity)): size | {"privacy": _privacy(case), "speed": case[0], "velocity": velocity}
         for case in wanted
         for velocity in (False, True)
     }
-    named = {f"{case} {velocity}": settings for (case, velocity), settings in forms.items()}
-    found = study.repeated(followed, named, 1)
+    found = study.repeated(followed, forms, 1)
     limits = {f"{speed:g}": size | {"speed": speed} for speed in dict.fromkeys(case[0] for case in wanted)}
     least = study.repeated(limit, limits, 1)
-    rows = [_row(case, found[f"{case} False"], found[f"{case} True"]) for case in wanted]
+    rows = [_row(case, found[_name((case, False))], found[_name((case, True))]) for case in wanted]
     rows += [_limit(float(speed), one) for speed, one in least.items()]
     table(study.output, "tracking-moving", COLUMNS, rows)
     _figure(study, found, least)
+
+
+def _name(form: Form) -> str:
+    return f"{form[0]} {form[1]}"
 
 
 def _privacy(case: Case) -> Mapping[str, Any]:
@@ -86,18 +91,21 @@ def _row(case: Case, plain: Measured, moving: Measured) -> list[object]:
     errors, kept = plain["errors"][0], moving["errors"][0]
     theta, k1, _ = plain["setting"][0].tolist()
     sought: tuple[object, ...] = SOUGHT.get(case) or ("", "")
-    kinds = [float(np.median(kept[k :: len(KINDS)])) for k in range(len(KINDS))]
     ratio = float(np.median(errors) / np.median(kept))
-    figures = [*_banded(errors), *_banded(kept), ratio, *sought, *kinds]
+    figures = [*_banded(errors), *_banded(kept), ratio, *sought, *_by_kind(kept)]
     label = f"{speed:g} {name}" + (f" {epsilon:g}" if epsilon else "")
     return [label, speed, name, epsilon or "", *figures, theta, k1, *moving["setting"][0].tolist()]
 
 
 def _limit(speed: float, found: Measured) -> list[object]:
     errors = found["errors"][0]
-    kinds = [float(np.median(errors[k :: len(KINDS)])) for k in range(len(KINDS))]
-    figures = [*_banded(errors), "", "", "", *kinds]
+    figures = [*_banded(errors), "", "", "", *_by_kind(errors)]
     return [f"{speed:g} kalman", speed, "kalman", "", "", "", "", *figures, "", "", "", "", ""]
+
+
+def _by_kind(runs: FloatArray) -> list[float]:
+    """Return the median of each kind of path, which runs have in turn."""
+    return [float(np.median(runs[k :: len(KINDS)])) for k in range(len(KINDS))]
 
 
 def _banded(runs: FloatArray) -> list[float]:
@@ -107,18 +115,14 @@ def _banded(runs: FloatArray) -> list[float]:
 
 def _figure(study: Study, found: Mapping[str, Measured], least: Mapping[str, Measured]) -> None:
     """Draw the errors of `l2-sphere` at epsilon 1 by speed, beside no privacy and the limit."""
-    lines: dict[str, list[tuple[Case, bool]]] = {
+    lines: dict[str, list[Form]] = {
         "plain, epsilon = 1": [((speed, "l2-sphere", 1), False) for speed in SPEEDS],
         "velocity, epsilon = 1": [((speed, "l2-sphere", 1), True) for speed in SPEEDS],
         "velocity, no privacy": [((speed, "none", 0.0), True) for speed in SPEEDS],
     }
     curves = {}
-    for name, keys in lines.items():
-        errors = [
-            (case[0], found[f"{case} {form}"]["errors"][0])
-            for case, form in keys
-            if f"{case} {form}" in found
-        ]
+    for name, forms in lines.items():
+        errors = [(form[0][0], found[_name(form)]["errors"][0]) for form in forms if _name(form) in found]
         if errors:
             curves[name] = _curve(errors)
     curves["Kalman filter on raw distances"] = _curve(
