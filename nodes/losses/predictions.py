@@ -4,7 +4,7 @@ import numpy as np
 
 from nodes.losses.losses import Hinge, Logistic, Loss, RangeLoss, scores
 from nodes.losses.own_loss import OwnLoss
-from nodes.losses.residuals import OfAResidual
+from nodes.losses.residuals import OfAResidual, RobustRange
 from nodes.losses.softmax import Softmax
 from nodes.losses.weighted import Weighted
 from nodes.sparse import Rows, dense
@@ -29,9 +29,7 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
         classes: FloatArray = np.argmax(loss.scores(decision, features), -1).astype(np.float64)
         return classes
     if isinstance(loss, RangeLoss):
-        offsets = decision[..., None, :] - dense(features)
-        distances: FloatArray = np.sqrt(np.add.reduce(offsets * offsets, -1))
-        return distances
+        return RobustRange().expected(decision, features)
     if isinstance(loss, OfAResidual):
         return loss.expected(decision, features)
     own = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
