@@ -30,7 +30,7 @@ def end(
     over, and exit with 0. It needs the rights of a scheduler. Nothing of the run is deleted. Running it twice
     is harmless.
 
-    A run without rounds ends in no other way: silence never ends it.
+    Silence never ends a run: one without rounds goes on until this, or until all its nodes have left.
 
     \b
     Example:
