@@ -65,7 +65,7 @@ def make_plan(
     last: Plan | None,
     members: tuple[Member, ...],
     schedule: Schedule,
-    generation: int = 0,
+    generation: int,
 ) -> Plan:
     """Return the plan of `round` after `last`, for `members` in bytes order, over provisioned edges only.
 
@@ -83,7 +83,7 @@ def make_plan(
     return Plan(run, round, last.round if last else 0, members, *edges, named_after(last), generation)
 
 
-def end_plan(run: str, round: int, last: Plan | None, generation: int = 0) -> Plan:
+def end_plan(run: str, round: int, last: Plan | None, generation: int) -> Plan:
     """Return the plan without members that ends the run."""
     return _without_edges(run, round, last, (), generation)
 

@@ -109,12 +109,13 @@ def main() -> None:
         folder = Path(name)
         broker = start(folder / "broker", free_port())
         try:
-            for form in ("edges", "outbox, two hosts"):
+            for number, form in enumerate(("edges", "outbox, two hosts")):
                 layout, processes = FORMS[form]
-                path = write_mesh(folder / f"w{len(form)}", broker.address, f"w{len(form)}", 2, layout=layout)
+                party = f"warm-{number}"
+                path = write_mesh(folder / party, broker.address, party, 2, layout=layout)
                 measured(broker, path, processes, min(RATES), UNMEASURED)
                 for rate in chosen:
-                    party = f"r{rate}-{len(form)}"
+                    party = f"at-{rate}-{number}"
                     path = write_mesh(folder / party, broker.address, party, 2, layout=layout)
                     p50, p99 = 1e3 * np.percentile(measured(broker, path, processes, rate), [50, 99])
                     print(f"| {form} | {rate} | {p50:.1f} | {p99:.1f} |", flush=True)
