@@ -28,6 +28,7 @@ from streams.codec import (
     encode_response,
 )
 from streams.codec.fields import VERSION
+from streams.codec.signatures import SignedEnvelope
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
 from streams.mesh.file import load
@@ -37,6 +38,7 @@ from streams.state.learner_journal import LearnerJournal
 from streams.state.leaving import write_wish
 from streams.state.owner_journal import OwnerJournal
 from streams.state.party_journal import Party
+from tests.support.signing import private
 from topology.plans import Heartbeat, Member, Plan
 
 TESTS = Path(__file__).parents[1] / "streams"
@@ -100,6 +102,10 @@ BEFORE = Plan("run-1", 6, 5, MEMBERS[::2], *_NOBODY)
 VALUES = np.array([1.0, -2.5, 3e-300])
 RELEASE = ReleaseMessage("run-1", "east", LIFE, 7, exact=False, simulated=True, release=Release(VALUES))
 HEARTBEAT = Heartbeat("run-1", "east", LIFE, "0b" * 16, 7, join_after=9, leave_from=12, hello=True)
+ACCUSING = Heartbeat("run-1", "east", LIFE, "0b" * 16, 8, accused=("c3" * 16, "a7" * 16))
+ENVELOPE = SignedEnvelope(
+    "kept", "run-1", DIGEST, {"east": private("east").public_key().public_bytes_raw()}, {}
+)
 QUERY = Query("run-1", "east", LIFE, 7, VALUES, final=True)
 RESPONSE = Response("run-1", "east", LIFE, 7, simulated=False, response=VALUES)
 LETTER = ("kept.run-1.edge.east.west", b"\x01\x01what was refused", Reason.OUT_OF_BOUND)
@@ -113,6 +119,8 @@ def messages() -> dict[str, bytes]:
         "release": encode_release(RELEASE, DIGEST),
         "plans": record,
         "heartbeat": encode_heartbeat(HEARTBEAT, DIGEST),
+        "heartbeat-accusing": encode_heartbeat(ACCUSING, DIGEST),
+        "signed": ENVELOPE.signing("east", private("east").sign).sealed(encode_heartbeat(HEARTBEAT, DIGEST)),
         "query": encode_query(QUERY, DIGEST),
         "response": encode_response(RESPONSE, DIGEST),
         "dead-letter": encode_dead_letter(topic, value, Refused(reason, "too long")),

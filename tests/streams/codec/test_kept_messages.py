@@ -15,8 +15,10 @@ from streams.codec import (
 )
 from streams.codec.fields import VERSION
 from tests.support.kept_formats import (
+    ACCUSING,
     BEFORE,
     DIGEST,
+    ENVELOPE,
     EXPECTED,
     HEARTBEAT,
     LETTER,
@@ -47,8 +49,15 @@ def test_plans_are_read(kept):
 
 
 @every
-def test_a_heartbeat_is_read(kept):
-    assert decode_heartbeat((kept / "heartbeat.bin").read_bytes(), "run-1", "east", DIGEST) == HEARTBEAT
+@pytest.mark.parametrize(("name", "sent"), [("heartbeat", HEARTBEAT), ("heartbeat-accusing", ACCUSING)])
+def test_a_heartbeat_is_read(kept, name, sent):
+    assert decode_heartbeat((kept / f"{name}.bin").read_bytes(), "run-1", "east", DIGEST) == sent
+
+
+@every
+def test_a_signed_message_is_read(kept):
+    message = ENVELOPE.of_node((kept / "signed.bin").read_bytes(), "east")
+    assert decode_heartbeat(message, "run-1", "east", DIGEST) == HEARTBEAT
 
 
 @every
