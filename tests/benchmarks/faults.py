@@ -1,58 +1,59 @@
-"""Faults on a real broker as a table: `python -m tests.benchmarks.faults [--times 5] [--page]`.
+"""Faults on a real broker as a table: `python -m tests.benchmarks.faults [--long] [--times 5] [--page]`.
 
 Six sensors, two schedulers, six feeders (20 records a second) and a broker, a process each. Every fault is
 inflicted so many times, in an order drawn from the seed, each after the one before is over. In the end every
-release must be that of a run in one process, bit for bit. `--page` writes the table into
-docs/reference/faults.md.
+release must be that of a run in one process, bit for bit. `--long` takes the faults that last long instead.
+`--page` writes the table into docs/reference/faults.md.
 """
 
 import argparse
 from collections import defaultdict
 from statistics import median
 
-from tests.benchmarks.harm import FAULTS, HORIZON, RATE, harmed
+from tests.benchmarks.harm import FAULTS, HORIZON, LONG_FAULTS, RATE, Fault, harmed
 from tests.benchmarks.measured_page import machine, write
 
 
-def main(times: int, seed: int, *, page: bool) -> None:
+def main(times: int, seed: int, *, long: bool, page: bool) -> None:
     """Inflict, compare, print."""
     took = defaultdict(list)
+    faults, name, option = (
+        (LONG_FAULTS, "Away and slow", "--long ") if long else (FAULTS, "Killed and stopped", "")
+    )
     with harmed(seed) as harm:
-        order = [fault for fault in FAULTS for _ in range(times)]
+        order = [fault for fault in faults for _ in range(times)]
         harm.random.shuffle(order)
         for fault in order:
             took[fault.name].append(harm.inflicted(fault))
             print(f"{took[fault.name][-1]:6.1f} s  {fault.name}", flush=True)
         harm.end()
         last, values = harm.check()
-    table = rows(took)
-    table += f"\n\n{said(last, values, len(order), times, seed)}"
+    table = f"## {name}\n\n{rows(faults, took)}"
+    table += f"\n\n{said(last, values, len(order), f'{option}--times {times} --seed {seed}')}"
     print(table)
     if page:
-        print(f"wrote {write('faults', table)}")
+        print(f"wrote {write('long faults' if long else 'faults', table)}")
 
 
-def rows(took: dict[str, list[float]]) -> str:
+def rows(faults: tuple[Fault, ...], took: dict[str, list[float]]) -> str:
     """Return the table."""
     lines = [
-        "## Killed and stopped",
-        "",
         "| fault | times | went on after, median | worst |",
         "|---|---|---|---|",
     ]
-    for fault in FAULTS:
+    for fault in faults:
         found = took[fault.name]
         lines.append(f"| {fault.name} | {len(found)} | {median(found):.1f} s | {max(found):.1f} s |")
     return "\n".join(lines)
 
 
-def said(last: int, values: int, faults: int, times: int, seed: int) -> str:
+def said(last: int, values: int, faults: int, options: str) -> str:
     """Return what held, and how it was measured."""
     return (
         f"What held: over {last:,} rounds and {faults} faults all {values:,} releases on the edges were, "
         "bit for bit, those of a run in one process; no round of a node had two values, and `audit "
         f"releases` found nothing. A ring of six, horizon {HORIZON}, {RATE} records a second and node.\n\n"
-        f"Measured by `python -m tests.benchmarks.faults --times {times} --seed {seed} --page` on "
+        f"Measured by `python -m tests.benchmarks.faults {options} --page` on "
         f"{machine()}. Kills are SIGKILL. The time begins when what was killed is started again (of the "
         "broker: when it answers), or what was stopped goes on."
     )
@@ -64,6 +65,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
-    main(given.times, given.seed, page=given.page)
+    main(given.times, given.seed, long=given.long, page=given.page)

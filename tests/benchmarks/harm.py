@@ -21,6 +21,8 @@ from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wai
 
 HORIZON, RATE, STOPPED = 8, 20, 3.0
 """Rounds that plans lead by, records a second on each data topic, seconds of a SIGSTOP."""
+AWAY, SLOW, TURN = 90.0, 20.0, 0.1
+"""Seconds that a broker is away, or slow; the seconds of a turn in which a slow one stands, then goes."""
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 
 
@@ -152,9 +154,21 @@ def _broker_killed(harm: Harm) -> None:
     harm.broker = start(harm.broker.folder)
 
 
-def _stopped(pid: int) -> None:
+def _broker_away(harm: Harm) -> None:
+    killed(harm.broker)
+    time.sleep(AWAY)
+    harm.broker = start(harm.broker.folder)
+
+
+def _broker_slow(harm: Harm) -> None:
+    for _ in range(round(SLOW / (2 * TURN))):
+        _stopped(harm.broker.pid, TURN)
+        time.sleep(TURN)
+
+
+def _stopped(pid: int, seconds: float = STOPPED) -> None:
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(STOPPED)
+    time.sleep(seconds)
     os.kill(pid, signal.SIGCONT)
 
 
@@ -180,6 +194,10 @@ FAULTS = (
     Fault("three nodes and the schedulers killed at once", _storm),
     Fault("the broker killed", _broker_killed),
     Fault(f"the broker stopped for {STOPPED:g} s", _broker_stopped),
+)
+LONG_FAULTS = (
+    Fault(f"the broker dead for {AWAY:g} s", _broker_away),
+    Fault(f"the broker stands half of each {2 * TURN:g} s, for {SLOW:g} s", _broker_slow),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from streams.bus.access import feeder
-from streams.live.process import Stopped, reached
+from streams.live.process import Stopped, reached, retry_until_reachable
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
@@ -43,7 +43,9 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
     source = opened(file, node, wanted)
     reached(broker, stop)
     by_time = file.mesh.slots.by == "time"
-    topic = feed_topic(broker, node, feeder(node), by_time=by_time, timed=source.timed)
+    topic = retry_until_reachable(
+        stop, lambda: feed_topic(broker, node, feeder(node), by_time=by_time, timed=source.timed)
+    )
     pace = Pace(
         math.inf if source.live else most_ahead(file.mesh, topic.ahead),
         rate=wanted.rate,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streams.bus.collaboration_access import owner_feeder
-from streams.live.process import reached
+from streams.live.process import reached, retry_until_reachable
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
@@ -33,7 +33,9 @@ def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float 
     fixed_sets(on_file, [owner])
     longest = max(len(value) for value in _read(on_file, owner)[0])
     reached(broker, stop)
-    topic = feed_topic(broker, owner, owner_feeder(owner), by_time=False, timed=False)
+    topic = retry_until_reachable(
+        stop, lambda: feed_topic(broker, owner, owner_feeder(owner), by_time=False, timed=False)
+    )
     if longest > topic.largest:
         most = f"must be at most {topic.largest:,}, which the topic takes"
         raise FeedFailed(f"{topic.name}: a record has {longest:,} bytes: {most}")

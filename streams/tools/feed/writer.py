@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailed
 from streams.bus.connection import PATIENCE, admin_settings
 from streams.bus.denials import denied
 from streams.bus.preflight import preflight
-from streams.live.process import reached
+from streams.live.process import reached, retry_until_reachable
 from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import feeder_user
@@ -136,7 +136,10 @@ class Writer:
 
     def _wait_for_broker(self) -> None:
         reached(self._broker, self._stop)
-        preflight(self._broker, self._topic.access, {}, (self._topic.name,), feeder_user(self._node))
+        topic, user = self._topic, feeder_user(self._node)
+        retry_until_reachable(  # it may go away again meanwhile
+            self._stop, lambda: preflight(self._broker, topic.access, {}, (topic.name,), user)
+        )
         self._heard = time.monotonic()
 
     def _send(self, topic: str, value: bytes, **more: Any) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from kafka.errors import KafkaError
 
 from streams.bus.access import feeder
+from streams.bus.bus import Unreachable
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.tools.feed import writer as module
@@ -126,6 +127,23 @@ def test_a_letter_that_the_broker_refuses_ends_the_feed(writing):
     writing._producer.waiting[1].refused(KafkaError("no"))
     with pytest.raises(FeedFailed, match=r"letters: .*no"):
         writing.put(line(9))
+
+
+def test_a_broker_that_answers_and_dies_again_is_waited_for(writing, monkeypatch):
+    answers = iter([Unreachable("away"), Unreachable("away"), None])
+    asked = []
+
+    def preflight(*_):
+        asked.append(answer := next(answers))
+        if answer is not None:
+            raise answer
+
+    monkeypatch.setattr(module, "reached", lambda *_: "cluster")
+    monkeypatch.setattr(module, "preflight", preflight)
+    writing.put(line(8))
+    writing._heard -= module.QUIET + 1
+    writing.tend()
+    assert len(asked) == 3
 
 
 def test_a_letter_that_is_there_is_not_written_again(writing):
