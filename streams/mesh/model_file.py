@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from nodes.values import FloatArray
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
-from streams.mesh.settings.base import Count, Name, Settings, Vector, refusal
+from streams.mesh.settings.base import Count, Name, Settings, Vector, absent, refusal
 from streams.mesh.settings.loss import LossSettings
 
 FORMAT: Final = 1
@@ -20,10 +20,6 @@ FORMAT: Final = 1
 VectorName = Literal["newest", "average"]
 
 Observed = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1)]
-
-
-def _absent(value: object) -> bool:
-    return value is None  # left out of the file, as before this key
 
 
 class ModelGuarantee(Settings):
@@ -56,7 +52,7 @@ class Model(Settings):
     algorithm: str
     loss: LossSettings
     dimension: Count
-    observes: Observed | None = Field(default=None, exclude_if=_absent)
+    observes: Observed | None = Field(default=None, exclude_if=absent)
     source: dict[str, Any] | None
     guarantee: ModelGuarantee
     newest: Vector

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from streams.mesh.errors import MeshFileError
 from streams.mesh.model_file import read_model
-from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vector, refusal
+from streams.mesh.settings.base import Choice, Matrix, Positive, Settings, Vector, absent, refusal
 from streams.mesh.settings.dynamics import (
     Coordinates,
     DynamicsSettings,
@@ -60,10 +60,6 @@ Corner = Annotated[Vector, BeforeValidator(_one_or_more)]
 """One number for all coordinates, or a list with one for each."""
 
 
-def _absent(value: object) -> bool:
-    return value is None  # left out of the digest, which stays as it was before this key
-
-
 class MirrorMapSettings(Choice):
     """Phi, the geometry of a step."""
 
@@ -100,7 +96,7 @@ class ConstraintSettings(Choice):
     """The L-infinity ball of that radius: each coordinate is at most that far from 0."""
     box: BoxSettings | None = None
     """A box."""
-    reach: ReachSettings | None = Field(None, exclude_if=_absent)
+    reach: ReachSettings | None = Field(None, exclude_if=absent)
     """A box around 0 for the state of a motion model, with a bound for each derivative."""
     simplex: bool = False
     """Coordinates of at least 0 that sum to 1."""
@@ -155,17 +151,17 @@ class AlgorithmSettings(Settings):
     """The first decision: a list of numbers, or `{model: PATH, vector: average}` for a model file's
     `average` or `newest`; all nodes must have the same. Not given: the point of the constraint where
     the mirror map is least. sparse-dola starts at 0."""
-    lasso: float | None = Field(None, ge=0, exclude_if=_absent)
+    lasso: float | None = Field(None, ge=0, exclude_if=absent)
     """rho, for sparse-dola, which needs it; not given for the others. A decision's coordinates
     shrink towards 0 by alpha_t rho, and smaller ones are 0."""
 
-    dynamics: DynamicsSettings | None = Field(None, exclude_if=_absent)
+    dynamics: DynamicsSettings | None = Field(None, exclude_if=absent)
     """The motion model of a target that moves: how a state goes on from round to round. Public. Not given:
     nothing moves by itself. Not for sparse-dola, nor with `entropy` or noise on the parameters."""
-    observes: Coordinates | None = Field(None, exclude_if=_absent)
+    observes: Coordinates | None = Field(None, exclude_if=absent)
     """With `dynamics`: the coordinates of the state that the loss sees, from 0. Gradients, clip and noise
     have these alone. Not given: a model's position; of a matrix all."""
-    gains: Gains | None = Field(None, exclude_if=_absent)
+    gains: Gains | None = Field(None, exclude_if=absent)
     """With a model: [k1, k2], how far a gradient moves the position and the velocity, times alpha. They
     stand for the mirror map whose Q^-1 is [[k1 I, k2 I], [k2 I, 2 k2^2/k1 I]]; [k1, k2, k3] with an
     acceleration. Not given: for a matrix, or with another mirror map."""

@@ -102,6 +102,11 @@ def tagged(key: str, *allowed: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def absent(value: object) -> bool:
+    """Return whether a key was not given: left out of a digest or file, which stays as before that key."""
+    return value is None
+
+
 def or_none(value: object) -> object:
     """Read the word `none` as None."""
     return None if value == "none" else value

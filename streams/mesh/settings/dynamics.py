@@ -5,16 +5,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh.settings.base import Matrix, Positive, Settings, Vector, refusal
+from streams.mesh.settings.base import Matrix, Positive, Settings, Vector, absent, refusal
 
 ORDERS = {"constant-velocity": 2, "constant-acceleration": 3}
 """Derivatives in a model's state, the position included."""
 MOST = 64
 """The largest number of coordinates of a position, and a third of those of a state."""
-
-
-def _absent(value: object) -> bool:
-    return value is None  # left out of the digest, as other keys that are not given
 
 
 def _rows(value: object) -> object:
@@ -31,15 +27,15 @@ def _rows(value: object) -> object:
 class DynamicsSettings(Settings):
     """F, how a state moves in a round, in public: a model with its dimensions and period, or a matrix."""
 
-    model: Literal["constant-velocity", "constant-acceleration"] | None = Field(None, exclude_if=_absent)
+    model: Literal["constant-velocity", "constant-acceleration"] | None = Field(None, exclude_if=absent)
     """`constant-velocity`: the state is the position, then the velocity. `constant-acceleration`: then the
     acceleration too. Not given beside `matrix`."""
-    dimensions: int | None = Field(None, ge=1, le=MOST, exclude_if=_absent)
+    dimensions: int | None = Field(None, ge=1, le=MOST, exclude_if=absent)
     """For a model, which needs it: the number of the position's coordinates. Not given beside `matrix`."""
-    period: Positive | None = Field(None, exclude_if=_absent)
+    period: Positive | None = Field(None, exclude_if=absent)
     """For a model, which needs it: the time of a round, in the unit that velocities are per. With slots by
     time it is the slots'. Not given beside `matrix`."""
-    matrix: Annotated[Matrix | None, BeforeValidator(_rows), Field(exclude_if=_absent)] = None
+    matrix: Annotated[Matrix | None, BeforeValidator(_rows), Field(exclude_if=absent)] = None
     """The rows of F, square. Not given beside `model`."""
 
     @model_validator(mode="after")
@@ -79,7 +75,7 @@ class ReachSettings(Settings):
     """Of a position's coordinates."""
     speed: Positive
     """Of a velocity's."""
-    acceleration: Positive | None = Field(None, exclude_if=_absent)
+    acceleration: Positive | None = Field(None, exclude_if=absent)
     """Of an acceleration's, for `constant-acceleration`, which needs it. Not given for others."""
 
     @property

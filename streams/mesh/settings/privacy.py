@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from nodes.accounting.calibration import LEAST_DELTA
 from nodes.privacy.bisr_coefficients import MOST_BANDS
-from streams.mesh.settings.base import Count, Positive, Seconds, Settings, refusal, tagged
+from streams.mesh.settings.base import Count, Positive, Seconds, Settings, absent, refusal, tagged
 from streams.mesh.settings.budget import Budget, Epsilon, check_spending
 
 if TYPE_CHECKING:
@@ -34,12 +34,8 @@ Bands = Annotated[int, Field(ge=1, le=MOST_BANDS)]
 """The number of rounds over which noise is correlated."""
 
 
-def _absent(value: object) -> bool:
-    return value is None  # left out of the digest, which stays as it was before this key
-
-
 def _nothing(value: object) -> bool:
-    return value == 0  # left out of the digest, as above
+    return value == 0  # left out of the digest, which stays as it was before this key
 
 
 class PrivacySettings(Settings):
@@ -55,12 +51,12 @@ class PrivacySettings(Settings):
     epsilon: Epsilon | None = None
     """The epsilon of one release and, at event level, of the whole stream; or a total with a schedule,
     after whose end a node does as after its budget. Not given for `none` alone."""
-    delta: Delta | None = Field(None, exclude_if=_absent)
+    delta: Delta | None = Field(None, exclude_if=absent)
     """The delta of one release. Not given for mechanisms that are not Gaussian; those need it."""
-    calibration: Calibration | None = Field(None, exclude_if=_absent)
+    calibration: Calibration | None = Field(None, exclude_if=absent)
     """Of `gaussian` alone: the formula of its noise. `classic` is for an epsilon of at most 1. Not given:
     `analytic`."""
-    bands: Bands | None = Field(None, exclude_if=_absent)
+    bands: Bands | None = Field(None, exclude_if=absent)
     """Of `gaussian-bisr` alone: the number of rounds over which noise is correlated. Not given: 16."""
     gradient_bound: Positive
     """theta: a record's gradient is clipped to this length. It also sets the noise."""
