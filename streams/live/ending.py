@@ -25,9 +25,8 @@ PATIENCE = 60.0
 class RunEnd:
     """The end of one run. Schedulers go on meanwhile: the first record on top of the last plan counts."""
 
-    def __init__(self, run: str, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
-        self._run, self._digest, self._log, self._bus = run, digest, log, bus
-        self._envelope = envelope
+    def __init__(self, digest: bytes, log: MeshLog, bus: Bus, envelope: Envelope = PLAIN) -> None:
+        self._digest, self._log, self._bus, self._envelope = digest, log, bus, envelope
         self._topic = log.topics.topology
         stored = log.plans()
         self._next = stored[-1].record.offset + 1 if stored else bus.span(self._topic)[0]
@@ -39,25 +38,20 @@ class RunEnd:
         """The last valid plan."""
         return self._chain.last
 
-    @property
-    def over(self) -> bool:
-        """Whether the last valid plan ends the run."""
-        return self.last is not None and self.last.ended
-
-    def attempt(self) -> bool:
-        """Publish the end after the last valid plan, and read on; return whether the run is over.
+    def attempt(self) -> Plan | None:
+        """Publish the end after the last valid plan, and read on; return the plan that ends the run, if any.
 
         Raises Unreachable: it may have been published all the same. Raises OffsetOutOfRange.
         """
         last = self._follow()
         if last is not None and not last.ended:
-            end = end_plan(self._run, last.round + 1, last, last.generation)
+            end = end_plan(self._log.topics.run, last.round + 1, last, last.generation)
             for value in encode_plans(last, (end,), self._digest):
                 self._bus.send(self._topic, self._envelope.sealed(value))
             if not self._bus.flush(FLUSH):
                 raise Unreachable("the end of the run is not acknowledged yet")
-            self._follow()
-        return self.over
+            last = self._follow()
+        return last if last is not None and last.ended else None
 
     def _follow(self) -> Plan | None:
         entries = self._log.plans(self._next)
@@ -82,15 +76,11 @@ def end_run(file: MeshFile, stop: Stop) -> Plan:
         access = scheduler_access(topics, mesh.nodes)
         bus = retry_until_reachable(stop, lambda: opened(file.mesh_broker, access, mesh_specs(file.resolved)))
         closing.callback(bus.close)
-        end = retry_until_reachable(
-            stop, lambda: RunEnd(mesh.run, file.digest(), MeshLog.of(file, bus), bus, envelope)
-        )
+        end = retry_until_reachable(stop, lambda: RunEnd(file.digest(), MeshLog.of(file, bus), bus, envelope))
         until = time.monotonic() + PATIENCE
-        while not retry_until_reachable(stop, end.attempt):
+        while (ended := retry_until_reachable(stop, end.attempt)) is None:
             if end.last is None:
                 raise Failed(f"run {mesh.run} of mesh {mesh.name} has no plan yet: there is nothing to end")
             if time.monotonic() > until:
                 raise Failed(f"other plans came between for {PATIENCE:.0f} s: stop the schedulers first")
-        if end.last is None:
-            raise Failed("no plan is left")
-        return end.last
+        return ended
