@@ -52,8 +52,7 @@ class LiveLearner:
         records = journal.records()
         self._asked = max((one.number for one in records), default=0)
         self.party = LiveParty(presence, topics.progress(name), bus, lambda: self._asked, f"learner {name}")
-        written = topics.dead_letters(name)
-        self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
+        self._letters = DeadLetters.to(bus, topics.dead_letters(name))
         self._owners, self._timeout = tuple(owners), timeout
         ports = LearnerPorts(
             self._append,

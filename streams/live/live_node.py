@@ -99,8 +99,7 @@ class LiveNode:
         self._sources = {self._topics.edge(source, self._name): source for source in surroundings.expected}
         self._edges = {self._topics.edge(self._name, target) for target in surroundings.targets}
         self._progress = self._topics.progress(self._name)
-        written = self._topics.dead_letters(self._name)
-        self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
+        self._letters = DeadLetters.to(bus, self._topics.dead_letters(self._name))
         self._readers = {self._topics.progress(target): target for target in surroundings.targets}
         self._beats = InFlight()
         self._ask_for_slot = open_slot

@@ -72,8 +72,7 @@ class LiveOwner:
         self._topics, self._bus, self._answers = topics, bus, topics.response(name)
         self._done = max((one.query for one in start.records), default=0)
         self.party = LiveParty(presence, topics.progress(name), bus, lambda: self._done, f"owner {name}")
-        written = topics.dead_letters(name)
-        self._letters = DeadLetters(partial(bus.send, written), bus.largest(written))
+        self._letters = DeadLetters.to(bus, topics.dead_letters(name))
         self._wanted: ReadSet | None = None
         self._behind = True  # queries from before the start are not all read yet
         ports = OwnerPorts(

@@ -4,9 +4,11 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
 from streams.bus.bus import BusError
+from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused, encode_dead_letter
 from streams.live.generation import lacking
 from streams.live.outputs import Decisions, Predictions
@@ -126,6 +128,11 @@ class DeadLetters:
     ) -> None:
         self._send, self._longest, self._clock = send, longest, clock
         self._second, self._written = 0, 0
+
+    @classmethod
+    def to(cls, bus: KafkaBus, topic: str) -> "DeadLetters":
+        """Return what writes them to a topic."""
+        return cls(partial(bus.send, topic), bus.largest(topic))
 
     def write(self, topic: str, value: bytes, refused: Refused) -> None:
         """Write the dead letter of a value read from `topic`."""

@@ -36,8 +36,8 @@ class MeshStart:
     position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
     `plans`, and the progress of the node itself and of those that hear it. `unsent`: (topic, bytes) of
     journalled releases that an edge lacks. `earlier`: boots of the node's processes before this one, where
-    messages are signed: a hello of theirs that is sent again replaces nobody.
-    `leave_from`: the first round without the node, if its owner has asked.
+    messages are signed: a hello of theirs that is sent again replaces nobody. `leave_from`: the first round
+    without the node, if its owner has asked.
     """
 
     who: Identity
@@ -116,7 +116,7 @@ class Starter:
         Returns, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
-        log = MeshLog(mesh.topics, mesh.digest, self.bus, mesh.envelope)
+        log = self._log()
         found: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
             topic = mesh.topics.edge(self.node, target)
@@ -140,7 +140,7 @@ class Starter:
         topology, stored, known = self._plans(records)
         planned = valid(stored, known=known)
         again = tuple(
-            (topics.edge(self.node, target), self.mesh.envelope.sealed(self._encoded(message)))
+            (topics.edge(self.node, target), self._sealed(message))
             for target, record in unsent(self.node, records, messages(planned), rounds)
             for message in [record.message(topics.run, self.node, who.instance, simulated=self.simulated)]
         )
@@ -169,9 +169,8 @@ class Starter:
         If the log has other plans where the journal's newest is to be, that one was lost with its broker's
         disk, and others were made since: then all that is there is read.
         """
-        mesh = self.mesh
-        topic = mesh.topics.topology
-        log = MeshLog(mesh.topics, mesh.digest, self.bus, mesh.envelope)
+        topic = self.mesh.topics.topology
+        log = self._log()
         topology = self._inside(topic, records[-1].topology_position if records else None)
         beginning = self.bus.span(topic)[0]
         oldest = records[0].topology_position if records else topology
@@ -184,8 +183,11 @@ class Starter:
             stored = log.plans(beginning)
         return beginning, stored, False
 
-    def _encoded(self, message: ReleaseMessage) -> bytes:
-        return encode_release(message, self.mesh.digest)
+    def _log(self) -> MeshLog:
+        return MeshLog(self.mesh.topics, self.mesh.digest, self.bus, self.mesh.envelope)
+
+    def _sealed(self, message: ReleaseMessage) -> bytes:
+        return self.mesh.envelope.sealed(encode_release(message, self.mesh.digest))
 
     def _inside(self, topic: str, position: int | None) -> int:
         first, end = self.bus.span(topic)
