@@ -28,9 +28,9 @@ def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
     specs += [
         shared_spec(topics.response(owner), "response", asked, longest, longest) for owner in settings.owners
     ]
+    limit = longest + ROOM + OVERHEAD
     for name in (settings.learner, *settings.owners):
         specs.append(shared_spec(topics.progress(name), "progress", BEATS, beat, beat))
-        limit = longest + ROOM + OVERHEAD
         specs.append(letters_spec(topics.dead_letters(name), "deadletter", limit, shared=True))
     return tuple(specs)
 

@@ -138,7 +138,7 @@ class _Reading:
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
             self._heal(topic, error, offset)
         elif offset is not None and self._is_past_gap(topic):
-            if error is None and offset < self._ends[topic]:
+            if error is None:
                 value, key = message.value() or b"", message.key() or b""
                 self._add(topic, Stored(offset, value, message.timestamp()[1] / 1e3, key))
             self._reach(topic, offset if error else offset + 1)

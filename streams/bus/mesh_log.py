@@ -110,8 +110,9 @@ class MeshLog:
         decode = dict.fromkeys(readers, lambda value: decode_release(opened(value, source), expected))
         for topic, record, message in self._read(decode):
             if message is not None:
+                value = self._envelope.unverified(record.value)
                 for target in readers[topic]:
-                    yield target, self._envelope.unverified(record.value), message
+                    yield target, value, message
 
     def _plans(self, value: bytes) -> PlanRecord:
         return decode_plans(self._envelope.of_scheduler(value), self.topics.run, self._digest)

@@ -1,6 +1,6 @@
 """The start and end that all processes on a broker share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from streams.bus.access import Access
@@ -49,9 +49,8 @@ def unreadable(topic: str, error: BusError) -> Failed:
     return Failed(f"{topic} cannot be read any more: {error}")
 
 
-def opened(broker: BrokerSettings, access: Access, specs: Iterable[TopicSpec]) -> KafkaBus:
+def opened(broker: BrokerSettings, access: Access, specs: Sequence[TopicSpec]) -> KafkaBus:
     """Return a process's bus, after its preflight. Raises PreflightFailed, BusError."""
-    specs = tuple(specs)
     preflight(broker, access, {}, specs=specs)
     largest = {spec.name: spec.largest for spec in specs}
     return KafkaBus(broker, {topic: largest[topic] for topic in access.topics})

@@ -81,8 +81,9 @@ class Readings:
         step = (self.target.speed or 0.0) / self.size
         for index, block in enumerate(positions(self.target.path, step, self.seed)):
             measured = self._measured(block, index)
-            sent = self._sent(len(block), index)
-            seen = sent & (self._distances(block, self.position) <= (self.settings.reach or math.inf))
+            sent = seen = self._sent(len(block), index)
+            if self.settings.reach is not None:
+                seen = sent & (self._distances(block, self.position) <= self.settings.reach)
             rows = zip(measured.tolist(), seen.tolist(), sent.tolist(), block.tolist(), strict=True)
             for label, here, goes, at in rows:
                 said = f', "{column}": {label!r}' if here else ""
