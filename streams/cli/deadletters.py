@@ -80,7 +80,10 @@ def _json(letters: Letters, *, content: bool) -> dict[str, object]:
 
 
 def _time(letter: Letter) -> str:
-    return datetime.fromtimestamp(letter.time, UTC).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(letter.time, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):  # its sender says when
+        return "at no time that a calendar has"
 
 
 def _text(letter: Letter) -> str:
