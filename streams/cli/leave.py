@@ -7,7 +7,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.arguments import MeshArgument
-from streams.cli.process_command import StateOption
+from streams.cli.process_command import StateOption, existing
 from streams.mesh.file import load
 from streams.state.leaving import withdraw_wish
 from streams.terminal.report import say
@@ -36,7 +36,7 @@ def leave(
     file, console = load(mesh), Console(highlight=False)
     file.own(name)
     if withdraw:
-        withdraw_wish(state, name)
+        withdraw_wish(existing(state), name)
         say(console, f"{name} stays in run {file.mesh.run}: start its process if it has ended.")
         return
     try:

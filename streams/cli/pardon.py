@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.arguments import MeshArgument
-from streams.cli.process_command import StateOption
+from streams.cli.process_command import StateOption, existing
 from streams.mesh.errors import chosen
 from streams.mesh.file import load
 from streams.state.folder import StateFolder
@@ -41,7 +41,7 @@ def pardon(
     file = load(mesh)
     chosen(file.mesh.nodes, node)
     readers = file.resolved.graph.neighbours(node)[1] if by is None else chosen(file.mesh.nodes, by)
-    folder, pardoned = StateFolder(state), 0
+    folder, pardoned = StateFolder(existing(state)), 0
     for reader in readers:
         if not folder.journal(reader).exists():
             continue

@@ -60,6 +60,13 @@ PrivateMetricsOption = Annotated[
 ]
 
 
+def existing(state: Path) -> Path:
+    """Return a state folder. Raises UsageError if it is none."""
+    if not state.is_dir():
+        raise UsageError(f"--state {state}: is no folder: must be the folder of the journal")
+    return state
+
+
 def address(option: str, text: str | None) -> Address | None:
     """Return the (address, port) in `text`; None for None. Raises UsageError."""
     try:

@@ -1,6 +1,6 @@
 """Keeps a node's wish to leave in its state folder: a restart does not forget it.
 
-`mirrormesh leave` writes it; the node's process reads it at its start, and before each heartbeat.
+`mirrormesh leave` writes it; the node's process reads it at its start, and before each plan and heartbeat.
 """
 
 import json
@@ -27,7 +27,9 @@ def read_wish(state: Path, node: str, run: str) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise JournalError(f"{path} cannot be read: delete it, or run mirrormesh leave again") from error
+        raise JournalError(
+            f"{path} cannot be read: delete it, then run mirrormesh leave again, or not"
+        ) from error
     return leave_from if wanted == run else None
 
 

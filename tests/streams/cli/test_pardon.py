@@ -50,6 +50,13 @@ def test_a_node_that_runs_keeps_its_journal(call, path, tmp_path):
     assert "another process has the journal " in outcome.err
 
 
+def test_a_folder_that_is_none_is_refused(call, path, tmp_path):
+    for state in (tmp_path / "nowhere", path):
+        outcome = call("pardon", path, "b", "--state", state)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert outcome.err == f"--state {state}: is no folder: must be the folder of the journal\n"
+
+
 def test_an_unknown_node_is_refused(call, path, tmp_path):
     outcome = call("pardon", path, "e", "--state", tmp_path)
     assert (outcome.code, outcome.out) == (2, "")

@@ -24,5 +24,7 @@ def test_a_wish_is_of_one_node_and_run_until_it_is_withdrawn(tmp_path):
 )
 def test_a_broken_one_is_no_wish_to_stay(tmp_path, text):
     StateFolder(tmp_path).leaving("a").write_text(text)
-    with pytest.raises(JournalError, match=r"a\.leaving cannot be read: delete it, or run mirrormesh leave"):
+    with pytest.raises(
+        JournalError, match=r"a\.leaving cannot be read: delete it, then run mirrormesh leave"
+    ):
         read_wish(tmp_path, "a", "run-1")
