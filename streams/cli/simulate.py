@@ -55,7 +55,7 @@ def simulate(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     stage, console = Stage(load(mesh)), Console(highlight=False)
     if faults is not None:
-        found = run(stage, seed, _places(faults))
+        found = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
         _show(console, str(mesh), found)
         raise typer.Exit(0 if found.violation is None else 1)
     began, reached, events = time.monotonic(), set[Reached](), 0
@@ -81,11 +81,14 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _places(text: str) -> tuple[int, ...]:
+def _places(text: str, most: int) -> tuple[int, ...]:
     try:
-        return tuple(int(place) for place in text.split(",") if text != NONE)
+        found = sorted({int(place) for place in text.split(",") if text != NONE})
     except ValueError:
         raise UsageError(f"--faults {text}: must be whole numbers, with commas between them") from None
+    if found and not 0 <= found[0] <= found[-1] < most:
+        raise UsageError(f"--faults {text}: the seed has {counted(most, 'fault')}: must be places from 0 on")
+    return tuple(found)
 
 
 def _show(console: Console, mesh: str, outcome: Outcome) -> None:

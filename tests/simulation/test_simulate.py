@@ -86,6 +86,14 @@ def test_only_the_faults_that_are_named_happen(stage):
     assert run(stage, 5, (0, 2)).faults == (every.faults[0], every.faults[2])
 
 
+@pytest.mark.parametrize("places", ["-1", "0,999"])
+def test_faults_that_the_seed_does_not_have_are_refused(capsys, places):
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(MESH), "--faults", places])
+    assert ended.value.code == 2
+    assert f"--faults {places}: the seed has " in capsys.readouterr().err
+
+
 def test_faults_that_are_no_numbers_are_refused(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["simulate", str(MESH), "--faults", "1,x"])
