@@ -6,6 +6,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from streams.mesh.settings.base import Choice, Positive, Settings, refusal
 
+FASTEST = 10.0
+"""The longest way of a round in random manoeuvres, which are made of short parts."""
 Point = Annotated[tuple[float, float], Field(strict=False)]
 """A place in the plane: [x, y]."""
 
@@ -42,7 +44,7 @@ class TargetSettings(Settings):
     """Where it goes."""
     speed: Positive | None = None
     """The way that it goes in a round, always the same. Not given for `paper` and `still`; all others need
-    it."""
+    it. For `random-manoeuvre` at most 10."""
 
     @model_validator(mode="after")
     def _moves_or_not(self) -> Self:
@@ -51,4 +53,6 @@ class TargetSettings(Settings):
             raise refusal(f"path {self.path.name} has its own steps: must not be given", "speed")
         if not fixed and self.speed is None:
             raise refusal(f"missing: path {self.path.name} needs the way of a round", "speed")
+        if self.path.random_manoeuvre and self.speed is not None and self.speed > FASTEST:
+            raise refusal(f"must be at most {FASTEST:g}: random-manoeuvre stays near 0", "speed")
         return self

@@ -91,6 +91,10 @@ REFUSED = [
     ({"target": {"path": {"waypoints": []}, "speed": 1}}, f"mesh.target.path.waypoints: []: {POINTS}"),
     ({"target": {"path": {"waypoints": [[1]]}, "speed": 1}}, "waypoints[0][1]: missing: must be given"),
     ({"target": {"path": "circle", "speed": -1}}, "mesh.target.speed: -1: must be above 0"),
+    (
+        {"target": {"path": "random-manoeuvre", "speed": 1e300}},
+        "mesh.target.speed: 1e+300: must be at most 10: random-manoeuvre stays near 0",
+    ),
     ({"target": {"path": "circle"}}, "mesh.target.speed: missing: path circle needs the way of a round"),
     ({"target": {"speed": 0.1}}, "mesh.target.speed: 0.1: path paper has its own steps: must not be given"),
     (
