@@ -115,7 +115,8 @@ def _gains(mesh: MeshSettings) -> tuple[FloatArray, FloatArray]:
     """Return Q and Q^-1 of the gains."""
     settings = mesh.algorithm
     wide = 1 if settings.dynamics is None else settings.dynamics.dimensions or 1
-    return gain_metric(settings.gains or (), wide)
+    with np.errstate(all="ignore"):  # the mirror map refuses what is not finite
+        return gain_metric(settings.gains or (), wide)
 
 
 def _inverse(mesh: MeshSettings, phi: MirrorMap) -> FloatArray:

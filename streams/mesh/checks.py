@@ -37,7 +37,8 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the shared part, found by building what it describes."""
     attempt, mesh = partial(attempted, file), whole.settings
     own = mesh.algorithm
-    found = attempt(("algorithm", "mirror_map"), own.mirror_map, partial(mirror_map, mesh))
+    key = "mirror_map" if own.gains is None else "gains"
+    found = attempt(("algorithm", key), getattr(own, key), partial(mirror_map, mesh))
     found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
     found = found or attempt(("algorithm",), None, lambda: whole.algorithm)
     found += attempt(("loss",), mesh.loss, lambda: whole.loss)
@@ -52,14 +53,17 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
 
 
 def attempted(
-    file: str, path: tuple[str, ...], settings: Settings | None, make: Callable[[], object]
+    file: str,
+    path: tuple[str, ...],
+    settings: Settings | tuple[float, ...] | None,
+    make: Callable[[], object],
 ) -> list[Problem]:
     """Return the mistake, under `mesh`, that making something of its settings finds, if any."""
     try:
         make()
     except ValueError as error:
-        value = ABSENT
-        if settings is not None:
+        value: object = ABSENT if settings is None else settings
+        if isinstance(settings, Settings):
             value = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return [Problem(file, ("mesh", *path), str(error), value)]
     return []

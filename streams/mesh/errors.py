@@ -34,7 +34,7 @@ _ALLOWED = {
     "finite_number": "must be finite",
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be below {lt:g}",
+    "less_than": "must be below {lt:.15g}",
     "less_than_equal": "must be at most {le:.15g}",
     "tuple_type": "must be a list",
     "dict_type": "must be a mapping",

@@ -125,9 +125,8 @@ class MeshSettings(Settings):
             return
         for name, node in self.nodes.items():
             if node.key is None:
-                raise refusal(
-                    "missing: signatures are required (mirrormesh key makes one)", "nodes", name, "key"
-                )
+                text = f"missing: signatures are required, and {name} has none (mirrormesh key makes one)"
+                raise refusal(text, "nodes", name, "key")
         if not self.schedulers:
             raise refusal("must name the key of a scheduler, as signatures are required", "schedulers")
 

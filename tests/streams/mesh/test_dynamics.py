@@ -51,6 +51,8 @@ MISTAKES = [
     (f"{A}.gains", [0, 0.1], "gains: [0, 0.1]: must be [k1, k2], 2 numbers above 0"),
     (f"{A}.gains", [-0.5, 0.1], "must be [k1, k2], 2 numbers above 0"),
     (f"{A}.gains", [0.5], "must be [k1, k2], 2 numbers above 0"),
+    (f"{A}.gains", [1e-300, 1e300], "gains: [1e-300, 1e+300]: q has the smallest eigenvalue 0.0"),
+    (f"{A}.gains", [1e300, 1e-300], "gains: [1e+300, 1e-300]: "),
     (f"{A}.gains", [0.5, 0.1, 0.1], "must be [k1, k2], 2 numbers above 0"),
     (f"{A}.gains", REMOVED, "gains: missing: nothing else moves a velocity: must be [k1, k2], 2"),
     (f"{A}.mirror_map", {"mahalanobis": [1, 1, 1, 1]}, "gains are the mirror map: must not be given"),

@@ -162,6 +162,7 @@ MISTAKES = [
     ("nodes.a.private_endpoint", 70000, "private_endpoint: 70000: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", 9201.0, "private_endpoint: 9201.0: must be a port, or address:port, with a"),
     ("nodes.a.private_endpoint", True, "private_endpoint: true: must be a port, or address:port, with a"),
+    ("mesh.generation", 2**32, "mesh.generation: 4294967296: must be below 4294967296"),
     ("nodes.a.liveness", 0, "nodes.a.liveness: 0: must be above 0"),
     ("nodes.a.liveness", 9.9, "nodes.a.liveness: 9.9: must be at least 10, ten heartbeats"),
     ("nodes.a.liveness", "none", 'nodes.a.liveness: "none": must be a'),

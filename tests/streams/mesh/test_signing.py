@@ -95,6 +95,11 @@ def test_the_process_of_another_node_or_of_no_scheduler_is_refused(tmp_path, tre
 
 MISTAKES = {
     "a node without a key": ("mesh.nodes.b", {}, "mesh.nodes.b.key: missing: signatures are required"),
+    "no node with a key": (
+        "mesh.nodes",
+        list("abcd"),
+        "mesh.nodes.key: missing: signatures are required, and a has",
+    ),
     "no scheduler": ("mesh.schedulers", {}, "mesh.schedulers: {}: must name the key of a scheduler"),
     "no key": ("mesh.nodes.b", {"key": "b"}, "mesh.nodes.b.key"),
     "half a key": ("mesh.schedulers", {"p": "AAAA"}, "mesh.schedulers.p"),
