@@ -32,6 +32,10 @@ class Unreachable(BusError):
     """The broker does not answer; trying again may succeed."""
 
 
+class ClientFailed(BusError):
+    """A client has failed for good, as where the broker lost what it had acknowledged; a new one works."""
+
+
 NOWHERE = -1
 """A reader's position in an unreadable topic."""
 RecordHandler = Callable[[str, int, bytes], None]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from streams.bus.bus import BusError
+from streams.bus.bus import BusError, ClientFailed
 from streams.bus.connection import LOGGER, producer_settings
 from streams.bus.denials import denied
 from streams.bus.errors import bus_error, is_denial
@@ -95,6 +95,8 @@ class Sender:
         except BufferError:
             raise BusError(f"{record.topic}: {self.waiting} records wait for the broker already") from None
         except KafkaException as error:
+            if error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 # its name
+                raise ClientFailed(f"{record.topic}: the producer has failed") from None
             if not is_denial(error.args[0]):  # it knows of a refusal by now, and does not ask again
                 raise bus_error(error.args[0], record.topic) from None
             self._refuse(record, error.args[0])
@@ -132,5 +134,5 @@ class Sender:
 
     def _note(self, error: KafkaError) -> None:
         if error.fatal():
-            self._broken = BusError(f"the producer has failed: {error.str()}")
+            self._broken = ClientFailed(f"the producer has failed: {error.str()}")
         LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())

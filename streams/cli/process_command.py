@@ -14,7 +14,7 @@ from streams.bus.preflight import PreflightFailed
 from streams.live.log import start_logging
 from streams.live.process import Stopped
 from streams.live.start_watch import StartWatch
-from streams.live.stopping import ProcessExit, Stop
+from streams.live.stopping import BEGINS_AGAIN, ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.base import address as parsed
@@ -41,6 +41,8 @@ class LogLevel(StrEnum):
 
 LogOption = Annotated[LogFormat, typer.Option("--log", help="The format of log lines.")]
 LevelOption = Annotated[LogLevel, typer.Option("--log-level", help="The lowest level in the log.")]
+PAUSE = 0.5
+"""Seconds before a process begins again."""
 StateOption = Annotated[
     Path, typer.Option("--state", metavar="DIR", help="The folder of the journal.", show_default=False)
 ]
@@ -85,12 +87,14 @@ def live(
 ) -> None:
     """Do `work` until it ends, or until asked to stop; then exit with the code.
 
-    `watched`: end at once if its start hangs.
+    Where a log was cut under it, or a client has failed, it begins again. `watched`: end at once if its
+    start hangs.
     """
     start_logging(json=form is LogFormat.JSON, level=level.value)
-    with Stop() as stop, StartWatch(stop, log) if watched else nullcontext():
+    with Stop() as stop:
         try:
-            work(stop)
+            while _begins_again(work, stop, log, watched=watched):
+                stop.asked.wait(PAUSE)
         except Stopped:
             log.info("stopped, as asked")
         except ProcessExit as ended:
@@ -106,3 +110,16 @@ def live(
             log.error("%s", error)  # noqa: TRY400 # as above
             raise typer.Exit(1) from None
     raise typer.Exit(stop.exit_code)
+
+
+def _begins_again(work: Callable[[Stop], None], stop: Stop, log: logging.Logger, *, watched: bool) -> bool:
+    """Do `work`; return whether it has ended by what beginning again mends."""
+    with StartWatch(stop, log) if watched else nullcontext():
+        try:
+            work(stop)
+        except BEGINS_AGAIN as failed:
+            if stop.asked.is_set():
+                raise
+            log.warning("%s: begins again", str(failed))  # a kind is a text
+            return True
+    return False

@@ -23,7 +23,7 @@ from streams.live.service_manager import ServiceManager
 from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.live.start import FLUSH, Ask
-from streams.live.stopping import Failed, ProcessExit, Stop
+from streams.live.stopping import BEGINS_AGAIN, Failed, ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
@@ -50,7 +50,7 @@ class NodeProcess:
         self._private = self._private_endpoint()
 
     def run(self, stop: Stop) -> None:
-        """Run until asked to stop, or until every node has ended.
+        """Run until asked to stop, or until every node has ended, or one of `BEGINS_AGAIN`.
 
         Raises ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
@@ -73,6 +73,9 @@ class NodeProcess:
             for node in self._nodes:
                 node.say()
             asyncio.run(serve(live, partial(self._read, data), stop))
+            for node in self._nodes:
+                if isinstance(node.ended, BEGINS_AGAIN):
+                    raise node.ended
             if not any(node.ended is None for node in self._nodes):
                 self._finish(bus, stop)
             self._log.info("stopped, as asked")
@@ -107,9 +110,10 @@ class NodeProcess:
         certificates = Certificates(self._brokers, self._log)
 
         def ended(node: HostedNode) -> None:
-            if len(self._nodes) > 1:
+            cut = isinstance(node.ended, BEGINS_AGAIN)
+            if len(self._nodes) > 1 and not cut:
                 tell_end(node)
-            if all(one.ended is not None for one in self._nodes):
+            if cut or all(one.ended is not None for one in self._nodes):
                 loop.stop()
 
         commits = None

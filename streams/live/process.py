@@ -10,7 +10,7 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
 from streams.bus.topic_specs import TopicSpec
-from streams.live.stopping import Failed, Stop
+from streams.live.stopping import Failed, LogCut, Stop
 from streams.mesh.settings.brokers import BrokerSettings
 
 T = TypeVar("T")
@@ -46,7 +46,8 @@ def unreadable(topic: str, error: BusError) -> Failed:
     """Return the failure of a process whose reader cannot read a topic any more."""
     if isinstance(error, Denied):  # it names the topic and what gives the right
         return Failed(str(error))
-    return Failed(f"{topic} cannot be read any more: {error}")
+    kind = LogCut if isinstance(error, OffsetOutOfRange) else Failed
+    return kind(f"{topic} cannot be read any more: {error}")
 
 
 def opened(broker: BrokerSettings, access: Access, specs: Sequence[TopicSpec]) -> KafkaBus:

@@ -8,7 +8,7 @@ from typing import Self
 
 from sdnotify import SystemdNotifier  # type: ignore[import-untyped] # it ships no types
 
-from streams.live.stopping import Stop
+from streams.live.stopping import BEGINS_AGAIN, Stop
 
 PERIOD = 1.0
 """Longest time between two calls of `works`, in seconds."""
@@ -69,6 +69,7 @@ class ServiceManager:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stopping()
+        if not isinstance(error, BEGINS_AGAIN):  # after which the process begins again
+            self.stopping()
         if self._notifier is not None and self._notifier.socket is not None:
             self._notifier.socket.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
+from streams.bus.bus import ClientFailed
 from streams.live.liveness import Pulse
 
 INTERRUPTED = 130
@@ -95,6 +96,14 @@ class Failed(ProcessExit):
     """The process cannot go on."""
 
     exit_code = 1
+
+
+class LogCut(Failed):
+    """A log has lost its end under the process: it has to find its place again, as after a crash."""
+
+
+BEGINS_AGAIN = (LogCut, ClientFailed)
+"""What a process mends by beginning again, with new clients, and without a new process."""
 
 
 class Unmendable(Failed):

@@ -1,0 +1,104 @@
+"""Power cuts at which a broker loses what it had acknowledged, while all processes live on."""
+
+import json
+import os
+import signal
+from collections import defaultdict
+
+import pytest
+
+from streams.state.folder import JournalError
+from streams.state.journal_reader import JournalReader
+from streams.tools.broker.broker import start, status
+from tests.support.processes import LiveMesh, wait_until
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+LOST = 3000
+"""Bytes of each log."""
+IDLE = {"slots": {"by": "count", "size": 1, "timeout": 0.1}, "round_timeout": 5, "silence": 5, "horizon": 8}
+"""Slots close empty where nobody is fed."""
+
+
+def stepped(mesh):
+    """The last round that each node has stepped, by its journal."""
+    found = []
+    for name in mesh.file.mesh.nodes:
+        path = mesh.folder / "state" / f"{name}.journal"
+        try:
+            with JournalReader(path) as journal:
+                records = journal.records(1)
+        except JournalError:  # it is about to be made
+            records = ()
+        found.append(records[-1].stepped if records else 0)
+    return found
+
+
+def logs(broker, mesh, topics):
+    """The logs of the mesh's topics, and of its nodes' own, whose names contain one of `topics`."""
+    own = (mesh.file.mesh.name, *mesh.file.mesh.nodes)
+    found = [log for log in broker.folder.rglob("*.log") if any(name in log.parent.name for name in own)]
+    return [log for log in found if any(kind in log.parent.name for kind in topics)]
+
+
+def cut_off(broker):
+    """Kill the broker, and wait until it is gone."""
+    os.kill(broker.pid, signal.SIGKILL)
+    wait_until(lambda: not status(broker.folder).running)
+
+
+def forget(broker, found):
+    """A power cut: the ends of these logs are gone."""
+    cut_off(broker)
+    for log in found:
+        with log.open("r+b") as file:
+            file.truncate(max(0, log.stat().st_size - LOST))
+    return start(broker.folder, broker.port)
+
+
+class Released:
+    """All values that were ever on the edges, by (source, instance, round)."""
+
+    def __init__(self, mesh):
+        self._mesh, self.values = mesh, defaultdict(set)
+
+    def look(self):
+        for (source, round), found in self._mesh.values().items():
+            for instance, exact, value in found:
+                self.values[source, instance, round].add((exact, value))
+
+    @property
+    def twice(self):
+        return {place: len(values) for place, values in self.values.items() if len(values) > 1}
+
+
+def ended(mesh, released, labels):
+    """End the run; fail if a process has failed, or a node has ever released two values for a round."""
+    assert mesh.start("end", "end", mesh.path, "--yes").ends() == 0
+    mesh.finish(*labels)
+    released.look()
+    assert len(released.values) > 10
+    assert released.twice == {}
+    audit = mesh.start("audit", "audit", "releases", mesh.path, "--json")
+    audit.ends()
+    assert [one for one in json.loads(audit.log)["findings"] if one["kind"] == "second value"] == []
+
+
+@pytest.mark.parametrize("topics", [(".topology",), (".", "data")], ids=["topology", "all"])
+def test_the_ends_of_logs_are_lost_and_nobody_is_restarted(tmp_path, new_broker, topics):
+    broker = new_broker()
+    with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
+        released = Released(mesh)
+        mesh.feed_all("--records", "2000")
+        mesh.scheduler()
+        mesh.nodes()
+        (topology,) = logs(broker, mesh, [".topology"])
+        wait_until(lambda: topology.stat().st_size > 3 * LOST)
+        released.look()
+        forget(broker, logs(broker, mesh, topics))
+        before = max(stepped(mesh))
+        wait_until(lambda: min(stepped(mesh)) > before + IDLE["horizon"])
+        released.look()
+        assert "begins again" in mesh.processes["scheduler"].log
+        ended(mesh, released, ["scheduler", *mesh.file.mesh.nodes])
