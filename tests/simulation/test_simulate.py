@@ -10,9 +10,11 @@ import pytest
 from streams.cli import main
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
+from streams.simulation.history import Reached
 from streams.simulation.search import run, search, shrunk
 from streams.simulation.stage import Stage
 from tests.simulation.test_planted_bugs import charge_after_send
+from tests.streams.mesh.test_dynamics import MOVING
 from tests.support.meshes import changed, loaded
 
 MESH = Path(__file__).parent / "mesh.yaml"
@@ -28,6 +30,13 @@ def test_no_history_breaks_an_invariant(stage, first):
     for outcome in search(stage, range(first, first + 50)):
         again = f"mirrormesh simulate {MESH} --seed {outcome.seed} --histories 1"
         assert outcome.violation is None, f"{outcome.violation}: {again}"
+
+
+def test_late_releases_of_a_mesh_that_moves_are_moved_too(tmp_path):
+    stage = Stage(loaded(tmp_path, changed(algorithm=MOVING, dimension=4)))
+    outcomes = list(search(stage, range(20)))
+    assert [found.violation for found in outcomes if found.violation] == []
+    assert any(Reached.LATE in found.history.reached for found in outcomes)
 
 
 @pytest.mark.parametrize("seed", [3, 14])

@@ -70,13 +70,19 @@ class StepChecks:
                 raise Violation(f"{name} corrects for {source} in round {lost_round} twice, or for nothing")
             stood = self._facts.values[source, name, lost_round, lost.instance][0].release
             added = lost.weight * (stood - life.own[lost_round])
-            consensus = consensus + added
+            consensus = consensus + self._moved(name, life, added, lost_round, round)
             if name in self.mixed.get(lost_round, {}):
                 self.mixed[lost_round][name] = self.mixed[lost_round][name] + added
             self._facts.history.reached.add(Reached.LATE)
         if record.corrected:
             consensus = self._learners[name].algorithm.contain(consensus)
         return Consensus(consensus)
+
+    def _moved(self, name: str, life: Life, missing: FloatArray, lost_round: int, round: int) -> FloatArray:
+        """Return what was missing in a round, moved by each step since as it would have been in time."""
+        dynamics = self._learners[name].algorithm.dynamics
+        times = sum(lost_round <= stepped < round for stepped in life.own)
+        return missing if dynamics is None else dynamics.moved(missing, times)
 
     def _heard(
         self, name: str, record: JournalRecord, decided: Decided, place: Place
