@@ -1,7 +1,7 @@
 """Builds a plan from its members: weights among full members, equal weights from them to listeners."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,6 +39,24 @@ class Horizon:
                 self._place = place % size
                 return True
         return False
+
+    def progress(self, last: Plan) -> dict[str, int]:
+        """Return the last round stepped of each member of `last` that is waited for."""
+        found = {member.name: self._roster.progress(member, last.round) for member in last.members}
+        return {name: stepped for name, stepped in found.items() if stepped is not None}
+
+    def holders(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
+        """Return who holds the others at the end of the plans, which end with `last`: usually nobody.
+
+        These have not stepped the oldest of the H rounds, and at least as many full members have stepped all
+        but the newest H/4 + 1, as far as their heartbeats tell: one follows every (H/4)-th step.
+        """
+        if len(self._planned) < self._size:
+            return []
+        oldest, end = self._planned[0], self._planned[-1 - max(1, self._size // 4)]
+        behind = [name for name, stepped in progress.items() if stepped < oldest]
+        ahead = sum(member.full and progress.get(member.name, 0) >= end for member in last.members)
+        return behind if ahead >= len(behind) else []
 
     def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` to drop slots that are long gone.

@@ -32,6 +32,7 @@ class Roster:
         self._last_heard = -inf
         self._beats: dict[str, Heartbeat] = {}
         self._replaced: dict[str, deque[str]] = {}  # boots, by node
+        self._left_out: frozenset[str] = frozenset()  # they count as silent
         self._doubted: set[str] = set()  # nodes whose last word on their progress nobody believes
         self._entries: dict[str, _Entry] = {}
         self._foreseen: dict[str, _Entry] = {}  # by plans that are published and not read yet
@@ -74,6 +75,10 @@ class Roster:
         """Count the node as having stepped nothing since it joined, until it is heard again."""
         self._doubted.add(name)
 
+    def leave_out(self, names: frozenset[str]) -> None:
+        """Count these nodes, and no others, as silent, whatever is heard of them."""
+        self._left_out = names
+
     def count_as_heard(self, plan: Plan) -> None:
         """Count every member of the plan as heard just now."""
         for member in plan.members:
@@ -93,9 +98,9 @@ class Roster:
         self._foreseen.clear()
 
     def is_live(self, name: str) -> bool:
-        """Return whether the node was heard within `silence`."""
+        """Return whether the node was heard within `silence`, and is not left out."""
         heard = self._heard.get(name)
-        return heard is not None and self._clock - heard <= self._silence
+        return heard is not None and self._clock - heard <= self._silence and name not in self._left_out
 
     def stepped(self, name: str) -> int:
         """Return the last round that the node reports as stepped (0: none)."""

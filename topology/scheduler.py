@@ -16,6 +16,8 @@ Rules
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
   counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
   is lost if it came back as another instance, asks to join again, or leaves by then.
+* A member that holds the others for too long is left out, and counts as silent meanwhile (rules in `lag`):
+  of those who are live, `min_members` stay.
 * A node is live if it was heard within `silence`. At the start, and when the first node is heard after none
   was live, every member of the last plan counts as heard at that moment.
 * In the first plan every live node is full. Later a live node that the last plan names under its instance is
@@ -34,7 +36,7 @@ Rules
 | Started       | everything below; first and once         | its plans and heartbeats, as below          |
 | PlansRead     | last plan, who joined, what is void      | another run; out of its place               |
 | HeartbeatRead | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
-| Ticked        | who is silent, the clock's round         |                                             |
+| Ticked        | who is silent or left out, the round now |                                             |
 | SourceEnded   | the last round                           |                                             |
 
 After each event the next plans are published, as many as the rules allow.
@@ -44,6 +46,7 @@ from collections.abc import Iterator
 from math import inf
 
 from topology.chain import Chain, PlanRecord, chosen
+from topology.lag import Lag, LagLimits, LeftOut
 from topology.members import chosen_members, is_over
 from topology.planning import Horizon, end_plan, make_plan
 from topology.plans import Heartbeat, Plan
@@ -66,6 +69,8 @@ from topology.scheduler_events import (
 
 __all__ = [
     "HeartbeatRead",
+    "LagLimits",
+    "LeftOut",
     "PlansRead",
     "PublishPlans",
     "Refusal",
@@ -93,6 +98,7 @@ class SchedulerMachine:
         self._ahead: list[Plan] = []  # published and not read; the first follows `last`
         self._missing = b""  # the mark that the last void record of this one continues
         self._horizon = Horizon(settings.horizon, self._roster)
+        self._lag = None if settings.lag is None else Lag(settings.lag)
         self._claims = Claims(settings.horizon)
         self._median = 0  # of the claims: if the last plan is not beyond it, plans were lost
         self._alone = 0  # what one node's claim at the start has counted
@@ -124,6 +130,7 @@ class SchedulerMachine:
         if isinstance(event, Started) is self._started:
             raise ValueError(f"{type(event).__name__}: Started comes first, and once")
         refusals: list[Refusal | None] = []
+        left_out: list[LeftOut] = []
         match event:
             case HeartbeatRead(heartbeat):
                 refusals.append(self._hear(heartbeat))
@@ -132,6 +139,7 @@ class SchedulerMachine:
             case Ticked(seconds, current):
                 self._roster.pass_time(seconds)
                 self._current = current
+                left_out = self._leave_out(seconds)
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
             case Started(records, heartbeats, whole, current):
@@ -143,7 +151,7 @@ class SchedulerMachine:
                     self._look_for_lost_plans(self.last)
                     self._alone = self._claims.alone(self._live_of(self.last), self.last.round)
                     refusals += self._doubt(self.last)
-        effects: list[SchedulerEffect] = [Refused(reason) for reason in refusals if reason]
+        effects: list[SchedulerEffect] = [*left_out, *[Refused(reason) for reason in refusals if reason]]
         last, plans = self._head, tuple(self._planned())
         if plans:
             effects.append(PublishPlans(last, plans))
@@ -218,6 +226,18 @@ class SchedulerMachine:
             self._roster.recall(beat)
             self._claims.recall(beat.node, self._roster.stepped(beat.node))
         return refusal
+
+    def _leave_out(self, seconds: float) -> list[LeftOut]:
+        """Count who holds the others, and leave out who has done so for too long."""
+        last = self.last
+        if self._lag is None or last is None:
+            return []
+        progress = self._horizon.progress(last)
+        holding = [] if self._ahead else self._horizon.holders(last, progress)
+        live = sum(map(self._roster.is_live, self._nodes))
+        found = self._lag.pass_time(seconds, progress, holding, live - (self.settings.min_members or 1))
+        self._roster.leave_out(self._lag.out)
+        return found
 
     def _look_for_lost_plans(self, last: Plan) -> None:
         """Find out from the claims whether plans after `last` were lost."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from topology.chain import PlanRecord
 from topology.graph import NAME
+from topology.lag import LagLimits, LeftOut
 from topology.plans import Heartbeat, Plan
 from topology.schedules import Schedule
 
@@ -22,8 +23,8 @@ class SchedulerSettings:
     seconds without a heartbeat after which a node is no longer live (None: never). `min_members`: the fewest
     members of a plan (None: all nodes in the first plan, one afterwards). `rounds`: the last round (None: no
     end). `generation`: that of the mesh file. `one_process`: the topology begins anew with each start, and
-    all nodes are beside it: the first plan follows what the furthest of them says. Raises ValueError for
-    values outside these ranges.
+    all nodes are beside it: the first plan follows what the furthest of them says. `lag`: how long a member
+    may hold the others (None: for ever). Raises ValueError for values outside these ranges.
     """
 
     run: str
@@ -34,6 +35,7 @@ class SchedulerSettings:
     rounds: int | None = None
     generation: int = 0
     one_process: bool = False
+    lag: LagLimits | None = None
 
     def __post_init__(self) -> None:
         size = len(self.schedule.graph.nodes)
@@ -130,4 +132,4 @@ class Refused:
     reason: Refusal
 
 
-SchedulerEffect = PublishPlans | Refused
+SchedulerEffect = PublishPlans | Refused | LeftOut

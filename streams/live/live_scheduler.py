@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from nodes.machine.time_slots import TimeSlots
@@ -143,6 +144,7 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
     """
     mesh, broker, topics = file.mesh, file.mesh_broker, file.resolved.topics
     settings = file.resolved.scheduler(silence=mesh.silence, rounds=mesh.rounds)
+    settings = replace(settings, lag=file.resolved.lag)
     envelope = scheduler_envelope(file)
     with ExitStack() as closing:
         endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))

@@ -10,6 +10,7 @@ from topology.chain import PlanRecord
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import (
     HeartbeatRead,
+    LeftOut,
     PlansRead,
     PublishPlans,
     Refusal,
@@ -49,6 +50,9 @@ class SchedulerWatcher(Protocol):
 
     def refused(self, reason: Reason | Refusal) -> None:
         """Note that a record was refused."""
+
+    def left_out(self, left: LeftOut) -> None:
+        """Note that a member is planned without, as it has held the others."""
 
 
 class SchedulerShell:
@@ -124,6 +128,8 @@ class SchedulerShell:
                 for value in encode_plans(effect.last, effect.plans, self._digest):
                     self._bus.send(self._topics.topology, self._envelope.sealed(value))
                 self._watcher.published(len(effect.plans))
+            elif isinstance(effect, LeftOut):
+                self._watcher.left_out(effect)
             else:
                 refused = effect.reason
                 self._watcher.refused(effect.reason)

@@ -21,7 +21,7 @@ from streams.mesh.mesh import Surroundings
 from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
 from topology.plans import Heartbeat, Plan
-from topology.scheduler import Refusal, SchedulerSettings, heartbeat_period
+from topology.scheduler import LeftOut, Refusal, SchedulerSettings, heartbeat_period
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +212,7 @@ class _Refusals:
         """Ignored here."""
 
     def beat(self, beat: Heartbeat) -> None:
+        """Ignored here."""
+
+    def left_out(self, left: LeftOut) -> None:
         """Ignored here."""

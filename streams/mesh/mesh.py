@@ -16,13 +16,14 @@ from streams.codec import Expected
 from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, loss, schedule, slots
+from streams.mesh.lag import lag_limits
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from streams.mesh.settings.signing import public_bytes
 from topology.graph import Graph
-from topology.scheduler import SchedulerSettings
+from topology.scheduler import LagLimits, SchedulerSettings
 from topology.schedules import Schedule
 
 
@@ -118,6 +119,11 @@ class Mesh:
     def slots(self) -> Slots[bytes]:
         """Return empty slots for one node."""
         return slots(self.settings)
+
+    @cached_property
+    def lag(self) -> LagLimits | None:
+        """How long a node on a broker may hold the others; None: for ever."""
+        return lag_limits(self.settings)
 
     def scheduler(self, *, silence: float | None, rounds: int | None) -> SchedulerSettings:
         """Return the settings of every scheduler; `silence` in seconds, None: unlimited."""

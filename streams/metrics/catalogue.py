@@ -181,6 +181,12 @@ class SharedMetric(Enum):
     NODES = Metric("mesh_nodes", "gauge", "nodes", "Nodes of the mesh file, live or not.")
     MEMBERS = Metric("plan_members", "gauge", "nodes", "Members of the last valid plan.")
     LIVE = Metric("live_nodes", "gauge", "nodes", "Nodes heard within the silence limit.")
+    HELD_OTHERS = Metric(
+        "nodes_left_out_total",
+        "counter",
+        "nodes",
+        "Times that this scheduler left a node out of the plans, as it had held the others for too long.",
+    )
     LAST_SEEN = Metric(
         "node_last_seen_timestamp_seconds",
         "gauge",

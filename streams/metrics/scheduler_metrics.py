@@ -1,5 +1,6 @@
 """The metrics of a scheduler's process: all shared, as it sees nothing private."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from math import inf
@@ -9,9 +10,11 @@ from streams.metrics.catalogue import SharedMetric
 from streams.metrics.registry import NO_BROKER, ProcessFigures, SharedRegistry
 from streams.metrics.series import Counter
 from streams.metrics.timing import told
+from topology.lag import LeftOut
 from topology.plans import Heartbeat, Plan
 from topology.scheduler_events import Refusal
 
+LOGGER = logging.getLogger("mirrormesh.scheduler")
 _REASONS = {reason: reason.value for reason in Reason} | {
     refusal: refusal.name.lower() for refusal in Refusal
 }
@@ -39,6 +42,7 @@ class SchedulerMetrics:
         self._process = ProcessFigures(self.shared, connected, _REASONS.values())
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends)
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
+        self._left_out = self.shared.counter(SharedMetric.HELD_OTHERS)
         self._plan: Plan | None = None
         self._live, self._slowest = 0, 0
         self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
@@ -82,6 +86,12 @@ class SchedulerMetrics:
     def refused(self, reason: Reason | Refusal) -> None:
         """Count a record that was refused."""
         self._process.refused(_REASONS[reason])
+
+    def left_out(self, left: LeftOut) -> None:
+        """Count a member that is planned without, as it has held the others, and log it."""
+        self._left_out.total += 1
+        text = "%s has held the others for %.1f s: it is planned without for %.1f s, and may join again then"
+        LOGGER.warning(text, left.name, left.held, left.seconds)
 
     def _planned(self) -> int:
         return self._plan.round if self._plan else 0

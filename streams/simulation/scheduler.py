@@ -10,7 +10,7 @@ from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
 from streams.simulation.link import Link
 from topology.plans import Heartbeat, Plan
-from topology.scheduler import Refusal
+from topology.scheduler import LeftOut, Refusal
 
 RETRY = 0.5
 """Seconds after which a process starts again that found no broker, or could not read any more."""
@@ -108,4 +108,7 @@ class _Counted:
         """Ignored here."""
 
     def beat(self, beat: Heartbeat) -> None:
+        """Ignored here."""
+
+    def left_out(self, left: LeftOut) -> None:
         """Ignored here."""

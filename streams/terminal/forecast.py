@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.file import MeshFile
+from streams.mesh.lag import lag_limits, why_for_ever
 from streams.mesh.mesh import Mesh, MeshNode
 from streams.mesh.mixing import windows
 from streams.mesh.settings.mesh import MeshSettings
@@ -86,11 +87,22 @@ def _warnings(file: MeshFile) -> Iterator[Fact]:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
 
 
+def _lag_limit(mesh: MeshSettings) -> str:
+    limits = lag_limits(mesh)
+    if limits is None:
+        return f"none, as {why_for_ever(mesh)}: who falls {counted(mesh.horizon, 'round')} behind holds all"
+    return (
+        f"{limits.slow:g} s, or 8 rounds, for who holds all and steps; {limits.stuck:g} s for who does not "
+        "step; then it is planned without on a broker"
+    )
+
+
 def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
     lead = "plans lead by that many rounds at most, and a release that is later is lost"
     yield "horizon", f"{counted(mesh.horizon, 'round')}: {lead}"
     silent = "for ever" if mesh.round_timeout is None else f"{mesh.round_timeout:g} s"
     yield "waiting", f"{silent} for a silent neighbour on a broker, for ever in one process"
+    yield "lag limit", _lag_limit(mesh)
     slots = mesh.slots
     if isinstance(slots, CountSlots):
         timeout = "for ever" if slots.timeout is None else f"{slots.timeout:g} s"

@@ -167,6 +167,7 @@ LEFT_OUT = {
     "edges_on",
     "epsilon_left",
     "file_generation",
+    "nodes_left_out_total",
     "pass_seconds",
     "plan_generation",
     "plans_ignored_total",

@@ -7,6 +7,7 @@ from topology.graphs import complete
 from topology.plans import Heartbeat, Member, Plan
 from topology.scheduler import (
     HeartbeatRead,
+    LeftOut,
     PlansRead,
     PublishPlans,
     SchedulerMachine,
@@ -37,6 +38,7 @@ class Mesh:
         self.machine = SchedulerMachine(settings(nodes, **changes))
         self.plans = list(plans)
         self.refused = []
+        self.left_out = []
         self.send(Started(tuple(records(plans)), tuple(heartbeats), whole=not plans or not plans[0].follows))
 
     def send(self, *events):
@@ -48,6 +50,8 @@ class Mesh:
                 if isinstance(effect, PublishPlans):
                     self.plans += effect.plans
                     waiting.insert(0, PlansRead(after(effect.last, effect.plans)))
+                elif isinstance(effect, LeftOut):
+                    self.left_out.append(effect)
                 else:
                     self.refused.append(effect.reason)
         return [plan.round for plan in self.plans[before:]]

@@ -13,6 +13,7 @@ from tests.support.metrics import metrics
 from tests.support.star import mechanism
 
 OF_A_SCHEDULER = {
+    SharedMetric.HELD_OTHERS,
     SharedMetric.PLANNED,
     SharedMetric.PUBLISHED,
     SharedMetric.MEMBERS,

@@ -1,0 +1,136 @@
+"""Counts for how long each member holds the others at the end of the plans: who is planned without for it.
+
+Rules
+-----
+* Who holds whom is seen at each tick (`Horizon.holders`): a member is H planned rounds behind, and at least
+  as many full members have nothing left to step.
+* A member that steps meanwhile is slow: its time counts from one step that was seen to the next. Time in
+  which it holds nobody is taken off. So only who holds the others for more than half of the time comes to
+  the limit.
+* A member that is not seen to step is stuck: it waits for its records, it stands still, or it lies. The time
+  since its last step counts alone, against a limit of its own.
+* Beyond its limit a member is left out, for as long as it has held the others in all: so they go ahead at
+  least as long as they wait. Then it may listen, and counts anew. What it has held in all is forgotten
+  second by second while it keeps up.
+* A scheduler knows what it has seen itself: after a start nobody has held anybody.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+ROUNDS = 8
+"""The median rounds for which a slow member may hold the others, if that is longer than the limit."""
+SEEN = 32
+"""The ticks that the median is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """Seconds for which a member may hold the others: `stuck` without a step, `slow` while it steps.
+
+    Or for 8 median rounds, if it steps and they take longer. Raises ValueError for one that is not above 0.
+    """
+
+    stuck: float
+    slow: float = 1.0
+
+    def __post_init__(self) -> None:
+        for limit in (self.stuck, self.slow):
+            if not limit > 0:
+                raise ValueError(f"lag_limit {limit}: must be above 0 seconds, or none")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A member is planned without for `seconds`, as it has held the others for `held` seconds."""
+
+    name: str
+    held: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Member:
+    """One member: its last step seen; seconds `still` since then; `total` of what it was left out for."""
+
+    stepped: int = 0
+    moves: bool = False  # it was seen to step since it began to hold the others
+    still: float = 0.0
+    slow: float = 0.0
+    total: float = 0.0
+
+    def hold(self, seconds: float, stepped: int) -> None:
+        self.still += seconds
+        if stepped > self.stepped:
+            if self.moves:
+                self.slow += self.still
+            self.moves, self.still, self.stepped = True, 0.0, stepped
+
+    def keep_up(self, seconds: float, stepped: int) -> None:
+        self.stepped, self.still = stepped, 0.0
+        self.slow = max(0.0, self.slow - seconds)
+        self.total = max(0.0, self.total - seconds)
+        self.moves = self.moves and self.slow > 0
+
+    def leave(self, held: float) -> float:
+        self.moves, self.still, self.slow = False, 0.0, 0.0
+        self.total += held
+        return self.total
+
+
+class Lag:
+    """The lag of a run's members, for one scheduler."""
+
+    def __init__(self, limits: LagLimits) -> None:
+        self._limits = limits
+        self._members: dict[str, _Member] = {}
+        self._out: dict[str, float] = {}
+        self._rounds: deque[float] = deque(maxlen=SEEN)  # seconds a round, in ticks without a holder
+        self._front, self._since = 0, 0.0
+
+    @property
+    def out(self) -> frozenset[str]:
+        """Who is left out now."""
+        return frozenset(self._out)
+
+    @property
+    def slow_limit(self) -> float:
+        """Seconds for which a member that steps may hold the others."""
+        return max(self._limits.slow, ROUNDS * median(self._rounds or [0.0]))
+
+    def pass_time(
+        self, seconds: float, progress: Mapping[str, int], holding: Collection[str], most: int
+    ) -> list[LeftOut]:
+        """Take that `seconds` have passed, and return whom to leave out from now on: at most `most`.
+
+        `progress`: the last round that each member has stepped which is waited for. `holding`: those of them
+        that hold the others.
+        """
+        self._out = {name: left - seconds for name, left in self._out.items() if left > seconds}
+        self._see_rounds(seconds, progress, held=bool(holding))
+        found: list[LeftOut] = []
+        for name, stepped in progress.items():
+            one = self._members.setdefault(name, _Member(stepped))
+            if name not in holding:
+                one.keep_up(seconds, stepped)
+                continue
+            one.hold(seconds, stepped)
+            held = max(one.still, one.slow)
+            if len(found) < most and (one.slow >= self.slow_limit or one.still >= self._limits.stuck):
+                self._out[name] = one.leave(held)
+                found.append(LeftOut(name, held, self._out[name]))
+        return found
+
+    def _see_rounds(self, seconds: float, progress: Mapping[str, int], *, held: bool) -> None:
+        """Measure a round by the median member, while nobody is held."""
+        if held or not progress:
+            self._front = 0
+            return
+        front = sorted(progress.values())[(len(progress) - 1) // 2]
+        self._since += seconds
+        if not self._front or front > self._front:
+            if self._front:
+                self._rounds.append(self._since / (front - self._front))
+            self._front, self._since = front, 0.0
