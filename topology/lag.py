@@ -1,14 +1,14 @@
-"""Counts for how long each member holds the others at the end of the plans: who is planned without for it.
+"""Counts for how long each member holds the others, or does not step: who is planned without for it.
 
 Rules
 -----
 * Who holds whom is seen at each tick (`Horizon.holders`): a member is H planned rounds behind, and at least
   as many full members have nothing left to step.
-* A member that steps meanwhile is slow: its time counts from one step that was seen to the next. Time in
-  which it holds nobody is taken off. So only who holds the others for more than half of the time comes to
-  the limit.
-* A member that is not seen to step is stuck: it waits for its records, it stands still, or it lies. The time
-  since its last step counts alone, against a limit of its own.
+* A member that holds the others and steps is slow: its time counts from one step that was seen to the next.
+  Time in which it holds nobody is taken off. So only who holds the others for more than half of the time
+  comes to the limit.
+* A member that is behind as many full members (`Horizon.behind`) and is not seen to step is stuck: it stands
+  still, or it lies. The time since its last step counts, against a limit of its own.
 * Beyond its limit a member is left out, for as long as it has held the others in all: so they go ahead at
   least as long as they wait. Then it may listen, and counts anew. What it has held in all is forgotten
   second by second while it keeps up.
@@ -18,6 +18,7 @@ Rules
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 
 ROUNDS = 8
@@ -30,11 +31,12 @@ SEEN = 32
 class LagLimits:
     """Seconds for which a member may hold the others: `stuck` without a step, `slow` while it steps.
 
-    Or for 8 median rounds, if it steps and they take longer. Raises ValueError for one that is not above 0.
+    Or for 8 median rounds, if it steps and they take longer; for ever, if `slow` is infinite. Raises
+    ValueError for one that is not above 0.
     """
 
     stuck: float
-    slow: float = 1.0
+    slow: float = inf
 
     def __post_init__(self) -> None:
         for limit in (self.stuck, self.slow):
@@ -58,24 +60,26 @@ class _Member:
     stepped: int = 0
     moves: bool = False  # it was seen to step since it began to hold the others
     still: float = 0.0
+    held: float = 0.0  # since its last step
     slow: float = 0.0
     total: float = 0.0
 
-    def hold(self, seconds: float, stepped: int) -> None:
-        self.still += seconds
-        if stepped > self.stepped:
-            if self.moves:
-                self.slow += self.still
-            self.moves, self.still, self.stepped = True, 0.0, stepped
-
-    def keep_up(self, seconds: float, stepped: int) -> None:
-        self.stepped, self.still = stepped, 0.0
-        self.slow = max(0.0, self.slow - seconds)
-        self.total = max(0.0, self.total - seconds)
-        self.moves = self.moves and self.slow > 0
+    def pass_time(self, seconds: float, stepped: int, *, behind: bool, holds: bool) -> None:
+        steps, self.stepped = stepped > self.stepped, stepped
+        self.still = self.still + seconds if behind else 0.0
+        self.held = self.held + seconds if holds else 0.0
+        if holds and steps:
+            self.slow += self.held if self.moves else 0.0
+            self.moves = True
+        if not holds and (steps or not behind):
+            self.slow = max(0.0, self.slow - seconds)
+            self.total = max(0.0, self.total - seconds)
+            self.moves = self.moves and self.slow > 0
+        if steps:
+            self.still = self.held = 0.0
 
     def leave(self, held: float) -> float:
-        self.moves, self.still, self.slow = False, 0.0, 0.0
+        self.moves, self.still, self.held, self.slow = False, 0.0, 0.0, 0.0
         self.total += held
         return self.total
 
@@ -101,24 +105,27 @@ class Lag:
         return max(self._limits.slow, ROUNDS * median(self._rounds or [0.0]))
 
     def pass_time(
-        self, seconds: float, progress: Mapping[str, int], holding: Collection[str], most: int
+        self,
+        seconds: float,
+        progress: Mapping[str, int],
+        behind: Collection[str],
+        holding: Collection[str],
+        most: int,
     ) -> list[LeftOut]:
         """Take that `seconds` have passed, and return whom to leave out from now on: at most `most`.
 
-        `progress`: the last round that each member has stepped which is waited for. `holding`: those of them
-        that hold the others.
+        `progress`: the last round that each member has stepped which is waited for. `behind`: those of them
+        that others are ahead of. `holding`: those that hold the others.
         """
         self._out = {name: left - seconds for name, left in self._out.items() if left > seconds}
         self._see_rounds(seconds, progress, held=bool(holding))
         found: list[LeftOut] = []
         for name, stepped in progress.items():
             one = self._members.setdefault(name, _Member(stepped))
-            if name not in holding:
-                one.keep_up(seconds, stepped)
-                continue
-            one.hold(seconds, stepped)
-            held = max(one.still, one.slow)
-            if len(found) < most and (one.slow >= self.slow_limit or one.still >= self._limits.stuck):
+            one.pass_time(seconds, stepped, behind=name in behind, holds=name in holding)
+            over = one.still >= self._limits.stuck or (name in holding and one.slow >= self.slow_limit)
+            if over and len(found) < most:
+                held = max(one.still, one.slow)
                 self._out[name] = one.leave(held)
                 found.append(LeftOut(name, held, self._out[name]))
         return found

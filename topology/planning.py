@@ -58,6 +58,13 @@ class Horizon:
         ahead = sum(member.full and progress.get(member.name, 0) >= end for member in last.members)
         return behind if ahead >= len(behind) else []
 
+    def behind(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
+        """Return who has a plan to step that at least as many full members as are behind have stepped."""
+        full = [progress[member.name] for member in last.members if member.full and member.name in progress]
+        slowest = min(progress.values(), default=0)
+        behind = [name for name, stepped in progress.items() if stepped == slowest]
+        return behind if sum(stepped > slowest for stepped in full) >= len(behind) else []
+
     def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` to drop slots that are long gone.
 

@@ -235,7 +235,8 @@ class SchedulerMachine:
         progress = self._horizon.progress(last)
         holding = [] if self._ahead else self._horizon.holders(last, progress)
         live = sum(map(self._roster.is_live, self._nodes))
-        found = self._lag.pass_time(seconds, progress, holding, live - (self.settings.min_members or 1))
+        behind, most = self._horizon.behind(last, progress), live - (self.settings.min_members or 1)
+        found = self._lag.pass_time(seconds, progress, behind, holding, most)
         self._roster.leave_out(self._lag.out)
         return found
 

@@ -91,9 +91,10 @@ def _lag_limit(mesh: MeshSettings) -> str:
     limits = lag_limits(mesh)
     if limits is None:
         return f"none, as {why_for_ever(mesh)}: who falls {counted(mesh.horizon, 'round')} behind holds all"
+    slow = "none" if mesh.lag_limit is None else f"{limits.slow:g} s, or 8 rounds,"
     return (
-        f"{limits.slow:g} s, or 8 rounds, for who holds all and steps; {limits.stuck:g} s for who does not "
-        "step; then it is planned without on a broker"
+        f"{slow} for who holds all and steps; {limits.stuck:g} s for who does not step; then it is planned "
+        "without on a broker"
     )
 
 

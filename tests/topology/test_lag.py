@@ -71,6 +71,24 @@ def test_a_member_that_beats_and_never_steps_is_left_out_and_the_others_go_on():
     assert mesh.front >= held + FAST
 
 
+def test_who_does_not_step_is_left_out_although_the_others_are_not_at_the_end_of_the_plans():
+    mesh = Held(limits=LagLimits(stuck=5.0))
+    for _ in range(7):  # its neighbours give up its releases one by one
+        for name in mesh.others:
+            mesh.step(name)
+        mesh.hear(*(beat(name, mesh.stepped[name]) for name in mesh.others), beat("c", 0))
+        mesh.send(Ticked(1.0))
+    assert mesh.front < 8
+    assert mesh.left_out == [LeftOut("c", 5.0, 5.0)]
+
+
+def test_a_slow_member_without_a_limit_is_waited_for():
+    mesh = Held(limits=LagLimits(stuck=5.0))
+    for _ in range(60):
+        mesh.second(1)
+    assert mesh.left_out == []
+
+
 def test_without_a_limit_nobody_is_left_out():
     mesh = Held(limits=None)
     for _ in range(60):
@@ -157,16 +175,18 @@ def test_where_most_are_behind_nobody_is_blamed():
 
 
 def test_a_slow_member_may_hold_the_others_for_a_second_or_eight_median_rounds():
-    fast, slow = Lag(LagLimits(5.0)), Lag(LagLimits(5.0))
+    fast, slow = Lag(LagLimits(5.0, 1.0)), Lag(LagLimits(5.0, 1.0))
     assert fast.slow_limit == 1.0
     for tick in range(1, 41):
-        fast.pass_time(1.0, {"a": 50 * tick, "b": 50 * tick}, (), 1)
-        slow.pass_time(1.0, {"a": tick // 2, "b": tick // 2}, (), 1)
+        fast.pass_time(1.0, {"a": 50 * tick, "b": 50 * tick}, (), (), 1)
+        slow.pass_time(1.0, {"a": tick // 2, "b": tick // 2}, (), (), 1)
     assert fast.slow_limit == 1.0
     assert slow.slow_limit == pytest.approx(16.0)
 
 
-@pytest.mark.parametrize("limits", [{"stuck": 0.0}, {"stuck": 1.0, "slow": -1.0}])
+@pytest.mark.parametrize(
+    "limits", [{"stuck": 0.0}, {"stuck": 1.0, "slow": -1.0}, {"stuck": 1.0, "slow": 0.0}]
+)
 def test_limits_are_above_0(limits):
     with pytest.raises(ValueError, match="must be above 0 seconds, or none"):
         LagLimits(**limits)
@@ -194,7 +214,7 @@ def test_whoever_is_left_out_has_held_the_others_and_is_out_as_long(ticks, slow,
             stepped[name] += steps
         for name in holding:
             held[name] += seconds
-        left = lag.pass_time(seconds, {name: stepped[name] for name in found}, holding, most)
+        left = lag.pass_time(seconds, {name: stepped[name] for name in found}, holding, holding, most)
         assert len(left) <= most
         for one in left:
             assert one.name in holding
