@@ -3,7 +3,8 @@
 Rules
 -----
 * The topology decides, not the machine: the plan of a round is the first valid one read. A record of plans is
-  valid iff it belongs to this run, continues the last valid plan, and that one does not end the run.
+  valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it is
+  not ahead of the clock (slots by time; rules in `slot_clock`).
 * What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
   another's record comes between, the rest is void, and the machine plans again on top of that record.
 * The next round is the last one + 1. If members are more than H periods behind the clock (slots by time), it
@@ -34,7 +35,7 @@ Rules
 | event         | changes                                  | refused (counted, changes nothing)          |
 |---------------|------------------------------------------|---------------------------------------------|
 | Started       | everything below; first and once         | its plans and heartbeats, as below          |
-| PlansRead     | last plan, who joined, what is void      | another run; out of its place               |
+| PlansRead     | last plan, who joined, what is void      | another run; out of its place; ahead        |
 | HeartbeatRead | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
 | Ticked        | who is silent or left out, the round now |                                             |
 | SourceEnded   | the last round                           |                                             |
@@ -134,8 +135,8 @@ class SchedulerMachine:
         match event:
             case HeartbeatRead(heartbeat):
                 refusals.append(self._hear(heartbeat))
-            case PlansRead(record):
-                refusals.append(self._follow(record))
+            case PlansRead(record, ahead):
+                refusals.append(self._pass_over(record) if ahead else self._follow(record))
             case Ticked(seconds, current):
                 self._roster.pass_time(seconds)
                 self._current = current
@@ -185,6 +186,12 @@ class SchedulerMachine:
         if not self._ahead:
             self._roster.forget_foreseen()
         return None
+
+    def _pass_over(self, record: PlanRecord) -> Refusal:
+        """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is."""
+        self._give_up_on(record)
+        self._current = None  # until the next tick
+        return Refusal.AHEAD
 
     def _give_up_on(self, record: PlanRecord) -> None:
         """Plan again what was published in a void record, and on top of it.

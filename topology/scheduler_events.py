@@ -69,9 +69,13 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class PlansRead:
-    """A record was read from the topology; any scheduler may have written it."""
+    """A record was read from the topology; any scheduler may have written it.
+
+    `ahead`: it is void by its append time (rules in `slot_clock`).
+    """
 
     record: PlanRecord
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class HeartbeatRead:
 class Ticked:
     """`seconds` have passed on a clock that stops while the scheduler cannot read its own heartbeats.
 
-    `current`: the clock's round, if slots are periods of time.
+    `current`: the clock's round, if slots are periods of time, as far as the broker's clock confirms it.
     """
 
     seconds: float
@@ -120,6 +124,7 @@ class Refusal(StrEnum):
 
     RUN = "record of another run"
     PLACE = "plan out of its place"
+    AHEAD = "plan ahead of the clock"
     NODE = "heartbeat of an unknown node"
     REPLACED = "heartbeat of a replaced process"
     PROGRESS = "progress beyond what is planned"

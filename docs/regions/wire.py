@@ -24,6 +24,7 @@ _REASONS = {
     Reason.SECOND_VALUE: "The source has sent two values for one round.",
     Reason.UNREADABLE: "The record is empty, or no client can read it, as one that is compressed and broken.",
     Reason.SIGNATURE: "The message must be signed and is not, or not by the one who must, or wrongly.",
+    Reason.AHEAD: "A plan lies far beyond the slot, by time, in which the broker took its record.",
 }
 
 

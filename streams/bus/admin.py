@@ -160,4 +160,5 @@ _RULES: dict[str, tuple[Callable[[str, str], bool], str]] = {
     "segment.bytes": (lambda found, wanted: int(found) <= int(wanted), "at most {}"),
     "max.message.bytes": (_at_least, "at least {}"),
     "compression.type": (str.__eq__, "{}"),
+    "message.timestamp.type": (str.__eq__, "{}"),
 }

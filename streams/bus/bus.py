@@ -1,6 +1,7 @@
 """The bus: the interface through which nodes and schedulers exchange messages, on memory or Kafka."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from typing import NamedTuple, Protocol
 
 
@@ -38,19 +39,24 @@ class ClientFailed(BusError):
 
 NOWHERE = -1
 """A reader's position in an unreadable topic."""
-RecordHandler = Callable[[str, int, bytes], None]
-"""Takes (topic, offset, bytes)."""
+RecordHandler = Callable[[str, int, bytes, float], None]
+"""Takes (topic, offset, bytes, append time); see `Stored.appended`."""
 FailureHandler = Callable[[str, BusError], None]
 """Takes (topic, error)."""
 
 
 class Stored(NamedTuple):
-    """A record, its offset, and its time by the sender's clock (seconds since 1970)."""
+    """A record, its offset, and its time by the sender's clock (seconds since 1970).
+
+    `appended`: when the broker took it, by the broker's clock and equal for all readers; inf where the topic
+    has the senders' times. Else `timestamp` is that time too.
+    """
 
     offset: int
     value: bytes
     timestamp: float
     key: bytes = b""
+    appended: float = inf
 
 
 def check_position(topic: str, offset: int, span: tuple[int, int]) -> None:

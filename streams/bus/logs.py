@@ -4,10 +4,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from math import inf
 from threading import Lock
 from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from streams.bus.bus import Denied, Stored, Stores, Unreachable, check_position
 from streams.bus.connection import LOGGER, PATIENCE, consumer_settings
@@ -23,6 +31,12 @@ SOON = 0.5
 """Seconds that a busy thread waits for an answer."""
 LONG = 20.0
 """Seconds that a command waits for a busy broker, which takes a moment to log a user in."""
+
+
+def append_time(message: "Message[bytes, bytes]") -> float:
+    """Return when the broker took the message, by its clock; inf if it has the sender's time instead."""
+    kind, milliseconds = message.timestamp()
+    return milliseconds / 1e3 if kind == TIMESTAMP_LOG_APPEND_TIME else inf
 
 
 class Logs(Stores):
@@ -140,7 +154,9 @@ class _Reading:
         elif offset is not None and self._is_past_gap(topic):
             if error is None:
                 value, key = message.value() or b"", message.key() or b""
-                self._add(topic, Stored(offset, value, message.timestamp()[1] / 1e3, key))
+                self._add(
+                    topic, Stored(offset, value, message.timestamp()[1] / 1e3, key, append_time(message))
+                )
             self._reach(topic, offset if error else offset + 1)
 
     def _heal(self, topic: str, error: KafkaError, offset: int | None) -> None:

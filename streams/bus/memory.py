@@ -90,7 +90,7 @@ class MemoryBroker:
 
     def append(self, log: Log, value: bytes, key: bytes) -> None:
         """Append a record and schedule its deliveries."""
-        log.records.append(Stored(log.first + len(log.records), value, self.now, key))
+        log.records.append(Stored(log.first + len(log.records), value, self.now, key, self.now))
         for reader in log.readers:
             self._pending.append((reader, log))
 
@@ -185,7 +185,7 @@ class MemoryReader(Reader):
 
     def take(self, topic: str, record: Stored) -> None:
         """Hand on a record: the next, or an older one again."""
-        self._record(topic, record.offset, record.value)
+        self._record(topic, record.offset, record.value, record.appended)
         if record.offset == self.positions[topic]:
             self.positions[topic] += 1
             if self._awaited and self.active:

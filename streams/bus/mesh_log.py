@@ -12,6 +12,7 @@ from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
 from topology.chain import Chain, PlanRecord, chosen
 from topology.plans import Heartbeat, Plan
+from topology.slot_clock import SlotClock
 
 T = TypeVar("T")
 
@@ -49,20 +50,29 @@ class MeshLog:
     plans, read the edges first: a plan is in its log before the releases of its round.
 
     The codec refuses broken bytes, another run, source or node, other settings, releases outside their public
-    bound, and what is not rightly signed where it must be. `refused` counts such records by (topic, reason),
-    each time one is read.
+    bound, and what is not rightly signed where it must be, or plans ahead of `clock` (None: slots by count).
+    `refused` counts such records by (topic, reason), each time one is read.
 
     Methods raise BusError as `stores` does, OffsetOutOfRange if a log was cut meanwhile.
     """
 
-    def __init__(self, topics: MeshTopics, digest: bytes, stores: Stores, envelope: Envelope = PLAIN) -> None:
+    def __init__(
+        self,
+        topics: MeshTopics,
+        digest: bytes,
+        stores: Stores,
+        envelope: Envelope = PLAIN,
+        clock: SlotClock | None = None,
+    ) -> None:
         self.topics, self._digest, self._stores, self._envelope = topics, digest, stores, envelope
+        self._clock = clock
         self.refused = Counter[tuple[str, str]]()
 
     @classmethod
     def of(cls, file: MeshFile, stores: Stores) -> "MeshLog":
         """Return the log of a file's mesh."""
-        return cls(file.resolved.topics, file.digest(), stores, file.resolved.envelope)
+        mesh = file.resolved
+        return cls(mesh.topics, file.digest(), stores, mesh.envelope, mesh.clock)
 
     def tail(self, topic: str, count: int) -> int:
         """Return the offset of the last `count` records of a topic, or of its log's beginning."""
@@ -91,7 +101,7 @@ class MeshLog:
 
         They are read together.
         """
-        decoders: dict[str, Callable[[bytes], PlanRecord | Heartbeat]] = {
+        decoders: dict[str, Callable[[Stored], PlanRecord | Heartbeat]] = {
             self.topics.progress(node): self._heartbeat(node) for node in nodes
         }
         return self._read(decoders | {self.topics.topology: self._plans}, offsets)
@@ -107,29 +117,30 @@ class MeshLog:
         for target in targets:
             readers.setdefault(self.topics.edge(expected.source, target), []).append(target)
         opened, source = self._envelope.of_node, expected.source
-        decode = dict.fromkeys(readers, lambda value: decode_release(opened(value, source), expected))
+        decode = dict.fromkeys(readers, lambda one: decode_release(opened(one.value, source), expected))
         for topic, record, message in self._read(decode):
             if message is not None:
                 value = self._envelope.unverified(record.value)
                 for target in readers[topic]:
                     yield target, value, message
 
-    def _plans(self, value: bytes) -> PlanRecord:
-        return decode_plans(self._envelope.of_scheduler(value), self.topics.run, self._digest)
+    def _plans(self, record: Stored) -> PlanRecord:
+        value = self._envelope.of_scheduler(record.value)
+        return decode_plans(value, self.topics.run, self._digest, self._clock, record.appended)
 
-    def _heartbeat(self, node: str) -> Callable[[bytes], Heartbeat]:
+    def _heartbeat(self, node: str) -> Callable[[Stored], Heartbeat]:
         opened, run = self._envelope.of_node, self.topics.run
-        return lambda value: decode_heartbeat(opened(value, node), run, node, self._digest)
+        return lambda record: decode_heartbeat(opened(record.value, node), run, node, self._digest)
 
     def _read(
-        self, decoders: Mapping[str, Callable[[bytes], T]], offsets: Mapping[str, int] | None = None
+        self, decoders: Mapping[str, Callable[[Stored], T]], offsets: Mapping[str, int] | None = None
     ) -> Iterator[Entry[T]]:
         if offsets is None:
             offsets = {topic: self._stores.span(topic)[0] for topic in decoders}
         for topic, records in self._stores.stored(offsets).items():
             for record in records:
                 try:
-                    yield Entry(topic, record, decoders[topic](record.value))
+                    yield Entry(topic, record, decoders[topic](record))
                 except Refused as refused:
                     self.refused[topic, refused.reason.value] += 1
                     yield Entry(topic, record, None)

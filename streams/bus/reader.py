@@ -5,6 +5,7 @@ error passes, is got around, or fails a topic: `streams/bus/cures.py` says which
 """
 
 from collections.abc import Callable, Collection, Mapping
+from math import inf
 from threading import Event, Lock, Thread
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -15,7 +16,7 @@ from streams.bus.cures import Cure, cure
 from streams.bus.denials import denied
 from streams.bus.errors import bus_error, is_denial
 from streams.bus.gap import Gap
-from streams.bus.logs import SOON
+from streams.bus.logs import SOON, append_time
 from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
@@ -129,7 +130,7 @@ class KafkaReader(Reader):
             return
         elif self._is_past_gap(topic):
             if error is None:
-                self._record(topic, offset, message.value() or b"")
+                self._record(topic, offset, message.value() or b"", append_time(message))
             self._advance(topic, offset if error else offset + 1)
 
     def _advance(self, topic: str, offset: int) -> None:
@@ -188,7 +189,7 @@ class KafkaReader(Reader):
     def _leave(self, topic: str, gap: Gap) -> None:
         """Hand on an unreadable batch as one empty record, which all decoders refuse; go on behind it."""
         self._gaps.pop(topic, None)  # `move` may have been quicker
-        self._record(topic, gap.first, b"")
+        self._record(topic, gap.first, b"", inf)
         self._advance(topic, gap.asked)
 
     def _is_past_gap(self, topic: str) -> bool:

@@ -35,7 +35,8 @@ class TopicSpec:
 
     `kind` names all topics of its kind. `compacted`: it keeps the last record of each key for ever. `shared`:
     others write it or read it, so no record may grow in those who read it. A few bytes of a compressed record
-    may be hundreds of MiB: the broker has to inflate it, and to refuse what is then above the limit.
+    may be hundreds of MiB: the broker has to inflate it, and to refuse what is then above the limit. `timed`:
+    its records have the broker's time, as nobody else's is the same for all.
     """
 
     name: str
@@ -45,6 +46,7 @@ class TopicSpec:
     owned: bool = False
     compacted: bool = False
     shared: bool = False
+    timed: bool = False
 
     @property
     def largest(self) -> int:
@@ -71,14 +73,15 @@ class TopicSpec:
 
     @property
     def bounds(self) -> dict[str, str]:
-        """The settings that keep a shared topic's records and segments small; none for another topic."""
+        """The settings that keep a shared topic's records and segments small, and its times right."""
         if not self.shared:
             return {}
-        return {
+        bounds = {
             "compression.type": "uncompressed",
             "max.message.bytes": str(self.max_message_bytes),
             "segment.bytes": str(self.segment_bytes),
         }
+        return bounds | ({"message.timestamp.type": "LogAppendTime"} if self.timed else {})
 
     def unbounded(self, configs: Mapping[str, str]) -> list[str]:
         """Return which of these settings an existing topic has looser, a line each."""
@@ -112,10 +115,12 @@ def sizes(mesh: Mesh) -> Sizes:
     )
 
 
-def shared_spec(name: str, kind: str, records: int, kept: int, longest: int) -> TopicSpec:
+def shared_spec(
+    name: str, kind: str, records: int, kept: int, longest: int, *, timed: bool = False
+) -> TopicSpec:
     """Return a topic that keeps `records` of `kept` bytes, and takes none above `longest` and ROOM."""
     most = longest + ROOM + OVERHEAD
-    return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), most, shared=True)
+    return TopicSpec(name, kind, max(records * (kept + OVERHEAD), MIB), most, shared=True, timed=timed)
 
 
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
@@ -123,12 +128,12 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     topics, graph, size, beat = mesh.topics, mesh.graph, sizes(mesh), heartbeat.LONGEST
     kept, together = 4 * mesh.settings.horizon, max(size.plan, plans.TOGETHER)
     specs = [
-        shared_spec(topics.topology, "topology", kept * PLANS, size.plan, together),
-        shared_spec(topics.scheduler, "scheduler", kept, beat, beat),
+        shared_spec(topics.topology, "topology", kept * PLANS, size.plan, together, timed=True),
+        shared_spec(topics.scheduler, "scheduler", kept, beat, beat, timed=True),
     ]
     read = max(together, size.release) + ROOM + OVERHEAD
     for node in graph.nodes:
-        specs.append(shared_spec(topics.progress(node), "progress", kept, beat, beat))
+        specs.append(shared_spec(topics.progress(node), "progress", kept, beat, beat, timed=True))
         specs.append(letters_spec(topics.dead_letters(node), "deadletter", read, shared=True))
     kind = "edge" if topics.layout == "edges" else "outbox"
     specs += [

@@ -51,6 +51,7 @@ class Reason(Enum):
     SECOND_VALUE = "second-value"
     UNREADABLE = "unreadable"
     SIGNATURE = "signature"
+    AHEAD = "ahead"
 
 
 class Refused(ValueError):

@@ -10,6 +10,7 @@ float64 (E,), count u64 (M,).
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import inf
 from struct import Struct
 
 from streams.codec.fields import (
@@ -24,6 +25,7 @@ from streams.codec.fields import (
 from streams.codec.plan import LONGEST, decode_plan, encode_plan
 from topology.chain import NOTHING, PlanRecord
 from topology.plans import Plan
+from topology.slot_clock import SlotClock
 
 HEADER = Struct("<BB16s16sI")
 SIZE = Struct("<I")
@@ -54,19 +56,27 @@ def _record(mark: bytes, parts: list[bytes], digest: bytes) -> bytes:
 
 
 @lru_cache(maxsize=8)  # readers in one process share the decoding
-def decode_plans(data: bytes, run: str, digest: bytes) -> PlanRecord:
-    """Return the record in `data`. Raises Refused unless all of it is of this run."""
+def decode_plans(
+    data: bytes, run: str, digest: bytes, clock: SlotClock | None = None, appended: float = inf
+) -> PlanRecord:
+    """Return the record in `data`. Raises Refused unless all of it is of this run.
+
+    `clock`: that of slots by time; refuses a record that was `appended` (Stored) ahead of it.
+    """
     found, mark, count = unpacked(data, HEADER, Kind.PLANS, HEADER.size + SIZE.size + LONGEST)
     check_digest(found, digest)
     if count != 1 and len(data) > TOGETHER:
         raise Refused(Reason.TOO_LONG, f"{len(data)} bytes of {count} plans, at most {TOGETHER} are allowed")
     parts = list(_parts(data, count))
     try:
-        return PlanRecord(mark, tuple([decode_plan(part, run, digest) for part in parts]))
+        record = PlanRecord(mark, tuple([decode_plan(part, run, digest) for part in parts]))
     except Refused:
         raise
     except ValueError as error:
         raise Refused(Reason.MALFORMED, str(error)) from error
+    if clock is not None and clock.is_ahead(record, appended):
+        raise Refused(Reason.AHEAD, f"plan {record.last.round} lies beyond the slot of its append time")
+    return record
 
 
 def _parts(data: bytes, count: int) -> Iterator[bytes]:

@@ -149,8 +149,8 @@ class LiveNode:
 
     # ------------------------------------------------------------------------- in the reader's thread
 
-    def read(self, topic: str, offset: int, value: bytes) -> None:
-        """Take a record of one of the node's topics."""
+    def read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
+        """Take a record of one of the node's topics; `appended` as in Stored."""
         source = self._sources.get(topic)
         if source is not None:
             self._lane.do(partial(self._release_read, source, offset, value))
@@ -160,7 +160,7 @@ class LiveNode:
             if self._shell.may_accuse(value):
                 self._lane.do(partial(self._shell.peer_beat_read, self._readers[topic], value))
         else:
-            self._lane.do(partial(self._plan_read, offset, value))
+            self._lane.do(partial(self._plan_read, offset, value, appended))
 
     def _own_beat_read(self, offset: int, value: bytes) -> None:
         """Keep the clock running; end if a newer process of this node has said hello."""
@@ -180,9 +180,9 @@ class LiveNode:
         self._watcher.received(source)
         self._shell.release_read(source, offset, value)
 
-    def _plan_read(self, offset: int, value: bytes) -> None:
+    def _plan_read(self, offset: int, value: bytes, appended: float) -> None:
         self._heed()
-        self._shell.plan_read(offset, value)
+        self._shell.plan_read(offset, value, appended)
         self._watch_plans()
 
     def _watch_plans(self) -> None:

@@ -62,10 +62,10 @@ class LiveNodes:
             reader.close()
             self._loop.pulse.rest()
 
-    def _read(self, topic: str, offset: int, value: bytes) -> None:
+    def _read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
         for first, node in self._hearers[topic]:
             if offset >= first:
-                node.read(topic, offset, value)
+                node.read(topic, offset, value, appended)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         hearers = self._hearers.get(topic)

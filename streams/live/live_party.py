@@ -77,7 +77,7 @@ class LiveParty:
             reader.close()
             self.loop.pulse.rest()
 
-    def _read(self, topic: str, offset: int, value: bytes) -> None:
+    def _read(self, topic: str, offset: int, value: bytes, _: float) -> None:
         """Take a record, in the reader's thread."""
         if topic != self._progress:
             self.loop.do(partial(self._handlers[topic], value))

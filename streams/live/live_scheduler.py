@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from nodes.machine.time_slots import TimeSlots
 from streams.bus.access import scheduler as scheduler_access
 from streams.bus.bus import BusError
 from streams.bus.expiry import Expiry
@@ -34,10 +33,11 @@ from streams.mesh.signing import scheduler_envelope
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from topology.scheduler import SchedulerSettings, heartbeat_period
+from topology.slot_clock import SlotClock
 
 
 class LiveScheduler:
-    """Runs the scheduler machine. `current` returns the clock's round (None: slots by count)."""
+    """Runs the scheduler machine. `clock`: that of slots by time."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class LiveScheduler:
         digest: bytes,
         bus: KafkaBus,
         boot: bytes,
-        current: Callable[[], int | None],
+        clock: SlotClock | None,
         watcher: SchedulerWatcher,
         envelope: Envelope = PLAIN,
     ) -> None:
-        self._topics, self._bus, self._boot, self._current = topics, bus, boot, current
+        self._topics, self._bus, self._boot, self._slots = topics, bus, boot, clock
         self._generation = settings.generation
-        self._shell = SchedulerShell(settings, topics, digest, bus, watcher, envelope)
+        self._shell = SchedulerShell(settings, topics, digest, bus, watcher, envelope, clock)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
         self._beats = InFlight()
@@ -100,13 +100,13 @@ class LiveScheduler:
             reader.close()
             self._loop.pulse.rest()
 
-    def _read(self, topic: str, _: int, value: bytes) -> None:
+    def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
         """Handle a record, in the reader's thread."""
         if topic != self._topics.scheduler:
-            self._loop.do(partial(self._mesh_read, topic, value))
+            self._loop.do(partial(self._mesh_read, topic, value, appended))
         elif value == self._boot:
             self._clock.beat()
-            self._loop.do(self._tick)
+            self._loop.do(partial(self._tick, appended))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self._loop.fail(unreadable(topic, error))
@@ -116,13 +116,17 @@ class LiveScheduler:
             self._beats.sent()
             self._bus.send(self._topics.scheduler, self._boot, self._beats.acknowledged)
 
-    def _tick(self) -> None:
+    def _tick(self, appended: float) -> None:
+        self._shell.confirm(appended)
         now = self._clock.now()
         seconds, self._ticked = now - self._ticked, now
         self._shell.tick(seconds, self._current())
 
-    def _mesh_read(self, topic: str, value: bytes) -> None:
-        self._shell.read(topic, value)
+    def _current(self) -> int | None:
+        return None if self._slots is None else int(self._slots.round_at(time.time()))
+
+    def _mesh_read(self, topic: str, value: bytes, appended: float) -> None:
+        self._shell.read(topic, value, appended)
         self._leave_when_over()
 
     def _leave_when_over(self) -> None:
@@ -163,7 +167,9 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             generation=mesh.generation,
         )
         boot = secrets.token_bytes(16)
-        live = LiveScheduler(settings, topics, file.digest(), bus, boot, _clock(file), figures, envelope)
+        live = LiveScheduler(
+            settings, topics, file.digest(), bus, boot, file.resolved.clock, figures, envelope
+        )
         if endpoint is not None:
             endpoint.show(figures.shared, figures.missing, noted=expiry.soon)
         LOGGER.info("planning run %s of mesh %s for %d nodes", mesh.run, mesh.name, len(mesh.nodes))
@@ -175,11 +181,3 @@ def run_scheduler(file: MeshFile, stop: Stop, metrics: tuple[str, int] | None = 
             refuse_ended(file, time.time())
         live.run(start)
         LOGGER.info("stopped, as asked")
-
-
-def _clock(file: MeshFile) -> Callable[[], int | None]:
-    """Return a function that returns the clock's round (None: slots by count, or all slots must be had)."""
-    slots = file.resolved.slots()
-    if not isinstance(slots, TimeSlots) or file.mesh.shift:
-        return lambda: None
-    return lambda: slots.round_of(time.time())

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import Any
 
 from nodes.learner import Learner
@@ -94,7 +95,7 @@ class NodeShell:
         self.generation = 0  # of the newest mesh file that a plan was made by
         self._begin, self._journal = start, journal
         self._topics, self._digest, self._expected = mesh.topics, mesh.digest, mesh.expected
-        self._envelope = mesh.envelope
+        self._envelope, self._clock = mesh.envelope, mesh.clock
         self._ports, self._before_effect = ports, before_effect
         self._hello: int | None = None  # its offset on the own progress, once read
         self._chain = Chain(whole=not start.plans and start.offsets[mesh.topics.topology] == 0)
@@ -117,13 +118,13 @@ class NodeShell:
         start = self._begin
         for topic, value in start.unsent:
             self._ports.send(topic, value)
-        plans = [plan for one in start.plans for plan in self._plans(one.offset, one.value)]
+        plans = [plan for one in start.plans for plan in self._plans(one.offset, one.value, one.appended)]
         secret, carried = self._journal.secret(), self._journal.carried
         self._handle(Started(start.records, tuple(plans), secret, carried, start.leave_from))
 
-    def plan_read(self, offset: int, value: bytes) -> None:
-        """Take a record of the topology."""
-        for arrived in self._plans(offset, value):
+    def plan_read(self, offset: int, value: bytes, appended: float = inf) -> None:
+        """Take a record of the topology; `appended` as in Stored."""
+        for arrived in self._plans(offset, value, appended):
             self._handle(arrived)
 
     def release_read(self, source: str, offset: int, value: bytes) -> None:
@@ -187,11 +188,12 @@ class NodeShell:
         run = self.machine.identity.run
         return decode_heartbeat(self._envelope.of_node(value, node), run, node, self._digest)
 
-    def _plans(self, offset: int, value: bytes) -> tuple[PlanArrived, ...]:
+    def _plans(self, offset: int, value: bytes, appended: float) -> tuple[PlanArrived, ...]:
         """Return the plans of a record; none if it is void, or refused."""
         who = self.machine.identity
         try:
-            record = decode_plans(self._envelope.of_scheduler(value), who.run, self._digest)
+            signed = self._envelope.of_scheduler(value)
+            record = decode_plans(signed, who.run, self._digest, self._clock, appended)
         except Refused as refused:
             self._ports.refused(self._topics.topology, value, refused)
             return ()

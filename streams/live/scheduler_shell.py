@@ -1,5 +1,6 @@
 """The shared shell of a scheduler: bytes to events, plans to bytes, without time or threads."""
 
+from math import inf
 from typing import NamedTuple, Protocol
 
 from streams.bus.bus import Bus, Stored
@@ -20,7 +21,9 @@ from topology.scheduler import (
     SourceEnded,
     Started,
     Ticked,
+    heartbeat_period,
 )
+from topology.slot_clock import SlotClock
 
 
 class SchedulerStart(NamedTuple):
@@ -56,7 +59,11 @@ class SchedulerWatcher(Protocol):
 
 
 class SchedulerShell:
-    """The shell of one scheduler process; `envelope`: how its plans, and what it reads, are signed."""
+    """The shell of one scheduler process.
+
+    `envelope`: how its plans, and what it reads, are signed. `clock`: that of slots by time; the process's
+    own counts as far as the append times (Stored) of what it reads confirm it, and a period of heartbeats.
+    """
 
     def __init__(
         self,
@@ -66,8 +73,13 @@ class SchedulerShell:
         bus: Bus,
         watcher: SchedulerWatcher,
         envelope: Envelope = PLAIN,
+        clock: SlotClock | None = None,
     ) -> None:
         self._machine, self._envelope = SchedulerMachine(settings), envelope
+        self._clock, self._period = clock, heartbeat_period(settings.silence)
+        self._confirmed = -inf  # the newest append time that was read; inf: records have none
+        self._current: int | None = None  # by the own clock
+        self._counted: int | None = None  # of that, what counts
         self._topics, self._digest, self._bus, self._watcher = topics, digest, bus, watcher
         self._progress = {topics.progress(node): node for node in settings.schedule.graph.nodes}
 
@@ -91,34 +103,63 @@ class SchedulerShell:
 
     def start(self, start: SchedulerStart, current: int | None = None) -> None:
         """Start the machine with all stored plans and heartbeats; `current` as in `tick`."""
+        clock = self._clock
         plans, beats = [], []
         stored = start.stored[self._topics.topology]
         for topic, records in start.stored.items():
             for record in records:
+                self._confirm(record.appended)
                 message = self._decoded(topic, record.value)
                 if isinstance(message, PlanRecord):
-                    plans.append(message)
+                    if clock is not None and clock.is_ahead(message, record.appended):
+                        self._watcher.refused(Refusal.AHEAD)
+                    else:
+                        plans.append(message)
                 elif message is not None:
                     beats.append(message)
                     self._watcher.recalled(message, record.timestamp)
         whole = not stored or stored[0].offset == 0
-        self._handle(Started(tuple(plans), tuple(beats), whole, current))
+        self._current = current
+        self._counted = self._bounded()
+        self._handle(Started(tuple(plans), tuple(beats), whole, self._counted))
 
-    def read(self, topic: str, value: bytes) -> None:
-        """Take a record of topology or progress."""
+    def read(self, topic: str, value: bytes, appended: float = inf) -> None:
+        """Take a record of topology or progress; `appended` as in Stored."""
+        self.confirm(appended)
         message = self._decoded(topic, value)
         if isinstance(message, PlanRecord):
-            self._handle(PlansRead(message))
+            ahead = self._clock is not None and self._clock.is_ahead(message, appended)
+            self._handle(PlansRead(message, ahead))
         elif message is not None:
             self._handle(HeartbeatRead(message))
 
+    def confirm(self, appended: float) -> None:
+        """Take the append time of a record that was read just now."""
+        self._confirm(appended)
+        if self._bounded() != self._counted:
+            self.tick(0.0, self._current)
+
     def tick(self, seconds: float, current: int | None) -> None:
-        """Let time pass; `current` is the clock's round (None: slots by count)."""
-        self._handle(Ticked(seconds, current))
+        """Let time pass; `current` is the round of the process's own clock (None: slots by count)."""
+        self._current = current
+        self._counted = self._bounded()
+        self._handle(Ticked(seconds, self._counted))
 
     def end(self) -> None:
         """End the run after the last planned round."""
         self._handle(SourceEnded(0))
+
+    def _confirm(self, appended: float) -> None:
+        known = -inf < self._confirmed < inf
+        if appended < inf:
+            self._confirmed = max(self._confirmed, appended) if known else appended
+        elif not known:  # records from before the topics had times
+            self._confirmed = inf
+
+    def _bounded(self) -> int | None:
+        if self._current is None or self._clock is None:
+            return self._current
+        return self._clock.bounded(self._current, self._confirmed + self._period)
 
     def _handle(self, event: SchedulerEvent) -> None:
         before = self._machine.last

@@ -184,7 +184,8 @@ class Starter:
         return beginning, stored, False
 
     def _log(self) -> MeshLog:
-        return MeshLog(self.mesh.topics, self.mesh.digest, self.bus, self.mesh.envelope)
+        mesh = self.mesh
+        return MeshLog(mesh.topics, mesh.digest, self.bus, mesh.envelope, mesh.clock)
 
     def _sealed(self, message: ReleaseMessage) -> bytes:
         return self.mesh.envelope.sealed(encode_release(message, self.mesh.digest))

@@ -107,10 +107,7 @@ class MemoryNode:
             start, self._parts.learner, self.journal, mesh, self._ports(), self._effects_watched()
         )
         self._handlers = {edge: partial(shell.release_read, source) for source, edge in self._edges.items()}
-        self._handlers |= {
-            mesh.topics.topology: shell.plan_read,
-            mesh.topics.progress(self.name): self._own_beat_read,
-        }
+        self._handlers[mesh.topics.progress(self.name)] = self._own_beat_read
         for target in mesh.targets:
             self._handlers[mesh.topics.progress(target)] = partial(self._peer_beat_read, target)
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
@@ -152,8 +149,12 @@ class MemoryNode:
     def _effects_watched(self) -> Callable[[], None] | None:
         return self._before_effect if self._faults.crash_before else None
 
-    def _read(self, topic: str, offset: int, value: bytes) -> None:
-        if self.shell is not None:
+    def _read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
+        if self.shell is None:
+            return
+        if topic == self._mesh.topics.topology:
+            self._do(self.shell.plan_read, offset, value, appended)
+        else:
             self._do(self._handlers[topic], offset, value)
 
     def _own_beat_read(self, offset: int, value: bytes) -> None:

@@ -22,6 +22,7 @@ from streams.state.journal import open_journal
 from streams.state.memory_journal import MemoryJournal
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import LeftOut, Refusal, SchedulerSettings, heartbeat_period
+from topology.slot_clock import SlotClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class MeshParts:
     `prices`: the price of each node's releases, for its journal; a node without one has an unknown price.
     `agreed`: the settings of which `digest` is one, for journals; empty if they are not known. `isolates`:
     whether evidence counts against its source. `envelopes`, `planner`: how each node and the scheduler sign.
-    `told`: whether nodes read who has evidence against them.
+    `told`: whether nodes read who has evidence against them. `clock`: the broker's, where slots follow it.
     """
 
     topics: MeshTopics
@@ -46,6 +47,7 @@ class MeshParts:
     envelopes: Mapping[str, Envelope] = field(default_factory=dict)
     planner: Envelope = PLAIN
     told: bool = True
+    clock: SlotClock | None = None
     _expected: dict[str, Expected] = field(default_factory=dict, init=False, repr=False)
 
     def expected(self, source: str) -> Expected:
@@ -85,6 +87,7 @@ class MeshParts:
             isolates=self.isolates,
             envelope=self.envelopes.get(name, PLAIN),
             is_told=self.told,
+            clock=self.clock,
         )
 
 
@@ -155,14 +158,15 @@ class MemoryMesh:
 
 
 class MemoryScheduler:
-    """A scheduler on the memory bus."""
+    """A scheduler on the memory bus. `current` returns the round of its own clock (None: it has none)."""
 
     def __init__(self, parts: MeshParts, broker: MemoryBroker) -> None:
         self.refused: list[Reason | Refusal] = []
+        self.current: Callable[[], int | None] = lambda: None
         self._bus = MemoryBus(broker)
         watcher = _Refusals(self.refused)
         self._shell = SchedulerShell(
-            parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner
+            parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner, parts.clock
         )
         start = self._shell.logs()
         lossy = start.offsets.keys() - {parts.topics.topology}
@@ -176,7 +180,7 @@ class MemoryScheduler:
 
     def tick(self, seconds: float) -> None:
         """Let virtual time pass."""
-        self._shell.tick(seconds, None)
+        self._shell.tick(seconds, self.current())
 
     def end(self) -> None:
         """End the run after the last planned round."""
@@ -186,8 +190,8 @@ class MemoryScheduler:
         """End the process here and now, as a kill would."""
         self._bus.close()
 
-    def _read(self, topic: str, _: int, value: bytes) -> None:
-        self._shell.read(topic, value)
+    def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
+        self._shell.read(topic, value, appended)
 
     def _reading_failed(self, _: str, error: BusError) -> None:
         raise error

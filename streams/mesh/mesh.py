@@ -20,11 +20,12 @@ from streams.mesh.lag import lag_limits
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import PrivacySettings
+from streams.mesh.settings.privacy import PrivacySettings, TimeSlots
 from streams.mesh.settings.signing import public_bytes
 from topology.graph import Graph
 from topology.scheduler import LagLimits, SchedulerSettings
 from topology.schedules import Schedule
+from topology.slot_clock import SlotClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Surroundings:
     `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
     `isolates`: whether it is known who writes releases, so that evidence counts against its source.
     `envelope`: how messages are signed. `is_told`: whether it reads who has evidence against it.
+    `clock`: that of slots by time.
     """
 
     topics: MeshTopics
@@ -49,6 +51,7 @@ class Surroundings:
     isolates: bool = True
     envelope: Envelope = PLAIN
     is_told: bool = True
+    clock: SlotClock | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +118,14 @@ class Mesh:
         """The nodes' losses, each once, that of the mesh first if any node has it."""
         named = [self.settings.loss_of(name) for name in self.settings.nodes]
         return tuple(sorted(dict.fromkeys(named), key=lambda one: one != self.settings.loss))
+
+    @cached_property
+    def clock(self) -> SlotClock | None:
+        """The clock of slots by time; None: slots by count, or replayed ones, of which all must be had."""
+        by, settings = self.settings.slots, self.settings
+        if not isinstance(by, TimeSlots) or settings.shift:
+            return None
+        return SlotClock(by.start, by.period, settings.horizon)
 
     def slots(self) -> Slots[bytes]:
         """Return empty slots for one node."""
@@ -226,4 +237,5 @@ class MeshNode:
             mesh.settings.agreed_text,
             mesh.settings.generation,
             envelope=mesh.envelope,
+            clock=mesh.clock,
         )

@@ -39,7 +39,9 @@ class SimulatedScheduler:
         if self._shell is not None or not self.wanted:
             return
         parts, bus = self._parts, FaultyBus(self._broker, self.link)
-        shell = SchedulerShell(parts.scheduler, parts.topics, parts.digest, bus, _Counted(self.refused))
+        shell = SchedulerShell(
+            parts.scheduler, parts.topics, parts.digest, bus, _Counted(self.refused), clock=parts.clock
+        )
         try:
             self.link.check()
             start = shell.logs()
@@ -77,9 +79,9 @@ class SimulatedScheduler:
         if shell is not None and self.link.whole and not self.paused:
             shell.tick(seconds * self.speed, self.current)
 
-    def _read(self, topic: str, _: int, value: bytes) -> None:
+    def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
         if self._shell is not None:
-            self._shell.read(topic, value)
+            self._shell.read(topic, value, appended)
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self.end(f"cannot read {topic.split('.', 2)[-1]}: {error}", RETRY)

@@ -22,7 +22,7 @@ def test_a_killed_broker_delays_records_and_loses_and_doubles_none(new_broker):
     bus = bus_of(at, topic)
     seen, acknowledged, failures = [], [], []
     reader = bus.subscribe(
-        {topic: 0}, lambda _, *record: seen.append(record), lambda *failure: failures.append(failure)
+        {topic: 0}, lambda _, *record: seen.append(record[:2]), lambda *failure: failures.append(failure)
     )
     values = [bytes([k]) for k in range(200)]
 

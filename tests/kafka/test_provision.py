@@ -234,7 +234,7 @@ def test_the_command_leaves_with_a_line_for_each_difference(tmp_path, tree, at):
     file = saved(tmp_path, tree)
     spec = mesh_specs(file.resolved)[0]
     with Admin(at) as admin:
-        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000, shared=True)])
+        admin.create([TopicSpec(spec.name, spec.kind, MIB, 3000, shared=True, timed=True)])
     outcome = call(file.path)
     assert outcome.exit_code == 1
     assert all(
