@@ -6,7 +6,9 @@ Rules
   valid iff it belongs to this run, continues the last valid plan, that one does not end the run, and it is
   not ahead of the clock (slots by time; rules in `slot_clock`).
 * What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
-  another's record comes between, the rest is void, and the machine plans again on top of that record.
+  another's record comes between, the rest is void, and the machine plans again on top of that record. What
+  it has not read for `silence` (10 s, if none), the broker has lost: it is planned again. If it comes yet,
+  the first record counts.
 * The next round is the last one + 1. If members are more than H periods behind the clock (slots by time), it
   is at least the clock's round.
 * Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
@@ -37,7 +39,7 @@ Rules
 | Started       | everything below; first and once         | its plans and heartbeats, as below          |
 | PlansRead     | last plan, who joined, what is void      | another run; out of its place; ahead        |
 | HeartbeatRead | who is live, instance, progress, wishes  | another run; unknown node; replaced process |
-| Ticked        | who is silent or left out, the round now |                                             |
+| Ticked        | who is silent or left out, what is lost  |                                             |
 | SourceEnded   | the last round                           |                                             |
 
 After each event the next plans are published, as many as the rules allow.
@@ -86,6 +88,9 @@ __all__ = [
     "heartbeat_period",
 ]
 
+UNREAD = 10.0
+"""Seconds after which what was published and is not read is lost, where nobody is ever silent."""
+
 
 class SchedulerMachine:
     """One scheduler of one run."""
@@ -97,6 +102,7 @@ class SchedulerMachine:
         self._started = False
         self._chain = Chain()
         self._ahead: list[Plan] = []  # published and not read; the first follows `last`
+        self._unread = 0.0  # seconds since anything was read while something was ahead
         self._missing = b""  # the mark that the last void record of this one continues
         self._horizon = Horizon(settings.horizon, self._roster)
         self._lag = None if settings.lag is None else Lag(settings.lag)
@@ -141,6 +147,7 @@ class SchedulerMachine:
                 self._roster.pass_time(seconds)
                 self._current = current
                 left_out = self._leave_out(seconds)
+                self._wait_for_own(seconds)
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
             case Started(records, heartbeats, whole, current):
@@ -181,6 +188,7 @@ class SchedulerMachine:
         for plan in record.plans:
             self._horizon.add(plan)
             self._roster.note(plan)
+        self._unread = 0.0
         own = len(self._ahead) >= size and self._ahead[size - 1].mark == last.mark
         self._ahead = self._ahead[size:] if own else []
         if not self._ahead:
@@ -208,6 +216,14 @@ class SchedulerMachine:
             self._roster.forget_foreseen()
             for plan in self._ahead:
                 self._roster.foresee(plan)
+
+    def _wait_for_own(self, seconds: float) -> None:
+        """Plan again what was published, and is not read for too long: nothing else may follow to show it."""
+        self._unread = self._unread + seconds if self._ahead else 0.0
+        if self._unread > (self.settings.silence or UNREAD):
+            self._unread = 0.0
+            self._ahead.clear()
+            self._roster.forget_foreseen()
 
     def _hear(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)

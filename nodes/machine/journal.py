@@ -91,18 +91,19 @@ class JournalRecord(NamedTuple):
 
 
 def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iterable[ReleaseMessage]) -> bool:
-    """Return whether a journal is older than its instance's published releases: restored, or cloned.
+    """Return whether a journal is older than its node's published releases: restored, or cloned.
 
-    `published` are the releases on the node's own edges. A round beyond the journal's last one, or a value
-    that differs from the journal's, proves it; the node then joins as a new instance, with a new journal.
+    `published` are the releases on the node's own edges. A round beyond the journal's last one, of whichever
+    instance, or a value that differs from the journal's, proves it: another life may have read records that
+    this journal would read again. The node then joins as a new instance, with a new journal.
     """
     known = {record.round: record.release.tobytes() for record in records}
     newest = max(known, default=0)
     return any(
-        message.instance == instance
-        and (
-            message.round > newest
-            or known.get(message.round, message.release.tobytes()) != message.release.tobytes()
+        (message.round > newest and (known or message.instance == instance))
+        or (
+            message.instance == instance
+            and known.get(message.round, message.release.tobytes()) != message.release.tobytes()
         )
         for message in published
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from traceback import extract_tb
 
 from streams.simulation.adversary import Adversary
+from streams.simulation.end import is_done, may_wait
 from streams.simulation.faults import Fault
 from streams.simulation.history import History, Violation
 from streams.simulation.stage import EVENTS, Scene, Stage
@@ -82,31 +83,18 @@ def _to_the_end(scene: Scene, adversary: Adversary) -> None:
     calm_at = EVENTS * len(scene.parts.nodes) * setting.rounds
     latest = 0.0
     world.begin()
-    while not _done(adversary):
+    while not is_done(world, adversary.broken):
         if not adversary.calmed and world.history.events >= calm_at:
             adversary.calm()
             round_time = setting.slot_time + 2 * setting.round_timeout
             latest = world.broker.now + setting.rounds * round_time + 10 * setting.silence + 30.0
         if adversary.calmed and world.broker.now > latest:
+            if may_wait(world, adversary.broken):
+                world.history.note("all", "wait", "for somebody who is broken for ever")
+                return
             raise Violation(f"the faults have stopped, and it does not go on: {_standing(world)}")
         for _ in range(TOGETHER):
             world.advance()
-
-
-def _done(adversary: Adversary) -> bool:
-    """Return whether every node that is not broken, nor lies, has reached the end of the run.
-
-    They cannot if no other node is full in the last plan: then there is nobody left to learn from.
-    """
-    world = adversary.world
-    excused = adversary.broken | world.facts.liars
-    ended = {node.name for node in world.processes if node.halted}
-    if ended | excused >= set(world.nodes):
-        return True
-    if not adversary.calmed or not world.facts.plans:
-        return False
-    last = world.facts.plans[max(world.facts.plans)][-1]
-    return excused >= {member.name for member in last.members if member.full} != set()
 
 
 def _standing(world: World) -> str:

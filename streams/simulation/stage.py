@@ -98,7 +98,6 @@ class Stage:
             nodes,
             setting.round_timeout,
             agreed=file.mesh.agreed_text,
-            told=False,  # it moves nothing, and would be every other event
         )
         by_count = slots.size if slots.by == "count" else None
         return Scene(setting, parts, again, self._records, faults, by_count)

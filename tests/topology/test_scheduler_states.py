@@ -102,6 +102,7 @@ class View:
     sending: list[Sent] = field(default_factory=list)
     ahead: list[Plan] = field(default_factory=list)
     missing: bytes = b""
+    unread: float = 0.0
 
 
 def says(plan):
@@ -254,7 +255,7 @@ class Mesh(RuleBasedStateMachine):
         before, plans = valid(self.log[: view.plans]), sent.record.plans
         if len(valid(self.log[: view.plans + 1])) > len(before):
             own = says(plans[-1]) in map(says, view.ahead[len(plans) - 1 : len(plans)])
-            view.ahead = view.ahead[len(plans) :] if own else []
+            view.ahead, view.unread = view.ahead[len(plans) :] if own else [], 0.0
         elif says(plans[-1]) in map(says, view.ahead):
             end = list(map(says, view.ahead)).index(says(plans[-1])) + 1
             lost = sent.record.continues == view.missing  # a second one that continues what has not come
@@ -264,6 +265,9 @@ class Mesh(RuleBasedStateMachine):
     def tick(self, view, seconds):
         view.clock += seconds
         self.now += seconds
+        view.unread = view.unread + seconds if view.ahead else 0.0
+        if view.unread > SILENCE:  # lost, as far as it knows
+            view.ahead, view.unread = [], 0.0
         self.send(view, Ticked(seconds, int(self.now) if self.timed else None))
 
     def send(self, view, event):

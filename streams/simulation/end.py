@@ -1,0 +1,63 @@
+"""Says when a history is over, and whether a mesh that stands still does so by the rules.
+
+The rules are those of `topology.scheduler`, told again: they are held against what the processes' journals
+and the topology have, not against what a scheduler believes.
+"""
+
+from contextlib import suppress
+
+from streams.codec import Refused, decode_heartbeat
+from streams.simulation.node import SimulatedNode
+from streams.simulation.world import World
+from topology.planning import named_after
+from topology.plans import Member, Plan
+
+
+def is_done(world: World, broken: set[str]) -> bool:
+    """Return whether every node that is not broken, nor lies, has reached the end of the run."""
+    ended = {node.name for node in world.processes if node.halted}
+    return ended | broken | world.facts.liars >= set(world.nodes)
+
+
+def may_wait(world: World, broken: set[str]) -> bool:
+    """Return whether the mesh may wait for somebody who never comes, once the faults have stopped.
+
+    It waits for the first plan's members, and for a full member of the last plan that is only silent, if
+    nobody else has a place there. If all full members have begun anew, whoever has stepped begins again; if
+    nobody has, it waits for those who may have: silence ends no run.
+    """
+    facts, settings = world.facts, world.scene.parts.scheduler
+    there = [node for node in world.processes if node.wanted and node.name not in broken]
+    names = {node.name for node in there}
+    last = facts.plans[max(facts.plans)][-1] if facts.plans else None
+    if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
+        return True
+    if last is None or last.ended or any(_carries_on(node, last) for node in there):
+        return False
+    if any(_is_silent(world, member) for member in last.members if member.name not in names):
+        return True
+    return not any(_stepped(node) for node in there) and not names >= dict(named_after(last)).keys()
+
+
+def _carries_on(node: SimulatedNode, last: Plan) -> bool:
+    """Return whether the node has a place in that plan, or had one and may begin again."""
+    member = last.member(node.name)
+    if member is None or member.instance != node.journal.instance:
+        return False
+    asks = node.shell is not None and node.shell.machine.heartbeat.join_after is not None
+    return not asks or (member.full and _stepped(node) > 0)
+
+
+def _is_silent(world: World, member: Member) -> bool:
+    """Return whether a full member that is away was last heard with its place in the plan, if at all."""
+    parts = world.scene.parts
+    for stored in reversed(world.broker.logs[parts.topics.progress(member.name)].records):
+        with suppress(Refused):
+            beat = decode_heartbeat(stored.value, parts.topics.run, member.name, parts.digest)
+            return member.full and beat.instance == member.instance
+    return member.full
+
+
+def _stepped(node: SimulatedNode) -> int:
+    records = node.journal.records()
+    return records[-1].stepped if records else 0
