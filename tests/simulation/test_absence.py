@@ -13,7 +13,7 @@ from streams.codec import decode_dead_letter, decode_plans
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.state.memory_journal import MemoryJournal
-from tests.support.meshes import changed, counted_ids, ignore, lie, loaded, releases
+from tests.support.meshes import changed, counted_ids, ignore, lie, loaded, releases, until
 
 TIMES = {"round_timeout": 5.0, "silence": 10.0}
 
@@ -35,8 +35,7 @@ class Watched:
                 self.stepped[name].append(round)
 
     def until(self, condition):
-        while not condition():
-            assert self.mesh.advance(), "the mesh stands still"
+        until(self.mesh, condition)
 
     def until_round(self, round, name="a"):
         self.until(lambda: self.stepped[name] and self.stepped[name][-1] >= round)

@@ -6,7 +6,7 @@ from streams.bus.mesh_log import MeshLog
 from streams.live.ending import RunEnd
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
-from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.meshes import changed, counted_ids, loaded, until
 
 
 @pytest.fixture
@@ -17,8 +17,7 @@ def mesh(tmp_path):
 
 
 def until_round(mesh, round):
-    while any(newest(node) < round for node in mesh.nodes.values()):
-        assert mesh.advance()
+    until(mesh, lambda: all(newest(node) >= round for node in mesh.nodes.values()))
 
 
 def newest(node):
@@ -44,8 +43,7 @@ class Late:
         before = self._mesh.bus.end(topic)
         if self._times:
             self._times -= 1
-            while self._mesh.bus.end(topic) == before:
-                assert self._mesh.advance()
+            until(self._mesh, lambda: self._mesh.bus.end(topic) > before)
         self._mesh.bus.send(topic, value)
 
 

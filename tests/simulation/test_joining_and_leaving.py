@@ -10,7 +10,7 @@ from streams.local.memory_node import MemoryNode
 from streams.local.mesh import MemoryMesh, MemoryScheduler
 from streams.local.run import mesh_parts
 from streams.state.memory_journal import MemoryJournal
-from tests.support.meshes import changed, counted_ids, loaded
+from tests.support.meshes import changed, counted_ids, loaded, until
 
 SIX, EIGHT, FIVE = "abcdef", "abcdefgh", "abdef"
 TIMES = {"round_timeout": 5.0, "silence": 10.0}
@@ -43,8 +43,7 @@ class Changing:
                 self.stepped.setdefault(name, []).append(round)
 
     def until(self, condition):
-        while not condition():
-            assert self.mesh.advance(), "the mesh stands still"
+        until(self.mesh, condition)
 
     def go_on(self, names, rounds=3):
         """Advance until each of them has stepped some rounds more."""

@@ -133,9 +133,7 @@ def test_the_same_forgeries_end_an_unsigned_mesh(tmp_path):
     watched = Signed(file_of(tmp_path, with_keys=False))
     watched.until_round(20)
     watched.forge(lambda _: PLAIN)
-    while watched.mesh.advance() and not all(node.replaced for node in watched.mesh.nodes.values()):
-        pass
-    assert all(node.replaced for node in watched.mesh.nodes.values())
+    watched.until(lambda: all(node.replaced for node in watched.mesh.nodes.values()))
 
 
 def test_a_second_value_that_is_signed_isolates_its_source(file):

@@ -103,3 +103,16 @@ def releases(mesh: MemoryMesh):
                 key = (source, target, message.round)
                 copies[key] = copies.get(key, 0) + 1
     return values, copies
+
+
+MOST = 300_000
+"""Steps after which a mesh counts as one that never gets there; the longest tests take a tenth."""
+
+
+def until(mesh, condition):
+    """Advance the mesh until the condition holds; fail if it stands still, or never gets there."""
+    for _ in range(MOST):
+        if condition():
+            return
+        assert mesh.advance(), "the mesh stands still"
+    raise AssertionError(f"{MOST} steps, and not there")
