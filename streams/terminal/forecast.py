@@ -87,6 +87,12 @@ def _warnings(file: MeshFile) -> Iterator[Fact]:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
 
 
+_ONE_BROKER = (
+    "without replicas its newest records can be lost at a power cut, and all with its disk; the mesh goes on "
+    "from the journals, and those rounds are missing on the edges"
+)
+
+
 def _lag_limit(mesh: MeshSettings) -> str:
     limits = lag_limits(mesh)
     if limits is None:
@@ -104,6 +110,7 @@ def _waiting(mesh: MeshSettings) -> Iterator[Fact]:
     silent = "for ever" if mesh.round_timeout is None else f"{mesh.round_timeout:g} s"
     yield "waiting", f"{silent} for a silent neighbour on a broker, for ever in one process"
     yield "lag limit", _lag_limit(mesh)
+    yield "one broker", _ONE_BROKER
     slots = mesh.slots
     if isinstance(slots, CountSlots):
         timeout = "for ever" if slots.timeout is None else f"{slots.timeout:g} s"
