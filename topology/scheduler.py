@@ -103,7 +103,7 @@ class SchedulerMachine:
         self._chain = Chain()
         self._ahead: list[Plan] = []  # published and not read; the first follows `last`
         self._unread = 0.0  # seconds since anything was read while something was ahead
-        self._missing = b""  # the mark that the last void record of this one continues
+        self._missing: set[bytes] = set()  # the marks that void records of this one continue, since `last`
         self._horizon = Horizon(settings.horizon, self._roster)
         self._lag = None if settings.lag is None else Lag(settings.lag)
         self._claims = Claims(settings.horizon)
@@ -189,6 +189,7 @@ class SchedulerMachine:
             self._horizon.add(plan)
             self._roster.note(plan)
         self._unread = 0.0
+        self._missing.clear()
         own = len(self._ahead) >= size and self._ahead[size - 1].mark == last.mark
         self._ahead = self._ahead[size:] if own else []
         if not self._ahead:
@@ -209,8 +210,8 @@ class SchedulerMachine:
         """
         marks = [plan.mark for plan in self._ahead]
         if record.last.mark in marks:
-            lost = record.continues == self._missing
-            self._missing = record.continues
+            lost = record.continues in self._missing
+            self._missing.add(record.continues)
             kept = 0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans))
             del self._ahead[kept:]
             self._roster.forget_foreseen()

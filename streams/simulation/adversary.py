@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
+from streams.codec import decode_plans
 from streams.simulation.faults import LIES, Fault, Kind
 from streams.simulation.lies import Liar
 from streams.simulation.node import SimulatedNode
 from streams.simulation.stage import Scene
 from streams.simulation.world import World
+from topology.plans import Plan
 
 LATER = 0.2
 """Seconds until a fault is tried again that met a process while it started."""
@@ -181,9 +183,21 @@ class Adversary:
 
     def _lost_plans(self, fault: Fault) -> None:
         topology = self.world.scene.parts.topics.topology
-        held = len(self.world.broker.logs[topology].records)
-        self._forget(topology, max(0, min(fault.amount, held - 1)))  # without any it waits for all nodes
+        lost = min(fault.amount, len(self.world.broker.logs[topology].records) - 1 - self._skipped_to())
+        self._forget(topology, max(0, lost))  # without any it waits for all nodes
         self.world.watch.plans_lost([stored.value for stored in self.world.broker.logs[topology].records])
+
+    def _skipped_to(self) -> int:
+        """Return the offset of the newest record by which a clock ahead skips rounds (0: none).
+
+        Were it lost, its members would wait for their round, and hold all others back until the clock that
+        has skipped to it is right.
+        """
+        parts = self.world.scene.parts
+        stored = self.world.broker.logs[parts.topics.topology].records
+        plans = ((one.offset, decode_plans(one.value, parts.topics.run, parts.digest)) for one in stored)
+        skips = (offset for offset, record in plans for plan in record.plans if _skips(plan))
+        return max(skips, default=0)
 
     def _forget(self, topic: str, count: int) -> None:
         self.world.facts.forgotten.add(topic)
@@ -232,3 +246,7 @@ class Adversary:
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self.world.broker.after(seconds, action)
+
+
+def _skips(plan: Plan) -> bool:
+    return plan.round > plan.follows + 1 and any(member.full for member in plan.members)

@@ -101,7 +101,7 @@ class View:
     known: dict[str, Heartbeat] = field(default_factory=dict)
     sending: list[Sent] = field(default_factory=list)
     ahead: list[Plan] = field(default_factory=list)
-    missing: bytes = b""
+    missing: set[bytes] = field(default_factory=set)
     unread: float = 0.0
 
 
@@ -256,10 +256,11 @@ class Mesh(RuleBasedStateMachine):
         if len(valid(self.log[: view.plans + 1])) > len(before):
             own = says(plans[-1]) in map(says, view.ahead[len(plans) - 1 : len(plans)])
             view.ahead, view.unread = view.ahead[len(plans) :] if own else [], 0.0
+            view.missing.clear()
         elif says(plans[-1]) in map(says, view.ahead):
             end = list(map(says, view.ahead)).index(says(plans[-1])) + 1
-            lost = sent.record.continues == view.missing  # a second one that continues what has not come
-            view.missing = sent.record.continues
+            lost = sent.record.continues in view.missing  # a second one that continues what has not come
+            view.missing.add(sent.record.continues)
             view.ahead = [] if lost else view.ahead[: max(0, end - len(plans))]
 
     def tick(self, view, seconds):

@@ -31,6 +31,22 @@ def test_plans_on_top_of_a_lost_one_are_made_again_and_not_for_ever():
     assert machine.last.round == 6
 
 
+def test_several_records_on_top_of_a_lost_one_do_not_make_each_other_again_for_ever():
+    """Each void record is answered; an answer to an answer would fill the topology at full speed."""
+    mesh = Mesh()
+    mesh.hear_all()
+    machine = mesh.machine
+    _, *waiting = [sent for stepped in range(1, 5) for sent in published(machine, stepped)]
+    assert [sent.last.round for sent in waiting] == [5, 6, 7]
+    for _ in range(20):
+        if waiting:
+            sent = waiting.pop(0)
+            effects = machine.handle(PlansRead(after(sent.last, sent.plans)))
+            waiting += [effect for effect in effects if isinstance(effect, PublishPlans)]
+    assert not waiting
+    assert machine.last.round == 8
+
+
 @pytest.mark.parametrize(("rounds", "silence", "least"), [(None, 6.0, 6.0), (5, 6.0, 6.0), (5, None, 10.0)])
 def test_the_last_record_is_made_again_after_silence_although_nothing_follows_it(rounds, silence, least):
     """All H plans of a record, or the end of the run: nobody can step, so nothing more is planned."""

@@ -76,6 +76,16 @@ class Facts:
         allowed = stood if topic in self.forgotten else stood[:1]
         return any(release.tobytes() == one.release.tobytes() for one in allowed)
 
+    def two_valued(self, round: int) -> set[str]:
+        """Return the nodes of which two values for a round stood on edges: one of each copied journal."""
+        if not self.clones:
+            return set()
+        values: dict[tuple[str, str], set[bytes]] = {}
+        for (source, _, made_for, instance), stood in self.values.items():
+            if source in self.clones and made_for == round:
+                values.setdefault((source, instance), set()).update(one.release.tobytes() for one in stood)
+        return {source for (source, _), found in values.items() if len(found) > 1}
+
     @property
     def counts_lost(self) -> bool:
         """Whether plans were lost, and with them how often they have named a node."""

@@ -49,6 +49,7 @@ class TotalChecks:
             own = self._own.get(round, {})
             complete = all(name in found and not self._missing[name, round] for name in names)
             excused = (self._facts.rolled_back | self._facts.liars) & set(names)
+            excused |= self._facts.two_valued(round)  # who heard which of them is told by no plan
             if not complete or round in self._partial or excused or len(plans) > 1:
                 continue
             whole += 1
