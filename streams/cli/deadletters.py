@@ -1,4 +1,4 @@
-"""`mirrormesh deadletters`: lists what a node has refused, and what could not be fed to it."""
+"""`mirrormesh deadletters`: lists what a node has refused, and what could not be fed to it or read by it."""
 
 import json
 from collections.abc import Callable
@@ -30,8 +30,9 @@ def deadletters(
     """List what a node refused, and what could not be fed to it.
 
     Two topics: messages of peers that the node refused (mesh broker), and records of its own that its feed
-    could not send (data broker). Each letter has its offset, time, origin and reason; content only with
-    --content. Writes nothing. With users, the auditor may read the first topic, and the feeder the second.
+    could not send, or that are stored broken (data broker). Each letter has its offset, time, origin and
+    reason; content only with --content. Writes nothing. With users, the auditor may read the first topic, and
+    the feeder the second.
 
     A record is not submitted again: with slots by count it would move every later record into another slot,
     and by time the feed would find its topic longer than its source. Feed a new run, or mend the source.

@@ -101,7 +101,7 @@ class DataTopics:
 
     @property
     def dead_letters(self) -> str:
-        """Records that could not be fed: private."""
+        """Records that could not be fed, or are stored broken: private."""
         return _joined("data-deadletter", self.node)
 
     @property

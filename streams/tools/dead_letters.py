@@ -1,4 +1,7 @@
-"""Reads a node's dead letters: messages of peers that it refused, and records that could not be fed to it."""
+"""Reads a node's dead letters: messages of peers that it refused, and its own records that nobody can read.
+
+The latter could not be fed to it, or are stored broken.
+"""
 
 import base64
 import json
@@ -43,11 +46,11 @@ def peers_letters(file: MeshFile, node: str, last: int) -> Letters:
 
 
 def own_letters(file: MeshFile, node: str, last: int) -> Letters:
-    """Return the `last` records that could not be fed, from the node's own broker. For its owner's eyes.
+    """Return the `last` records that could not be fed or read, from the node's own broker.
 
-    Raises BusError, MeshFileError.
+    For its owner's eyes. Raises BusError, MeshFileError.
     """
-    return _read(file.brokers(node).data, DataTopics(node).dead_letters, last, _of_a_feed)
+    return _read(file.brokers(node).data, DataTopics(node).dead_letters, last, _of_its_own)
 
 
 def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> Letters:
@@ -70,8 +73,12 @@ def _of_a_peer(record: Stored) -> Letter:
     return Letter(record.offset, record.timestamp, topic, reason.value, value)
 
 
-def _of_a_feed(record: Stored) -> Letter:
+def _of_its_own(record: Stored) -> Letter:
     found = json.loads(record.value)
+    if "offsets" in found:  # of a node: streams/live/data/letters.py
+        first, last = map(int, found["offsets"])
+        source = f"{found['topic']} [{int(found['partition'])}], offsets {first:,} to {last:,}"
+        return Letter(record.offset, record.timestamp, source, str(found["reason"]), b"")
     value = base64.b64decode(found["value"], validate=True)
     return Letter(
         record.offset, record.timestamp, f"line {int(found['line']):,}", str(found["reason"]), value

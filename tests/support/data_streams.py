@@ -45,15 +45,20 @@ def numbers(slot):
 
 
 class DataTopic:
-    """The data topic of a node that no other test knows. `login`: what a client says to the broker first."""
+    """The data topic of a node, by default one that no other test knows, made anew.
 
-    def __init__(self, address, partitions=1, **login):
-        self.node = f"n{uuid.uuid4().hex[:12]}"
+    `login`: what a client says to the broker first.
+    """
+
+    def __init__(self, address, partitions=1, node=None, **login):
+        self.node = node or f"n{uuid.uuid4().hex[:12]}"
         self.name = f"data.{self.node}"
         self.address = address
         self.client = {"bootstrap.servers": address} | login
         self.admin = AdminClient(self.client)
         settings = {"max.message.bytes": str(2**21), "message.timestamp.after.max.ms": str(2**62)}
+        if node is not None:
+            self.admin.delete_topics([self.name])[self.name].result(20)
         self.admin.create_topics([NewTopic(self.name, partitions, 1, config=settings)])[self.name].result(20)
 
     def send(self, values, partition=0, **fields):

@@ -20,6 +20,7 @@ from mode.supervisors import CrashingSupervisor
 from nodes.machine.slots import Arrival
 from streams.bus.connection import shown, tls_context
 from streams.codec.topics import DataTopics
+from streams.live.data.letters import BrokenLetters
 from streams.live.data.pinned import PinnedThread, Position
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.state.folder import StateFolder
@@ -45,6 +46,7 @@ class PinnedApp(faust.App):
     """A Faust app on the topics of `places`, which it reads in a pinned thread."""
 
     places: Mapping[str, Position]
+    letters: BrokenLetters
     reader: PinnedThread | None = None
     """The thread, once there is one."""
 
@@ -53,7 +55,7 @@ class _Consumer(Consumer):
     def _new_consumer_thread(self) -> PinnedThread:
         app = cast("PinnedApp", self.app)
         app.reader = thread = PinnedThread(self, loop=self.loop, beacon=self.beacon)
-        thread.places = app.places
+        thread.places, thread.letters = app.places, app.letters
         return thread
 
     async def _drain_messages(self, fetcher: ServiceT) -> None:
@@ -102,6 +104,9 @@ def data_app(
         **_web(web),
     )
     app.places = {topic: part.place for topic, part in topics.items()}
+    app.letters = BrokenLetters(
+        broker, {of.records: of.dead_letters for of in (DataTopics(name) for name in nodes)}
+    )
     for topic, part in topics.items():
         _add_agent(app, topic, part.take)
     return app

@@ -15,12 +15,16 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
 from streams.bus.bus import UnknownTopic
-from streams.bus.connection import PATIENCE
+from streams.bus.connection import LOGGER, PATIENCE
+from streams.live.data.around import may_be_stored, read_around
+from streams.live.data.broken import Broken
 
 _PARTING = 0.3
 """Seconds that a broker has to end the connection in order."""
 _PAUSE = 0.02
 """Longest fetch while a topic has no room, in seconds: it may have some soon."""
+_ATTEMPTS = 20
+"""Fetches in a row that fail, and bring nothing, until that is taken for final."""
 Offsets = dict[str, dict[int, int]]
 """An offset of each partition of each topic."""
 
@@ -43,6 +47,13 @@ class Position(Protocol):
         """Count records that left a log before they were read."""
 
 
+class Letters(Protocol):
+    """Takes broken batches for the owner's eyes; called in the consumer's thread."""
+
+    def write(self, topic: str, partition: int, broken: Broken) -> None:
+        """Take one, more than once if it is read more than once."""
+
+
 class PinnedThread(AIOKafkaConsumerThread):
     """The thread that reads the topics of `places`. Others' loops may call `ends`, `read`, `follow`, `note`.
 
@@ -50,7 +61,9 @@ class PinnedThread(AIOKafkaConsumerThread):
     """
 
     places: Mapping[str, Position]
+    letters: Letters
     _partitions: tuple[TopicPartition, ...] = ()
+    _failures = 0
 
     @property
     def pinned(self) -> bool:
@@ -126,6 +139,7 @@ class PinnedThread(AIOKafkaConsumerThread):
         consumer.assign(pinned)
         self._partitions = pinned
         self._returned: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, int] = {}  # last offset of the last broken batch
         self.app.on_rebalance_start()
         # not awaited: it waits until `subscribe` has returned
         self._assigned = asyncio.ensure_future(self.on_partitions_assigned({TP(*of) for of in pinned}))
@@ -182,11 +196,42 @@ class PinnedThread(AIOKafkaConsumerThread):
             active_partitions = wanted
         try:
             records = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+            self._failures = 0
         except OffsetOutOfRangeError as error:
             await self._skip(error)
             return {}
+        except Exception as error:
+            if not may_be_stored(error):
+                raise
+            records = await self._read_around(error, active_partitions, max_records or 1)
         self._returned |= {TopicPartition(*of): found[-1].offset + 1 for of, found in records.items()}
         return records
+
+    async def _read_around(self, error: Exception, active: Iterable[TP], most: int) -> RecordMap:
+        """Return what aiokafka could not read, or lost as it failed. Raises the error if nothing helps."""
+        consumer = self._ensure_consumer()
+        positions = {of: self._unreturned(of) for of in (TopicPartition(*one) for one in active)}
+        found = await read_around(consumer, positions, most, self._tell)
+        for of, position in positions.items():
+            consumer.seek(of, found[of].next if of in found else position)
+        if any(read.next > positions[of] for of, read in found.items()):
+            self._failures = 0
+        else:
+            self._failures += 1
+            if self._failures >= _ATTEMPTS:
+                raise error
+            await asyncio.sleep(_PAUSE)
+        return {TP(*of): read.records for of, read in found.items() if read.records}
+
+    def _unreturned(self, of: TopicPartition) -> int:
+        return max(self._returned.get(of, 0), self._next(of))
+
+    def _tell(self, of: TopicPartition, broken: Broken) -> None:
+        if broken.last <= self._told.get(of, -1):  # a long batch is handed on in parts
+            return
+        self._told[of] = broken.last
+        LOGGER.warning("%s: stored records are broken, and count as malformed", of.topic)
+        self.letters.write(of.topic, of.partition, broken)
 
     def _wanted(self, of: TP) -> bool:
         return self.places[of.topic].room and self._drained(TopicPartition(*of))

@@ -80,6 +80,7 @@ class DataStreams:
             for stream in self._streams:
                 stream.lagging = None
             await _stop(app, starting)
+            app.letters.close()
             self.turning.rest()
             self.reading.rest()
         for task in done:

@@ -1,0 +1,105 @@
+"""Broken batches of a data topic: which offsets are theirs, and an empty record in place of each.
+
+A batch is broken if it cannot be read as it is stored: its checksum is wrong, it cannot be decompressed, or a
+record in it has no end. Its header tells its offsets, as it tells the broker, so they are the same wherever a
+reader begins. Records before the first bad one of a batch that can be decompressed are good.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
+from aiokafka.consumer.fetcher import (  # type: ignore[import-untyped] # as above
+    READ_UNCOMMITTED,
+    PartitionRecords,
+)
+from aiokafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped] # as above
+
+_BEGIN = struct.Struct(">qiib")
+"""First offset (before format 2: the last record's), length of what follows it, leader's epoch, format."""
+_COUNTED = 12
+"""Bytes before those that the length counts."""
+_HEADER = struct.Struct(">qiibIhiqq")
+"""The same, checksum, attributes, last offset less the first, first and largest timestamp."""
+_FORMAT_2 = 2
+_APPEND_TIME = 8
+
+
+class Batch(NamedTuple):
+    """A batch as it is stored, with its offsets from `first` to `last`; `timestamp` in ms."""
+
+    first: int
+    last: int
+    timestamp: int
+    stored: bytes
+
+
+class Broken(NamedTuple):
+    """The offsets of a broken batch that cannot be read, and the kind of the error."""
+
+    first: int
+    last: int
+    error: str
+
+
+class Found(NamedTuple):
+    """Records; `next` is the offset to go on from."""
+
+    records: list[ConsumerRecord]
+    next: int
+    broken: Broken | None = None
+
+
+def batches(stored: bytes, end: int) -> Iterator[Batch]:
+    """Yield the whole batches of an answer; `end`: the log's end. No batch reaches into the next one."""
+    place = 0
+    while len(stored) - place >= _BEGIN.size:
+        first, length, _, kind = _BEGIN.unpack_from(stored, place)
+        behind = place + _COUNTED + length
+        if not place + _BEGIN.size <= behind <= len(stored):
+            return
+        whole = stored[place:behind]
+        last, timestamp = first, -1
+        if kind >= _FORMAT_2 and len(whole) >= _HEADER.size:
+            *_, attributes, delta, earliest, latest = _HEADER.unpack_from(whole)
+            last, timestamp = first + delta, latest if attributes & _APPEND_TIME else earliest
+        following = int.from_bytes(stored[behind : behind + 8]) if len(stored) >= behind + 8 else end
+        yield Batch(first, min(last, following - 1, end - 1), timestamp, whole)
+        place = behind
+
+
+def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Found:
+    """Return the batch's records from `position` on, at most so many.
+
+    An empty one stands for each that cannot be read.
+    """
+    found: list[ConsumerRecord] = []
+    records = MemoryRecords(batch.stored)
+    reading = PartitionRecords(
+        of,
+        records,
+        aborted_transactions=[],
+        fetch_offset=position,
+        key_deserializer=None,
+        value_deserializer=None,
+        check_crcs=True,
+        isolation_level=READ_UNCOMMITTED,
+    )
+    try:
+        for record in reading:
+            found.append(record)
+            if len(found) >= most:
+                break
+    except MemoryError:  # it is this machine's, not the batch's
+        raise
+    except Exception as error:  # noqa: BLE001 # each codec has errors of its own
+        first = max(batch.first, reading.next_fetch_offset)
+        last = min(batch.last, first + most - len(found) - 1)
+        found += [_empty(of, offset, batch.timestamp) for offset in range(first, last + 1)]
+        return Found(found, max(first, last + 1), Broken(first, batch.last, type(error).__name__))
+    return Found(found, reading.next_fetch_offset)
+
+
+def _empty(of: TopicPartition, offset: int, timestamp: int) -> ConsumerRecord:
+    return ConsumerRecord(of.topic, of.partition, offset, timestamp, 0, None, b"", None, -1, 0, ())
