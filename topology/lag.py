@@ -5,13 +5,13 @@ Rules
 * Who holds whom is seen at each tick (`Horizon.holders`): a member is H planned rounds behind, and at least
   as many full members have nothing left to step.
 * A member that holds the others and steps is slow: its time counts from one step that was seen to the next.
-  Time in which it holds nobody is taken off. So only who holds the others for more than half of the time
-  comes to the limit.
+  The first time counts up to half of the limit, as it may be a pause. Time in which it holds nobody is taken
+  off. So only who holds the others for more than half of the time, and again, comes to the limit.
 * A member that is behind as many full members (`Horizon.behind`) and is not seen to step is stuck: it stands
   still, or it lies. The time since its last step counts, against a limit of its own.
 * Beyond its limit a member is left out, for as long as it has held the others in all: so they go ahead at
   least as long as they wait. Then it may listen, and counts anew. What it has held in all is forgotten
-  second by second while it keeps up.
+  second by second while it keeps up; until then half of the limit holds for it.
 * A scheduler knows what it has seen itself: after a start nobody has held anybody.
 """
 
@@ -23,6 +23,8 @@ from statistics import median
 
 ROUNDS = 8
 """The median rounds for which a slow member may hold the others, if that is longer than the limit."""
+SHORTEST = 0.02
+"""The fewest seconds between two looks."""
 SEEN = 32
 """The ticks that the median is of."""
 
@@ -43,6 +45,11 @@ class LagLimits:
             if not limit > 0:
                 raise ValueError(f"lag_limit {limit}: must be above 0 seconds, or none")
 
+    @property
+    def period(self) -> float | None:
+        """Seconds between two looks at who holds whom. None: a heartbeat's period is often enough."""
+        return None if self.slow == inf else max(SHORTEST, self.slow / 10)
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -58,28 +65,27 @@ class _Member:
     """One member: its last step seen; seconds `still` since then; `total` of what it was left out for."""
 
     stepped: int = 0
-    moves: bool = False  # it was seen to step since it began to hold the others
     still: float = 0.0
     held: float = 0.0  # since its last step
     slow: float = 0.0
     total: float = 0.0
 
-    def pass_time(self, seconds: float, stepped: int, *, behind: bool, holds: bool) -> None:
+    def pass_time(self, seconds: float, stepped: int, pause: float, *, behind: bool, holds: bool) -> None:
         steps, self.stepped = stepped > self.stepped, stepped
         self.still = self.still + seconds if behind else 0.0
-        self.held = self.held + seconds if holds else 0.0
-        if holds and steps:
-            self.slow += self.held if self.moves else 0.0
-            self.moves = True
+        self.held += seconds if holds else 0.0
+        if steps:
+            self.slow += self.held if self.slow else min(self.held, pause)
         if not holds and (steps or not behind):
             self.slow = max(0.0, self.slow - seconds)
             self.total = max(0.0, self.total - seconds)
-            self.moves = self.moves and self.slow > 0
         if steps:
-            self.still = self.held = 0.0
+            self.still = 0.0
+        if steps or not holds:
+            self.held = 0.0
 
     def leave(self, held: float) -> float:
-        self.moves, self.still, self.held, self.slow = False, 0.0, 0.0, 0.0
+        self.still = self.held = self.slow = 0.0
         self.total += held
         return self.total
 
@@ -120,10 +126,12 @@ class Lag:
         self._out = {name: left - seconds for name, left in self._out.items() if left > seconds}
         self._see_rounds(seconds, progress, held=bool(holding))
         found: list[LeftOut] = []
+        half = self.slow_limit / 2
         for name, stepped in progress.items():
             one = self._members.setdefault(name, _Member(stepped))
-            one.pass_time(seconds, stepped, behind=name in behind, holds=name in holding)
-            over = one.still >= self._limits.stuck or (name in holding and one.slow >= self.slow_limit)
+            one.pass_time(seconds, stepped, half, behind=name in behind, holds=name in holding)
+            slow = name in holding and one.slow >= (half if one.total else 2 * half)
+            over = one.still >= self._limits.stuck or slow
             if over and len(found) < most:
                 held = max(one.still, one.slow)
                 self._out[name] = one.leave(held)

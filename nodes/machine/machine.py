@@ -89,6 +89,18 @@ class NodeMachine:
         return self._node.book.last_round
 
     @property
+    def held(self) -> bool:
+        """Whether the node waits for nothing but some neighbours, and has heard as many at least."""
+        opened = self._node.open
+        return opened is not None and opened.slot is not None and opened.waits_for_few()
+
+    @property
+    def done(self) -> bool:
+        """Whether the node waits for nothing but the next plan."""
+        opened = self._node.open
+        return opened is None or (opened.settled is not None and opened.slot is not None)
+
+    @property
     def heartbeat(self) -> Heartbeat:
         """The node's current heartbeat; the shell sends one each period."""
         return self._node.heartbeat

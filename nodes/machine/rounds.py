@@ -56,6 +56,10 @@ class OpenRound:
         """Return whether a source is missing."""
         return len(self._releases) < len(self._counted)
 
+    def waits_for_few(self) -> bool:
+        """Return whether sources are missing, and at least as many are heard."""
+        return self.is_waiting() and 2 * len(self._releases) >= len(self._counted)
+
     def missing(self) -> list[str]:
         """Return the sources that are neither heard, nor distrusted, nor given up."""
         return [source for source in self._counted if source not in self._releases]

@@ -11,6 +11,7 @@ from typing import Protocol
 from nodes.machine.events import StartDeadline
 from streams.bus.bus import Reader, Unreachable
 from streams.live.loop import Turns
+from streams.live.patience import EACH, Patience
 
 PATIENCE = 1.5
 """Seconds without the process's own heartbeat after which the broker counts as away."""
@@ -86,7 +87,10 @@ class Ends(Protocol):
 
 
 class Deadlines:
-    """The deadline of the current round, one at a time. `passed` is called in the loop's turn."""
+    """The deadline of the current round, one at a time. `passed` is called in the loop's turn.
+
+    It passes earlier where `patience` has ended.
+    """
 
     def __init__(
         self,
@@ -96,8 +100,9 @@ class Deadlines:
         edges: Sequence[str],
         timeout: float | None,
         passed: Callable[[int], None],
+        patience: Patience | None = None,
     ) -> None:
-        self._loop, self._clock, self._bus = loop, clock, bus
+        self._loop, self._clock, self._bus, self._patience = loop, clock, bus, patience
         self._edges, self._timeout, self._passed = edges, timeout, passed
         self._releases = InFlight()
         self._began = 0.0  # by the clock: of the last acknowledgement, or of the deadline's start
@@ -133,7 +138,8 @@ class Deadlines:
             return
         left = self._left(started)
         if left > 0:
-            self._loop.after(max(left, SOON), partial(self._look, started))
+            again = left if self._patience is None else min(left, EACH)
+            self._loop.after(max(again, SOON), partial(self._look, started))
         elif not self._read_to_the_ends(started):
             self._loop.after(AGAIN, partial(self._look, started))
 
@@ -142,6 +148,8 @@ class Deadlines:
             return 0.0
         if not self._releases.none:
             return AGAIN
+        if self._patience is not None and self._patience.ended:
+            return 0.0
         return self._began + self._timeout - self._clock.now()
 
     def _read_to_the_ends(self, started: StartDeadline) -> bool:

@@ -17,6 +17,7 @@ from streams.live.deadlines import Deadlines, FetchClock, InFlight
 from streams.live.lane import Lane
 from streams.live.node_shell import Later, NodeShell, Ports
 from streams.live.node_watcher import DeadLetters
+from streams.live.patience import EACH, Patience
 from streams.live.process import unreadable
 from streams.live.start import MeshStart
 from streams.live.stopping import Failed, ProcessExit
@@ -113,6 +114,11 @@ class LiveNode:
             self._halt,
         )
         self._shell = NodeShell(start, learner, journal, surroundings, ports)
+        self._patience = (
+            None
+            if surroundings.lag_limit is None
+            else Patience(surroundings.lag_limit, clock.now, self._shell.machine)
+        )
         self._deadlines = Deadlines(
             self._lane,
             clock,
@@ -120,6 +126,7 @@ class LiveNode:
             tuple(self._sources),
             surroundings.round_timeout,
             self._shell.deadline_passed,
+            self._patience,
         )
 
     @property
@@ -144,6 +151,8 @@ class LiveNode:
         self._deadlines.watch(reader)
         self._lane.every(heartbeat_period(self._mesh.silence), self._beat)
         self._lane.every(CATCH_UP, self._watcher.catch_up)
+        if self._patience is not None:
+            self._lane.every(EACH, self._patience.look)
         self._shell.start()
         self._watch_plans()
 

@@ -55,6 +55,7 @@ class LiveScheduler:
         self._shell = SchedulerShell(settings, topics, digest, bus, watcher, envelope, clock)
         self._loop, self._clock, self._ticked = Loop(), FetchClock(time.monotonic, settings.silence), 0.0
         self._period = heartbeat_period(settings.silence)
+        self._lag = None if settings.lag is None else settings.lag.period
         self._beats = InFlight()
         self._reader: KafkaReader | None = None
 
@@ -91,6 +92,8 @@ class LiveScheduler:
         )
         try:
             self._loop.every(self._period, self._beat)
+            if self._lag is not None:
+                self._loop.every(self._lag, self._tick)
             self._shell.start(start, self._current())
             self._leave_when_over()
             self._loop.run()
@@ -106,7 +109,7 @@ class LiveScheduler:
             self._loop.do(partial(self._mesh_read, topic, value, appended))
         elif value == self._boot:
             self._clock.beat()
-            self._loop.do(partial(self._tick, appended))
+            self._loop.do(partial(self._confirm, appended))
 
     def _reading_failed(self, topic: str, error: BusError) -> None:
         self._loop.fail(unreadable(topic, error))
@@ -116,8 +119,11 @@ class LiveScheduler:
             self._beats.sent()
             self._bus.send(self._topics.scheduler, self._boot, self._beats.acknowledged)
 
-    def _tick(self, appended: float) -> None:
+    def _confirm(self, appended: float) -> None:
         self._shell.confirm(appended)
+        self._tick()
+
+    def _tick(self) -> None:
         now = self._clock.now()
         seconds, self._ticked = now - self._ticked, now
         self._shell.tick(seconds, self._current())

@@ -35,7 +35,7 @@ class Surroundings:
     `digest` is that of `agreed`, the settings that all nodes share, as text. `generation`: the file's.
     `isolates`: whether it is known who writes releases, so that evidence counts against its source.
     `envelope`: how messages are signed. `is_told`: whether it reads who has evidence against it.
-    `clock`: that of slots by time.
+    `clock`: that of slots by time. `lag_limit`: seconds for which slower neighbours may hold it (None: any).
     """
 
     topics: MeshTopics
@@ -52,6 +52,7 @@ class Surroundings:
     envelope: Envelope = PLAIN
     is_told: bool = True
     clock: SlotClock | None = None
+    lag_limit: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,4 +239,5 @@ class MeshNode:
             mesh.settings.generation,
             envelope=mesh.envelope,
             clock=mesh.clock,
+            lag_limit=mesh.settings.lag_limit if mesh.lag else None,
         )

@@ -127,12 +127,41 @@ def test_a_pause_that_is_shorter_than_the_limit_of_the_stuck_leaves_nobody_out()
     assert mesh.front > 100
 
 
-def test_who_is_left_out_again_stays_out_for_longer():
+def test_who_is_left_out_again_may_hold_for_half_as_long_and_stays_out_for_longer():
     mesh = Held()
     while len(mesh.left_out) < 3:
         mesh.second(1)
-    assert [left.held for left in mesh.left_out] == [2.0, 2.0, 2.0]
-    assert [left.seconds for left in mesh.left_out] == [2.0, 3.0, 4.0]  # each time it keeps up for a second
+    held, seconds = zip(*((left.held, left.seconds) for left in mesh.left_out), strict=True)
+    assert held[0] == 2.0
+    assert held[1:] == (1.0, 1.0)
+    assert list(seconds) == sorted(seconds)
+
+
+def stops_and_goes(lag, cycles, stopped, *, per_second=10):
+    """Let "c" stand for so much of each second, then catch up. Return who was left out, and when."""
+    found, stepped, front = [], 0, 0
+    for cycle in range(cycles):
+        for tick in range(per_second):
+            stands = tick < stopped * per_second
+            front += 10 if not stands else 0
+            stepped = stepped if stands else front
+            held = ["c"] if stands else []
+            left = lag.pass_time(1 / per_second, {"a": front + 8 * stands, "c": stepped}, held, held, 1)
+            found += [(cycle, one) for one in left]
+            if left:
+                return found
+    return found
+
+
+def test_who_stands_for_most_of_each_second_is_left_out_although_it_catches_up_each_time():
+    ((cycle, left),) = stops_and_goes(Lag(LagLimits(stuck=5.0, slow=1.0)), 10, 0.7)
+    assert left.held >= 1.0
+    assert 2 <= cycle <= 4  # not for the first pause
+
+
+@pytest.mark.parametrize("stopped", [0.3, 0.5])
+def test_who_stands_for_at_most_half_of_each_second_is_not(stopped):
+    assert stops_and_goes(Lag(LagLimits(stuck=5.0, slow=1.0)), 60, stopped) == []
 
 
 def test_after_it_has_kept_up_as_long_its_past_is_forgotten():
@@ -218,7 +247,7 @@ def test_whoever_is_left_out_has_held_the_others_and_is_out_as_long(ticks, slow,
         assert len(left) <= most
         for one in left:
             assert one.name in holding
-            assert min(4.0, slow) <= one.held + 1e-9
+            assert min(4.0, slow / 2 if until[one.name] else slow) <= one.held + 1e-9
             assert one.held <= held[one.name] + 1e-9
             assert one.seconds >= one.held
             until[one.name] = clock + one.seconds

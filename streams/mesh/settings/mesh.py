@@ -59,10 +59,10 @@ class MeshSettings(Settings):
     silence: Annotated[Annotated[float, Field(ge=0.5)] | None, BeforeValidator(or_none)] = 10.0
     """Seconds without a heartbeat (ten beats) after which a scheduler plans without a node. `none`: never."""
     lag_limit: Seconds = None
-    """Seconds, or 8 rounds if they take longer, for which a node that steps may hold the others at the end of
-    the plans. Beyond, it is planned without for as long as it held them. `none`: for ever. One that beats and
-    does not step may for the longest of this, `silence`, and the waits for its records and releases; for ever
-    where one of those is `none`, and in one process."""
+    """Seconds, or 8 rounds if they take longer, for which a node that steps may hold the others. Beyond, its
+    neighbours go on without its releases, and it is planned without for as long as it held all. `none`: for
+    ever. One that beats and does not step may for the longest of this, `silence`, and the waits for its
+    records and releases; for ever where one of those is `none`, and in one process."""
     rounds: Annotated[Count | None, BeforeValidator(or_none)] = None
     """The last round. `none`: until stopped."""
     min_members: Count | None = None

@@ -37,7 +37,7 @@ class Broker:
 class Case:
     """Deadlines on a broker, in a loop."""
 
-    def __init__(self, timeout=TIMEOUT):
+    def __init__(self, timeout=TIMEOUT, patience=None):
         self.broker, self.loop, self.passed = Broker(), Loop(), []
         self.began = time.monotonic()
         self.deadlines = Deadlines(
@@ -47,6 +47,7 @@ class Case:
             ["edge"],
             timeout,
             self.has_passed,
+            patience,
         )
         self.deadlines.watch(self.broker)
 
@@ -114,3 +115,34 @@ def test_a_cancelled_or_replaced_deadline_does_not_pass(case):
     case.deadlines.start(StartDeadline(8))
     case.deadlines.cancel()
     assert case.run(3 * TIMEOUT) == []
+
+
+class Ended:
+    """A patience that ends when the test says so."""
+
+    ended = False
+
+
+def test_where_patience_has_ended_it_passes_but_still_reads_to_the_end():
+    patience = Ended()
+    case = Case(timeout=60, patience=patience)
+    case.deadlines.start(StartDeadline(7))
+    assert case.run(2 * TIMEOUT) == []
+    patience.ended = True
+    assert case.run(4 * TIMEOUT) == []
+    assert len(case.broker.waiting) == 1
+    case.broker.read = 3
+    case.broker.look()
+    assert case.run() == [7]
+
+
+def test_where_patience_has_ended_the_own_release_is_still_awaited():
+    patience = Ended()
+    patience.ended = True
+    case = Case(timeout=60, patience=patience)
+    case.broker.read = 3
+    case.deadlines.sent()
+    case.deadlines.start(StartDeadline(7))
+    assert case.run(4 * TIMEOUT) == []
+    case.deadlines.acknowledged()
+    assert case.run() == [7]
