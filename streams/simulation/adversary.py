@@ -45,6 +45,7 @@ class Adversary:
             Kind.CLOCK_AHEAD: self._clock_ahead,
             Kind.DEAD: self._dead,
             Kind.MUTE_FOREVER: self._mute_forever,
+            Kind.STUCK_FOREVER: self._stuck_forever,
         }
 
     def strike(self, fault: Fault) -> None:
@@ -134,6 +135,12 @@ class Adversary:
         self._break(fault.who)
         for node in self._processes(fault.who):
             node.link.cut(mute=True)
+
+    def _stuck_forever(self, fault: Fault) -> None:
+        shell = self.world.nodes[fault.who].shell
+        self._dead(fault)
+        if shell is not None:
+            self._liar.beat_for_ever(shell.machine.heartbeat)
 
     # ------------------------------------------------------------------------------------------ journals
 

@@ -40,6 +40,7 @@ class Kind(StrEnum):
     FALSE_PROGRESS = "false progress"
     DEAD = "dead for ever"
     MUTE_FOREVER = "mute for ever"
+    STUCK_FOREVER = "beats for ever and never steps"
 
 
 class Fault(NamedTuple):
@@ -96,6 +97,7 @@ RANGES = {
     Kind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
     Kind.DEAD: Range(0.15, 1, lasting=True),
     Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
+    Kind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 

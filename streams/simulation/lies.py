@@ -11,6 +11,7 @@ from streams.simulation.faults import Fault, Kind
 from streams.simulation.world import World
 from topology.keyed import generator
 from topology.plans import Heartbeat
+from topology.scheduler import heartbeat_period
 
 AGAIN = 0.05
 """Seconds between two lies about progress."""
@@ -94,6 +95,13 @@ class Liar:
             world.broker.after(
                 AGAIN, partial(self._false_progress, fault._replace(seconds=fault.seconds - AGAIN))
             )
+
+    def beat_for_ever(self, beat: Heartbeat) -> None:
+        """Say again and again, as a process that is there, what its node said last."""
+        world, parts = self._world, self._world.scene.parts
+        world.broker.write(parts.topics.progress(beat.node), encode_heartbeat(beat, parts.digest))
+        period = heartbeat_period(parts.scheduler.silence)
+        world.broker.after(period, partial(self.beat_for_ever, beat))
 
     def _edges(self, name: str) -> list[str]:
         return [topic for topic, (source, _) in self._world.facts.edges.items() if source == name]

@@ -1,6 +1,7 @@
 """A scheduler's process in a simulated history."""
 
 from collections.abc import Callable
+from functools import partial
 
 from streams.bus.bus import BusError, Reader, Unreachable
 from streams.codec import Reason
@@ -30,6 +31,7 @@ class SimulatedScheduler:
         self.current: int | None = None
         self.refused: dict[Reason | Refusal, int] = {}
         self._parts, self._broker, self._note = parts, broker, note
+        self._watcher = _Watcher(self.refused, partial(note, name))
         self._bus: FaultyBus | None = None
         self._shell: SchedulerShell | None = None
         self._reader: Reader | None = None
@@ -40,7 +42,7 @@ class SimulatedScheduler:
             return
         parts, bus = self._parts, FaultyBus(self._broker, self.link)
         shell = SchedulerShell(
-            parts.scheduler, parts.topics, parts.digest, bus, _Counted(self.refused), clock=parts.clock
+            parts.scheduler, parts.topics, parts.digest, bus, self._watcher, clock=parts.clock
         )
         try:
             self.link.check()
@@ -87,11 +89,11 @@ class SimulatedScheduler:
         self.end(f"cannot read {topic.split('.', 2)[-1]}: {error}", RETRY)
 
 
-class _Counted:
-    """Counts what a scheduler refuses."""
+class _Watcher:
+    """Counts what a scheduler refuses, and notes whom it leaves out."""
 
-    def __init__(self, counts: dict[Reason | Refusal, int]) -> None:
-        self._counts = counts
+    def __init__(self, counts: dict[Reason | Refusal, int], note: Callable[[str], None]) -> None:
+        self._counts, self._note = counts, note
 
     def refused(self, reason: Reason | Refusal) -> None:
         """Count it."""
@@ -113,4 +115,5 @@ class _Counted:
         """Ignored here."""
 
     def left_out(self, left: LeftOut) -> None:
-        """Ignored here."""
+        """Note it."""
+        self._note(f"plans without {left.name} for {left.seconds:g} s")

@@ -15,6 +15,7 @@ from streams.records.record import RawRecord
 from streams.simulation.faults import Fault, drawn
 from streams.simulation.noise import CountedNoise
 from topology.keyed import generator
+from topology.lag import LagLimits
 
 HORIZONS = (4, 8)
 LEARNS = (None, 5, 9)
@@ -94,7 +95,7 @@ class Stage:
             mesh.topics,
             mesh.digest,
             horizon,
-            mesh.scheduler(silence=setting.silence, rounds=setting.rounds),
+            replace(mesh.scheduler(silence=setting.silence, rounds=setting.rounds), lag=_lag(setting)),
             nodes,
             setting.round_timeout,
             agreed=file.mesh.agreed_text,
@@ -112,3 +113,8 @@ class Stage:
             budget = learns * mesh.slots.size * max(plain)
             change["privacy"] = mesh.privacy.model_copy(update={"budget": budget})
         return replace(self._file, mesh=mesh.model_copy(update=change))
+
+
+def _lag(setting: Setting) -> LagLimits:
+    """Return how long a member that beats and does not step may hold the others, as on a broker."""
+    return LagLimits(max(setting.silence, setting.slot_time + setting.round_timeout))

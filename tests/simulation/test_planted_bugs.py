@@ -17,6 +17,7 @@ from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
 from streams.simulation.search import search
 from streams.simulation.stage import Stage
+from topology.lag import Lag
 from topology.progress import Claims
 
 MESH = Path(__file__).parent / "mesh.yaml"
@@ -131,6 +132,10 @@ def poison_that_ends_a_reader(patch):
     patch.setattr(NodeShell, "release_read", read)
 
 
+def stuck_member_waited_for(patch):
+    patch.setattr(Lag, "pass_time", lambda *given: [])
+
+
 BUGS = {
     send_before_journal: "before its journal",
     redraw_on_replay: "neither a new round, nor the same again",
@@ -142,6 +147,7 @@ BUGS = {
     correction_twice: "twice, or for nothing",
     progress_believed_without_bound: "is far ahead",
     poison_that_ends_a_reader: "Refused",
+    stuck_member_waited_for: "it does not go on",
 }
 
 
