@@ -7,8 +7,8 @@ Rules
 * A member that holds the others and steps is slow: its time counts from one step that was seen to the next.
   The first time counts up to half of the limit, as it may be a pause. Time in which it holds nobody is taken
   off. So only who holds the others for more than half of the time, and again, comes to the limit.
-* A member that is behind as many full members (`Horizon.behind`) and is not seen to step is stuck: it stands
-  still, or it lies. The time since its last step counts, against a limit of its own.
+* A member that is behind as many others (`Horizon.behind`) and is not seen to step is stuck: it stands still,
+  or it lies. The time since its last step counts, against a limit of its own.
 * Beyond its limit a member is left out, for as long as it has held the others in all: so they go ahead at
   least as long as they wait. Then it may listen, and counts anew. What it has held in all is forgotten
   second by second while it keeps up; until then half of the limit holds for it.

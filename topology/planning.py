@@ -58,12 +58,16 @@ class Horizon:
         ahead = sum(member.full and progress.get(member.name, 0) >= end for member in last.members)
         return behind if ahead >= len(behind) else []
 
-    def behind(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
-        """Return who has a plan to step that at least as many full members as are behind have stepped."""
+    def behind(self, last: Plan, progress: Mapping[str, int], outside: int) -> list[str]:
+        """Return who has a plan to step that at least as many others have stepped, or wait for the next.
+
+        These are full members, and `outside`, the live nodes that have no place in `last`.
+        """
         full = [progress[member.name] for member in last.members if member.full and member.name in progress]
         slowest = min(progress.values(), default=0)
         behind = [name for name, stepped in progress.items() if stepped == slowest]
-        return behind if sum(stepped > slowest for stepped in full) >= len(behind) else []
+        others = outside + sum(stepped > slowest for stepped in full)
+        return behind if others >= len(behind) else []
 
     def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` to drop slots that are long gone.

@@ -258,8 +258,10 @@ class SchedulerMachine:
             return []
         progress = self._horizon.progress(last)
         holding = [] if self._ahead else self._horizon.holders(last, progress)
-        live = sum(map(self._roster.is_live, self._nodes))
-        behind, most = self._horizon.behind(last, progress), live - (self.settings.min_members or 1)
+        live = [name for name in self._nodes if self._roster.is_live(name)]
+        outside = sum(name not in progress for name in live)
+        behind = self._horizon.behind(last, progress, outside)
+        most = len(live) - (self.settings.min_members or 1)
         found = self._lag.pass_time(seconds, progress, behind, holding, most)
         self._roster.leave_out(self._lag.out)
         return found

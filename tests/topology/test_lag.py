@@ -82,6 +82,28 @@ def test_who_does_not_step_is_left_out_although_the_others_are_not_at_the_end_of
     assert mesh.left_out == [LeftOut("c", 5.0, 5.0)]
 
 
+def test_who_does_not_step_is_left_out_where_all_others_wait_to_join_too():
+    """A liar is the last plan's only member that keeps its place: nobody is ahead of it, or ever will be."""
+    mesh = Mesh(lag=LIMITS)
+    mesh.hear_all()
+    planned = mesh.plans[-1].round
+    for _ in range(7):
+        mesh.hear(*(beat(name, 2, join_after=planned) for name in "ab"), beat("c", 0))
+        mesh.send(Ticked(1.0))
+    assert [left.name for left in mesh.left_out] == ["c"]
+    found = {member.name: member.full for member in mesh.plans[planned].members}
+    assert found == {"a": False, "b": False}  # both begin again
+
+
+def test_who_does_not_step_is_left_out_where_all_others_have_lost_their_journals():
+    mesh = Mesh(lag=LIMITS)
+    mesh.hear_all()
+    for _ in range(7):
+        mesh.hear(*(beat(name, 0, instance=f"{name}2") for name in "ab"), beat("c", 0))
+        mesh.send(Ticked(1.0))
+    assert [left.name for left in mesh.left_out] == ["c"]
+
+
 def test_a_slow_member_without_a_limit_is_waited_for():
     mesh = Held(limits=LagLimits(stuck=5.0))
     for _ in range(60):
