@@ -155,6 +155,11 @@ class Roster:
             return False
         return _leaves(beat, round) or (self.is_live(name) and not beat.stepped)
 
+    def has_begun_anew(self, name: str, last: Plan) -> bool:
+        """Return whether the node is there as another instance than the one that the plan names."""
+        beat, named = self._beats.get(name), last.member(name)
+        return beat is not None and named is not None and beat.instance != named.instance
+
     def is_lost(self, member: Member, round: int) -> bool:
         """Return whether a full member cannot be full from `round` on: it is gone, or has to join again."""
         beat = self._beats.get(member.name)

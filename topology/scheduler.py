@@ -13,9 +13,10 @@ Rules
   is at least the clock's round.
 * Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
   one node's up to the last plan + H, more than that only as the median of the live members of the last plan
-  (of all live nodes before the first), and then the next round is the median + 2H + 1. The mesh begins again
-  there. Of a heartbeat that says more, only the progress is refused: it counts as none. (In one process no
-  plan outlives its run: the first plan follows the furthest progress, and nothing was lost.)
+  that have not begun anew since (of all live nodes before the first), and then the next round is the median
+  + 2H + 1. The mesh begins again there. Of a heartbeat that says more, only the progress is refused: it
+  counts as none. (In one process no plan outlives its run: the first plan follows the furthest progress, and
+  nothing was lost.)
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
   counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
   is lost if it came back as another instance, asks to join again, or leaves by then.
@@ -235,10 +236,12 @@ class SchedulerMachine:
             self._roster.count_as_heard(self.last)
         self._roster.hear(beat)
         counts = self._claims.hear(beat.node, beat.stepped, begun=last is not None)
-        if last is None or beat.stepped <= last.round:
+        if last is None:
             return None
-        if counts:
+        if counts and (beat.stepped > last.round or self._roster.has_begun_anew(beat.node, last)):
             self._look_for_lost_plans(last)
+        if beat.stepped <= last.round:
+            return None
         if beat.stepped <= self._believed(last):
             return None
         self._roster.doubt(beat.node)
@@ -267,8 +270,9 @@ class SchedulerMachine:
         return found
 
     def _look_for_lost_plans(self, last: Plan) -> None:
-        """Find out from the claims whether plans after `last` were lost."""
-        self._median = self._claims.median(self._live_of(last))
+        """Find out whether plans after `last` were lost: a node that has begun anew knows of none."""
+        live = [name for name in self._live_of(last) if not self._roster.has_begun_anew(name, last)]
+        self._median = self._claims.median(live)
 
     def _live_of(self, plan: Plan) -> list[str]:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]

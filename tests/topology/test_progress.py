@@ -129,6 +129,27 @@ def test_heartbeats_that_were_lost_too_are_heard_after_the_start():
     assert mesh.plans[4].members == LISTENING
 
 
+ANEW = [beat(name, instance=f"{name}2") for name in "bc"]
+
+
+def test_who_has_begun_anew_has_no_say_in_what_was_lost():
+    """A power cut took the end of all topics: of the plans, and of the data that b and c had read."""
+    mesh = Mesh(plans=(plan(10, 9, FULL),), heartbeats=[beat("a", 30), *ANEW])
+    assert rounds(mesh)[:3] == [10, 30 + 2 * H + 1, 40]
+    assert mesh.plans[1].members == LISTENING[:1]
+    joining = tuple(Member(name, f"{name}2", full=False) for name in "bc")
+    assert mesh.plans[2].members == (FULL[0], *joining)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_nor_if_that_is_heard_after_the_start(first):
+    mesh, beats = lost(10, 9, 9, 9), [beat("a", 30), *ANEW]
+    for one in (*beats[first:], *beats[:first]):
+        mesh.hear(one)
+    mesh.hear(beat("a", 30))
+    assert 30 + 2 * H + 1 in rounds(mesh)
+
+
 def test_another_schedulers_plans_that_are_read_after_the_heartbeats_were_not_lost():
     machine, first = SchedulerMachine(settings()), plan(10, 9, FULL)
     beats = tuple(beat(name, 12) for name in ABC)
