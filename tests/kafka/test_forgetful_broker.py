@@ -1,12 +1,16 @@
-"""Power cuts at which a broker loses what it had acknowledged, while all processes live on."""
+"""A broker that loses what it had acknowledged: the ends of logs, a topic, its whole disk."""
 
 import json
 import os
+import shutil
 import signal
+import time
 from collections import defaultdict
 
 import pytest
 
+from streams.bus.admin import Admin
+from streams.bus.provision import provision
 from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker.broker import start, status
@@ -85,6 +89,61 @@ def ended(mesh, released, labels):
     assert [one for one in json.loads(audit.log)["findings"] if one["kind"] == "second value"] == []
 
 
+def made_again(mesh, topic):
+    """Delete a topic of the mesh broker in mid-run, and provision it again."""
+    with Admin(mesh.file.mesh_broker) as admin:
+        admin._client.delete_topics([topic])
+        wait_until(lambda: not admin.topics([topic]))
+    provision(mesh.file)
+
+
+def labels(mesh):
+    """The processes that work on the run."""
+    return ["scheduler", *mesh.file.mesh.nodes]
+
+
+def begun(mesh, label):
+    """Start the scheduler or a node, under its own label."""
+    if label == "scheduler":
+        mesh.scheduler()
+    else:
+        mesh.node(label)
+
+
+def disk_lost(broker, mesh):
+    """The broker's folder is wiped; topics and records are made again, and all are started again."""
+    cut_off(broker)
+    for label in labels(mesh):
+        mesh.processes[label].kill()
+    shutil.rmtree(broker.folder)
+    made = start(broker.folder, broker.port)
+    provision(mesh.file)
+    mesh.feed_all("--records", "100")
+    for label in labels(mesh):
+        begun(mesh, label)
+    return made
+
+
+def back(mesh):
+    """Wait until every node is beyond all rounds that had been planned before; return the seconds.
+
+    What has ended by itself is started again, as a service manager does.
+    """
+    goal, since = max(stepped(mesh)) + IDLE["horizon"], time.monotonic()
+    wait_until(lambda: revived(mesh) and min(stepped(mesh)) > goal)
+    return time.monotonic() - since
+
+
+def revived(mesh):
+    """Start again what has ended by itself."""
+    for label in labels(mesh):
+        process = mesh.processes[label]
+        if not process.running:
+            assert process.code != 0, process.log[-2000:]
+            begun(mesh, label)
+    return True
+
+
 @pytest.mark.parametrize("topics", [(".topology",), (".", "data")], ids=["topology", "all"])
 def test_the_ends_of_logs_are_lost_and_nobody_is_restarted(tmp_path, new_broker, topics):
     broker = new_broker()
@@ -102,3 +161,21 @@ def test_the_ends_of_logs_are_lost_and_nobody_is_restarted(tmp_path, new_broker,
         released.look()
         assert "begins again" in mesh.processes["scheduler"].log
         ended(mesh, released, ["scheduler", *mesh.file.mesh.nodes])
+
+
+def test_topics_are_made_again_and_then_the_disk_is_lost(tmp_path, new_broker):
+    broker = new_broker()
+    with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE)) as mesh:
+        released, topics = Released(mesh), mesh.file.resolved.topics
+        mesh.feed_all("--records", "100")
+        mesh.scheduler()
+        first, second, _ = mesh.nodes()
+        wait_until(lambda: min(stepped(mesh)) > IDLE["horizon"])
+        for topic in (topics.edge(first, second), topics.topology):
+            released.look()
+            made_again(mesh, topic)
+            back(mesh)
+        released.look()
+        disk_lost(broker, mesh)
+        back(mesh)
+        ended(mesh, released, labels(mesh))

@@ -196,6 +196,14 @@ def test_a_log_keeps_four_horizons_of_rounds_and_can_be_cut(tmp_path, dimension,
         assert spec.configs["retention.ms"] == "-1"
 
 
+@pytest.mark.parametrize("nodes", [3, 16, 200])
+def test_only_the_topology_grows_with_the_nodes_and_keeps_as_many_plans(tmp_path, nodes):
+    mesh = loaded(tmp_path, changed(nodes=[f"n{k}" for k in range(nodes)]) | {"nodes": {}}).mesh
+    specs = {spec.kind: spec for spec in mesh_specs(Mesh(mesh))}
+    assert specs["topology"].retention_bytes >= 4 * mesh.horizon * sizes(Mesh(mesh)).plan
+    assert {specs[kind].retention_bytes for kind in ("scheduler", "progress", "edge")} == {MIB}
+
+
 SPEC = TopicSpec("t", "edge", 8 * MIB, 2 * MIB)
 OWNED = replace(SPEC, owned=True)
 
