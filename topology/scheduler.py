@@ -13,10 +13,10 @@ Rules
   is at least the clock's round.
 * Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
   one node's up to the last plan + H, more than that only as the median of the live members of the last plan
-  that have not begun anew since (of all live nodes before the first), and then the next round is the median
-  + 2H + 1. The mesh begins again there. Of a heartbeat that says more, only the progress is refused: it
-  counts as none. (In one process no plan outlives its run: the first plan follows the furthest progress, and
-  nothing was lost.)
+  that have not begun anew since, if two have not (of all live nodes before the first), and then the next
+  round is the median + 2H + 1. The mesh begins again there. Of a heartbeat that says more, only the progress
+  is refused: it counts as none. (In one process no plan outlives its run: the first plan follows the furthest
+  progress, and nothing was lost.)
 * A plan is at most H planned rounds ahead of the slowest live member of the last plan. A member that joins
   counts as having stepped the round before its first. Nobody waits for silent members or lost ones. A member
   is lost if it came back as another instance, asks to join again, or leaves by then.
@@ -270,9 +270,10 @@ class SchedulerMachine:
         return found
 
     def _look_for_lost_plans(self, last: Plan) -> None:
-        """Find out whether plans after `last` were lost: a node that has begun anew knows of none."""
-        live = [name for name in self._live_of(last) if not self._roster.has_begun_anew(name, last)]
-        self._median = self._claims.median(live)
+        """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing."""
+        live = self._live_of(last)
+        know = [name for name in live if not self._roster.has_begun_anew(name, last)]
+        self._median = self._claims.median(know if len(know) > 1 else live)
 
     def _live_of(self, plan: Plan) -> list[str]:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]

@@ -129,25 +129,30 @@ def test_heartbeats_that_were_lost_too_are_heard_after_the_start():
     assert mesh.plans[4].members == LISTENING
 
 
-ANEW = [beat(name, instance=f"{name}2") for name in "bc"]
+FIVE_FULL = tuple(Member(name, f"{name}1") for name in FIVE)
+ANEW = [beat(name, instance=f"{name}2") for name in "cde"]
+SOUND = [beat("a", 30), beat("b", 29)]
 
 
 def test_who_has_begun_anew_has_no_say_in_what_was_lost():
-    """A power cut took the end of all topics: of the plans, and of the data that b and c had read."""
-    mesh = Mesh(plans=(plan(10, 9, FULL),), heartbeats=[beat("a", 30), *ANEW])
-    assert rounds(mesh)[:3] == [10, 30 + 2 * H + 1, 40]
-    assert mesh.plans[1].members == LISTENING[:1]
-    joining = tuple(Member(name, f"{name}2", full=False) for name in "bc")
-    assert mesh.plans[2].members == (FULL[0], *joining)
+    """A power cut took the end of all topics: of the plans, and of the data that c, d and e had read."""
+    mesh = Mesh(FIVE, plans=(plan(10, 9, FIVE_FULL),), heartbeats=[*SOUND, *ANEW])
+    assert rounds(mesh)[:3] == [10, 29 + 2 * H + 1, 29 + 2 * H + 2]
+    assert [member.name for member in mesh.plans[1].members] == ["a", "b"]
+    assert [member.full for member in mesh.plans[2].members] == [True, True, False, False, False]
 
 
-@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("first", range(5))
 def test_nor_if_that_is_heard_after_the_start(first):
-    mesh, beats = lost(10, 9, 9, 9), [beat("a", 30), *ANEW]
-    for one in (*beats[first:], *beats[:first]):
-        mesh.hear(one)
-    mesh.hear(beat("a", 30))
-    assert 30 + 2 * H + 1 in rounds(mesh)
+    mesh = Mesh(FIVE, plans=(plan(10, 9, FIVE_FULL),), heartbeats=[beat(name, 9) for name in FIVE])
+    beats = [*SOUND, *ANEW]
+    mesh.hear(*beats[first:], *beats[:first], *SOUND)
+    assert 29 + 2 * H + 1 in rounds(mesh)
+
+
+def test_a_liar_among_nodes_that_have_begun_anew_is_one_node_alone():
+    mesh = Mesh(FIVE, plans=(plan(10, 9, FIVE_FULL),), heartbeats=[beat("a", 2**40), *ANEW])
+    assert max(rounds(mesh)) <= 10 + H
 
 
 def test_another_schedulers_plans_that_are_read_after_the_heartbeats_were_not_lost():
