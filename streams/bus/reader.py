@@ -4,6 +4,7 @@ The caller gives positions; the broker stores none. There is no group, so nothin
 error passes, is got around, or fails a topic: `streams/bus/cures.py` says which.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from math import inf
 from threading import Event, Lock, Thread
@@ -17,6 +18,7 @@ from streams.bus.denials import denied
 from streams.bus.errors import bus_error, is_denial
 from streams.bus.gap import Gap
 from streams.bus.logs import SOON, append_time
+from streams.bus.silent import Silent
 from streams.mesh.settings.brokers import BrokerSettings
 
 POLL = 0.2
@@ -55,6 +57,7 @@ class KafkaReader(Reader):
         self._moves: dict[str, int] = {}
         self._gaps: dict[str, Gap] = {}
         self._outside: dict[str, KafkaError] = {}  # topics whose log is to be looked at
+        self._silent = Silent(offsets, time.monotonic)
         self._broken = False
         self._awaited: list[tuple[Mapping[str, int], Callable[[], None]]] = []
         self._lock = Lock()
@@ -112,6 +115,8 @@ class KafkaReader(Reader):
             for message in self._consumer.consume(MOST, 0):  # with a time it would wait for as many
                 if message.topic() not in self._moves:
                     self._take(message)
+        elif self._positions and (silent := self._silent.due()):
+            self._listen(silent)
         for topic in tuple(self._outside):
             self._look(topic)
         self._between()
@@ -124,6 +129,8 @@ class KafkaReader(Reader):
 
     def _take(self, message: "Message[bytes, bytes]") -> None:
         error, topic, offset = message.error(), message.topic(), message.offset()
+        if topic is not None:
+            self._silent.heard(topic)
         if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 # librdkafka's name
             self._heal(error, topic, offset)
         elif topic is None or offset is None or self._positions[topic] == NOWHERE:  # it has failed
@@ -224,6 +231,19 @@ class KafkaReader(Reader):
         LOGGER.warning("%s [%s] %d records were deleted before they were read", error.name(), topic, lost)
         with self._lock:
             self._moves[topic] = self._positions[topic] = first
+
+    def _listen(self, topic: str) -> None:
+        """Look whether a silent topic has records that the client does not give."""
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, 0), SOON)
+        except KafkaException:  # of what does not pass the client tells by itself
+            self._silent.put_off()
+            return
+        position = self._positions[topic]
+        waits = topic in self._moves or topic in self._gaps or topic in self._outside
+        if self._silent.is_deaf(topic, position, end) and not waits and position != NOWHERE:
+            said = f"stands at {position} for ever, and the log ends at {end}: it may be another one"
+            self._fail(topic, KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, said))
 
     def _fail(self, topic: str, error: KafkaError) -> None:
         refused = is_denial(error)

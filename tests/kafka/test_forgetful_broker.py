@@ -14,6 +14,7 @@ from streams.bus.provision import provision
 from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker.broker import start, status
+from tests.support.process import Process
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file
 
@@ -178,4 +179,28 @@ def test_topics_are_made_again_and_then_the_disk_is_lost(tmp_path, new_broker):
         released.look()
         disk_lost(broker, mesh)
         back(mesh)
+        ended(mesh, released, labels(mesh))
+
+
+def test_who_does_not_notice_that_a_topic_was_made_again_finds_out_that_it_is_deaf(tmp_path, new_broker):
+    """The client takes a topic of lower epochs for an old leader's: it waits for ever and says nothing."""
+    broker = new_broker()
+    with LiveMesh(small_mesh_file(tmp_path, broker.address, rounds="none", **IDLE), Process) as mesh:
+        released, topology = Released(mesh), mesh.file.resolved.topics.topology
+        mesh.feed_all("--records", "2000")
+        mesh.scheduler()
+        mesh.nodes()
+        wait_until(lambda: min(stepped(mesh)) > IDLE["horizon"])
+        cut_off(broker)
+        broker = start(broker.folder)  # leads in a higher epoch now
+        back(mesh)
+        released.look()
+        nodes = [mesh.processes[name] for name in mesh.file.mesh.nodes]
+        for node in nodes:
+            os.kill(node._process.pid, signal.SIGSTOP)
+        made_again(mesh, topology)
+        for node in nodes:
+            os.kill(node._process.pid, signal.SIGCONT)
+        back(mesh)
+        assert any("for ever" in node.log for node in nodes)
         ended(mesh, released, labels(mesh))
