@@ -46,8 +46,7 @@ def _take_part(node: NodeState, plan: Plan) -> None:
     place = node.open_round(plan).place
     if node.history.record is None:
         start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
-        reads_again = node.carried > 0  # what an earlier life of the journal has read
-        position = None if node.learner.from_end or reads_again else ()
+        position = None if node.learner.from_end else ()
         node.write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
     record, who = node.record, node.identity
     targets = tuple(filter(node.history.edges.__contains__, place.targets))

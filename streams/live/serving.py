@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from streams.live.certificates import Certificates
-from streams.live.data.start import DataFailed
+from streams.live.data.start import DataCut, DataFailed
 from streams.live.data.streams import DataStreams
 from streams.live.live_nodes import LiveNodes
 from streams.live.liveness import Liveness
-from streams.live.stopping import Failed, Stop
+from streams.live.stopping import Failed, LogCut, Stop
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
@@ -105,4 +105,5 @@ async def serve(
         machine.result()
         stream.result()
     except DataFailed as error:
-        raise Failed(str(error)) from error
+        kind = LogCut if isinstance(error, DataCut) else Failed
+        raise kind(str(error)) from error

@@ -35,13 +35,6 @@ def test_charges_of_other_runs_have_no_price_where_epsilon_grows():
         replace(learner(), ledger=ledger, charged_before=2)
 
 
-@pytest.mark.parametrize(("carried", "position"), [(0, ()), (60, None)])
-def test_a_renewed_journal_in_a_first_plan_does_not_learn_from_its_records_again(carried, position):
-    """All plans are gone, with the broker's disk: nobody asked it to join, as a node does that comes back."""
-    effects = feed(machine(), Started(carried=carried), *plans(1, 2))
-    assert [effect.position for effect in of(effects, OpenSlot)] == [position]
-
-
 @pytest.mark.parametrize("before", [0, 4, 90])
 def test_a_life_begins_at_the_larger_of_what_its_journal_and_what_others_have_charged(before):
     """Plans that are gone, with the broker's disk, take nothing back."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no types
     GroupAuthorizationFailedError,
     KafkaError,
+    OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
 
@@ -64,6 +65,10 @@ class DataFailed(Exception):
     """The data side of the process is broken."""
 
 
+class DataCut(DataFailed):
+    """A data log has lost its end under the process, which has to find its place again."""
+
+
 def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFailed:
     """Return the error with a text safe to log: a client's own text may hold a record."""
     topic = topics[0] if len(topics) == 1 else "the data topics"
@@ -73,6 +78,8 @@ def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFa
         return DataFailed(str(denied(servers, f"group {topics[0]}", "commit offsets")))
     if isinstance(error, DataFailed):
         return error
+    if isinstance(error, OffsetOutOfRangeError):
+        return DataCut(f"{topic}: the log has lost its end")
     if isinstance(error, BusError):
         return DataFailed(str(error))
     return DataFailed(f"{topic}: {error if isinstance(error, OSError) else type(error).__name__}")
