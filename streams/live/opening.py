@@ -1,5 +1,6 @@
 """Opens and checks a node process's topics, on the mesh broker and on its own."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -15,6 +16,8 @@ from streams.live.start import FLUSH
 from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import FileSettings
+
+LOGGER = logging.getLogger("mirrormesh.node")
 
 
 def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
@@ -70,5 +73,11 @@ def _data_bus(
     broker = file.brokers(next(iter(topics))).data
     bus = KafkaBus(broker, {topic: largest[topic] for topic in topics.values()}, paced=paced)
     closing.callback(bus.close)
-    closing.callback(bus.flush, FLUSH / 2)
+    closing.callback(_flush, bus, ", ".join(topics.values()))
     return bus
+
+
+def _flush(bus: KafkaBus, topics: str) -> None:
+    """Wait for the last records, and say how many the broker has not taken."""
+    if not bus.flush(FLUSH / 2):
+        LOGGER.warning("%s: %d records were not written: the broker has not taken them", topics, bus.waiting)
