@@ -65,7 +65,8 @@ class HostedNode:
             raise UsageError(f"--spent: node {name}: {error}") from None
         slots = file.mesh.slots
         timeout = slots.timeout if slots.by == "count" else None
-        self.data = DataStream(name, self._made.mesh.slots, self._decoder, timeout)
+        late = file.own(name).late_policy.policy(slots.size)
+        self.data = DataStream(name, self._made.mesh.slots, self._decoder, timeout, late)
 
     def open(self, closing: ExitStack) -> None:
         """Open the journal. Raises JournalLocked, JournalError."""

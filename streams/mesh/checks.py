@@ -88,6 +88,7 @@ def own_problems(
         if own.liveness < least:
             text = f"must be at least {least:g}, ten heartbeats"
             found.append(Problem(file, ("nodes", name, "liveness"), text, own.liveness))
+        found += _late_problems(file, mesh, name, own)
         path = ("nodes", name, "source")
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh, name)
@@ -102,6 +103,19 @@ def own_problems(
     if held_out is not None:
         found += file_problems(file, ("held_out",), mesh, held_out)
     return found
+
+
+def _late_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) -> list[Problem]:
+    late = own.late_policy
+    most = late.drop_oldest or late.sample
+    if most is None:
+        return []
+    path = ("nodes", node, "late_policy")
+    if mesh.slots.by == "time":
+        return [Problem(file, path, "goes with slots by count: by time late records are dropped", late.name)]
+    if most < mesh.slots.size:
+        return [Problem(file, (*path, late.name), f"must be at least {mesh.slots.size}, slots.size", most)]
+    return []
 
 
 def _localisation_problems(file: str, mesh: MeshSettings, node: str) -> list[Problem]:

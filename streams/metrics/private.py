@@ -26,7 +26,11 @@ from streams.metrics.registry import PrivateRegistry
 
 @dataclass(slots=True)
 class DataCounts:
-    """Counts since the process started. `lost`: records that had left the log before they were read."""
+    """Counts since the process started.
+
+    `lost`: records that had left the log before they were read. `skipped`: those that a late policy has
+    passed over.
+    """
 
     records: int = 0
     malformed: int = 0
@@ -35,6 +39,7 @@ class DataCounts:
     overfull: int = 0
     lost: int = 0
     early: int = 0
+    skipped: int = 0
 
     def close(self, slot: ClosedSlot[bytes], observations: Observations) -> None:
         """Count a slot and its records."""
@@ -106,7 +111,7 @@ class PrivateFigures:
             registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
-        for reason in ("late", "early", "overfull", "lost"):
+        for reason in ("late", "early", "overfull", "lost", "skipped"):
             registry.total(PrivateMetric.DROPPED, partial(_dropped, counts, reason), reason)
         registry.collected.register(_Process(registry.labels))
 

@@ -133,9 +133,9 @@ def run(lives, positions, begun):
 
 def new_stream(topic, tmp_path, slots=lambda: CountSlots(1), **changes):
     """A stream on that topic; its slots come to `.slots`."""
-    given = {"decoder": Numbers(), "timeout": None, "state": tmp_path, "web": None}
+    given = {"decoder": Numbers(), "timeout": None, "late": None, "state": tmp_path, "web": None}
     given |= {"broker": connection(topic.address), "slots": slots} | changes
-    stream = DataStream(topic.node, given["slots"], given["decoder"], given["timeout"])
+    stream = DataStream(topic.node, given["slots"], given["decoder"], given["timeout"], given["late"])
     return Live(stream, DataStreams(given["broker"], [stream], state=given["state"], web=given["web"]))
 
 

@@ -10,6 +10,8 @@ from dataclasses import replace
 from threading import Lock
 
 from nodes.machine.events import OpenSlot, SlotClosed
+from nodes.machine.journal import DataPosition
+from nodes.machine.late import LatePolicy
 from nodes.machine.slots import Arrival, ClosedSlot, Slots
 from nodes.privacy.private import Private
 from streams.metrics.private import DataCounts
@@ -26,8 +28,9 @@ REFILL = 7 / 8
 class SlotCollector:
     """The slots of one node process. `closed` gets each slot; `room` wakes the waiting task.
 
-    `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `clock` is
-    monotonic, for the time-out; `wall` gives seconds since 1970.
+    `timeout`, for slots by count: seconds after which an open one closes empty; None: never. `late`: what is
+    done with records that wait (None: all are used). `clock` is monotonic, for the time-out; `wall` gives
+    seconds since 1970.
     """
 
     def __init__(
@@ -37,6 +40,8 @@ class SlotCollector:
         timeout: float | None,
         closed: Callable[[SlotClosed], None],
         room: Callable[[], None],
+        late: LatePolicy | None = None,
+        *,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -46,6 +51,10 @@ class SlotCollector:
         self._timeout = math.inf if timeout is None or not self._slots.by_count else timeout
         self._opened: OpenSlot | None = None
         self._unplaced = False
+        self._late = late
+        self._end: int | None = None  # of the log, as last looked up, for `late`
+        self._passed = 0  # the records below were passed over
+        self._moved = False
         self._deadline = math.inf
         self._settled = -math.inf
         self._blocked = False
@@ -70,8 +79,14 @@ class SlotCollector:
 
     @property
     def unplaced(self) -> bool:
-        """Whether the open slot waits for the topic's end as its position."""
+        """Whether the open slot waits for the topic's end, as its position or for what is late."""
         return self._unplaced
+
+    def moved(self) -> bool:
+        """Return whether a slot has begun beyond what was read, since this was last asked."""
+        with self._lock:
+            moved, self._moved = self._moved, False
+        return moved
 
     @property
     def left(self) -> float:
@@ -88,20 +103,23 @@ class SlotCollector:
     def open(self, opened: OpenSlot) -> None:
         """Open the slot, in place of one still open."""
         with self._lock:
-            self._opened, self._unplaced = opened, opened.position is None
+            self._opened = opened
+            self._unplaced = opened.position is None or (self._late is not None and self._end is None)
             self._deadline = self._clock() + self._timeout
-            if opened.position is not None:
-                self._slots.open(opened.round, opened.position)
+            if opened.position is not None and not self._unplaced:
+                self._begin(opened.round, opened.position)
             found = self._complete()
         self._hand_on(found)
 
     def place(self, ends: Mapping[int, int]) -> None:
-        """Take the topic's ends: an unplaced slot starts there."""
+        """Take the topic's ends, as looked up just now: an unplaced slot without a position starts there."""
         with self._lock:
+            self._end = ends.get(0)
             if self._opened is None or not self._unplaced:
                 return
             self._unplaced = False
-            self._slots.open(self._opened.round, tuple(sorted(ends.items())))
+            position = self._opened.position
+            self._begin(self._opened.round, tuple(sorted(ends.items())) if position is None else position)
             found = self._complete()
         self._hand_on(found)
 
@@ -132,10 +150,23 @@ class SlotCollector:
         with self._lock:
             if self._opened is None or self._clock() < self._deadline:
                 return
-            nothing = ClosedSlot[bytes](self._opened.round, (), ())  # its start is not known yet
+            nothing = ClosedSlot[bytes](self._opened.round, (), self._opened.position or ())
             found = nothing if self._unplaced else self._slots.take()
             self._opened, self._unplaced = None, False
         self._hand_on(found)
+
+    def _begin(self, round: int, position: DataPosition) -> None:
+        """Open the slot there, or further on if too many records wait."""
+        if self._late is not None and self._end is not None:
+            first = dict(position).get(0, 0)
+            begun = self._late.begin(first, self._end)
+            if begun > first:
+                position = ((0, begun),)
+                self._counts.skipped += max(0, begun - max(first, self._passed))
+                self._passed = max(begun, self._passed)
+        read = dict(self._slots.next)
+        self._slots.open(round, position)
+        self._moved |= self._slots.next != read
 
     def _complete(self) -> ClosedSlot[bytes] | None:
         if self._opened is None or self._unplaced or not self._slots.ready(self._settled):

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from nodes.machine.events import OpenSlot, SlotClosed
 from nodes.machine.journal import DataPosition
+from nodes.machine.late import LatePolicy
 from nodes.machine.slots import Arrival, Slots
 from nodes.privacy.private import Private
 from streams.codec.topics import DataTopics
@@ -18,15 +19,21 @@ from streams.records.record import Decoder
 class DataStream:
     """The slots of one node process, from `data.<node>`; `DataStreams` reads the topic.
 
-    `timeout`: seconds after which an open slot by count closes empty; None: never.
+    `timeout`: seconds after which an open slot by count closes empty; None: never. `late`: what is done with
+    records that wait, with slots by count (None: all are used).
     """
 
     def __init__(
-        self, node: str, slots: Callable[[], Slots[bytes]], decoder: Decoder, timeout: float | None
+        self,
+        node: str,
+        slots: Callable[[], Slots[bytes]],
+        decoder: Decoder,
+        timeout: float | None,
+        late: LatePolicy | None = None,
     ) -> None:
         self.node, self.topic = node, DataTopics(node).records
         self.lagging: int | None = None
-        self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room)
+        self._collector = SlotCollector(slots, decoder, timeout, self._hand_on, self._make_room, late)
         self._closed: Callable[[SlotClosed], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room = asyncio.Event()
@@ -80,11 +87,14 @@ class DataStream:
         return not self.over and (self._collector.unplaced or self._collector.due(now))
 
     def place(self, ends: dict[int, int]) -> bool:
-        """Start an unplaced slot at the topic's ends; return whether there was one."""
+        """Take the topic's ends, and start an unplaced slot; return whether there was one."""
         unplaced = self._collector.unplaced
-        if unplaced:
-            self._collector.place(ends)
+        self._collector.place(ends)
         return unplaced
+
+    def moved(self) -> bool:
+        """Return whether a slot has begun beyond what was read, since this was last asked."""
+        return self._collector.moved()
 
     def settle(self, moment: float) -> None:
         """Note that all records in the log at `moment` were taken."""

@@ -102,8 +102,8 @@ class DataStreams:
                     ends = await thread.ends()
                     placed = [one for one in due if one.place(ends[one.topic])]
                     awaited |= {one: (now, ends[one.topic]) for one in due if one not in placed}
-                    if placed:
-                        await thread.follow()
+                if sum(one.moved() for one in self._streams):  # each is asked
+                    await thread.follow()
                 awaited = {one: at for one, at in awaited.items() if not one.over}
                 if awaited:
                     read = await thread.read()
@@ -130,6 +130,8 @@ class DataStreams:
                 lags: dict[str, int | None] = dict.fromkeys(self._topics)
                 with patience():
                     ends, read = await thread.ends(), await thread.read()
+                    for stream in self._streams:
+                        stream.place(ends[stream.topic])
                     for topic in self._topics:
                         lags[topic] = sum(max(0, end - read[topic][k]) for k, end in ends[topic].items())
                     await thread.note({self._topics[0]: read[self._topics[0]]})

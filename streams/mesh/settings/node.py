@@ -1,10 +1,20 @@
 """One party's own part of a mesh file: its source of records and its brokers. Nobody else sees it."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streams.mesh.settings.base import Address, Count, Positive, Settings, address_text, refusal, tagged
+from nodes.machine.late import LatePolicy
+from streams.mesh.settings.base import (
+    Address,
+    Choice,
+    Count,
+    Positive,
+    Settings,
+    address_text,
+    refusal,
+    tagged,
+)
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
 from streams.mesh.settings.schema import SchemaSettings
@@ -120,6 +130,25 @@ SourceSettings = Annotated[
 ]
 
 
+class LatePolicySettings(Choice):
+    """What a node that has fallen behind on a broker does with records that wait, where slots go by count."""
+
+    words: ClassVar[tuple[str, ...]] = ("queue",)
+
+    queue: bool = False
+    """It learns from all of them, in their order."""
+    drop_oldest: Count | None = Field(None, alias="drop-oldest")
+    """If more than that many wait, it passes over the oldest."""
+    sample: Count | None = None
+    """If at least twice as many wait, it learns from one slot of every few, evenly, until fewer do."""
+
+    def policy(self, size: int) -> LatePolicy | None:
+        """Return what it does with slots of `size` records; None: all are used."""
+        if self.drop_oldest is not None:
+            return LatePolicy("drop-oldest", self.drop_oldest, size)
+        return None if self.sample is None else LatePolicy("sample", self.sample, size)
+
+
 class NodeSettings(Settings):
     """One party's own part. Nobody else sees it. It may be the path of a YAML file that holds it."""
 
@@ -132,5 +161,8 @@ class NodeSettings(Settings):
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
     """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
     systemd's watchdog is not fed; at least ten heartbeats."""
+    late_policy: LatePolicySettings = LatePolicySettings(queue=True)
+    """What it does, on a broker and with slots by count, with records that wait as it was away, or as they
+    come faster than rounds. By offset alone. In one process no record is late."""
     predictions: bool = False
     """Whether to write a prediction for each record to the party's own broker."""

@@ -4,12 +4,11 @@ import math
 import threading
 from queue import SimpleQueue
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.machine.events import OpenSlot
-from nodes.machine.slots import Arrival, CountSlots
+from nodes.machine.slots import CountSlots
 from nodes.machine.time_slots import TimeSlots
 from nodes.privacy.reveal import opened
 from streams.live.data.collector import AHEAD, REFILL, SlotCollector
@@ -17,19 +16,7 @@ from streams.mesh.settings.schema import SchemaSettings
 from streams.records.decoder import SchemaDecoder, csv_fields
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
-
-
-class Digits:
-    """Record b"7" is the number 7."""
-
-    dimension = 1
-
-    def decode(self, value):
-        return (np.array([float(value)]), 0.0) if value.isdigit() else None
-
-
-def arrival(offset, timestamp=0.0, value=None, partition=0):
-    return Arrival(partition, offset, timestamp, str(offset).encode() if value is None else value)
+from tests.support.collectors import Digits, Side, arrival, position_of, seen
 
 
 def test_a_slot_says_the_truth_of_its_last_record():
@@ -41,40 +28,6 @@ def test_a_slot_says_the_truth_of_its_last_record():
         collector.add(arrival(offset, value=value))
     collector.open(OpenSlot(1, ()))
     assert opened(closed[0].truth).tolist() == [4]
-
-
-def seen(slot):
-    return slot.round, opened(slot.observations).features.ravel().tolist(), slot.position
-
-
-def position_of(slot):
-    return slot[2][0][1]
-
-
-class Side:
-    """A collector, what it closed, and how often it made room; the clock stands until it is moved."""
-
-    def __init__(self, slots=lambda: CountSlots(2), timeout=None):
-        self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
-        self.collector = SlotCollector(
-            slots,
-            Digits(),
-            timeout,
-            lambda slot: self.slots.append(seen(slot)),
-            self._make_room,
-            lambda: self.now,
-            lambda: self.wall,
-        )
-
-    def _make_room(self):
-        self.rooms += 1
-
-    def fill(self, first, end):
-        return [self.collector.add(arrival(offset)) for offset in range(first, end)]
-
-    @property
-    def counts(self):
-        return opened(self.collector.counts)
 
 
 def by_time(size=9):

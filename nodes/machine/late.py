@@ -1,0 +1,35 @@
+"""What a node that has fallen behind does with records that wait, where slots go by count.
+
+By their offsets alone: how many wait is public, and what they hold is never looked at.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class LatePolicy:
+    """Begins a slot of `size` records further on where too many wait.
+
+    `drop-oldest`: of more than `most` the newest `most` are left. `sample`: while k times `most` wait, with k
+    of 2 or more, each slot is the last of k: about one record in k is learnt from, evenly.
+
+    Raises ValueError unless `most` is at least `size`.
+    """
+
+    kind: Literal["drop-oldest", "sample"]
+    most: int
+    size: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= self.most:
+            raise ValueError(f"most is {self.most}: must be at least {self.size}, the records of a slot")
+
+    def begin(self, first: int, end: int) -> int:
+        """Return where a slot begins that could begin at offset `first`, of a log that ends before `end`."""
+        waiting = end - first
+        if waiting <= self.most:
+            return first
+        if self.kind == "drop-oldest":
+            return end - self.most
+        return first + (waiting // self.most - 1) * self.size

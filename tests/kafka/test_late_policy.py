@@ -1,0 +1,56 @@
+"""Late policies on a real broker: a node that has fallen behind passes over records by their offsets."""
+
+import pytest
+
+from nodes.machine.late import LatePolicy
+from nodes.machine.slots import CountSlots
+from streams.state.folder import StateFolder
+from streams.state.journal_reader import JournalReader
+from tests.support.data_streams import DataTopic, live_stream
+from tests.support.kafka import until
+from tests.support.processes import LiveMesh
+from tests.support.small_mesh import small_mesh_file
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def topic(broker):
+    return DataTopic(broker.address)
+
+
+def test_the_oldest_are_dropped_at_the_start_and_later(topic, tmp_path):
+    topic.count_up(5000)
+    late = LatePolicy("drop-oldest", 10, 2)
+    with live_stream(topic, tmp_path, slots=lambda: CountSlots(2), late=late) as live:
+        assert live.take(2) == ([4990.0, 4991.0, 4992.0, 4993.0], ((0, 4994),))
+        assert live.counts.skipped == 4990
+        until(lambda: live.lag == 0)
+        topic.count_up(7000, first=5000)
+        until(lambda: live.lag)  # the next look at the log's end has found them
+        assert live.take(2, ((0, 4994),), first=3) == ([6990.0, 6991.0, 6992.0, 6993.0], ((0, 6994),))
+
+
+def test_a_sample_is_taken_evenly_of_what_waits(topic, tmp_path):
+    topic.count_up(1000)
+    with live_stream(topic, tmp_path, late=LatePolicy("sample", 10)) as live:
+        found, position = live.take(3)
+        assert found == [99.0, 99.0 + 90, 99.0 + 90 + 81]
+        assert position == ((0, 271),)
+
+
+def position(state, name):
+    with JournalReader(StateFolder(state).journal(name)) as journal:
+        return dict(journal.records(1)[0].data_position)[0]
+
+
+@pytest.mark.slow
+def test_a_node_that_drops_and_one_that_does_not(tmp_path, broker):
+    own = {"a": {"late_policy": {"drop-oldest": 5}}, "b": {"late_policy": "queue"}}
+    path = small_mesh_file(tmp_path, broker.address, rounds=5, own=own)
+    with LiveMesh(path) as mesh:
+        mesh.feed_all("--records", "200")
+        mesh.scheduler()
+        mesh.nodes()
+        mesh.finish()
+        assert [position(tmp_path / "state", name) for name in mesh.file.mesh.nodes] == [200, 5, 5]

@@ -1,0 +1,55 @@
+"""A collector of slots whose clocks stand still until they are moved."""
+
+import numpy as np
+
+from nodes.machine.slots import Arrival, CountSlots
+from nodes.privacy.reveal import opened
+from streams.live.data.collector import SlotCollector
+
+
+class Digits:
+    """Record b"7" is the number 7."""
+
+    dimension = 1
+
+    def decode(self, value):
+        return (np.array([float(value)]), 0.0) if value.isdigit() else None
+
+
+def arrival(offset, timestamp=0.0, value=None, partition=0):
+    return Arrival(partition, offset, timestamp, str(offset).encode() if value is None else value)
+
+
+def seen(slot):
+    return slot.round, opened(slot.observations).features.ravel().tolist(), slot.position
+
+
+def position_of(slot):
+    return slot[2][0][1]
+
+
+class Side:
+    """A collector, what it closed, and how often it made room; the clock stands until it is moved."""
+
+    def __init__(self, slots=lambda: CountSlots(2), timeout=None, late=None):
+        self.slots, self.rooms, self.now, self.wall = [], 0, 100.0, 100.0
+        self.collector = SlotCollector(
+            slots,
+            Digits(),
+            timeout,
+            lambda slot: self.slots.append(seen(slot)),
+            self._make_room,
+            late,
+            clock=lambda: self.now,
+            wall=lambda: self.wall,
+        )
+
+    def _make_room(self):
+        self.rooms += 1
+
+    def fill(self, first, end):
+        return [self.collector.add(arrival(offset)) for offset in range(first, end)]
+
+    @property
+    def counts(self):
+        return opened(self.collector.counts)
