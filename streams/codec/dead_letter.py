@@ -27,7 +27,10 @@ def encode_dead_letter(topic: str, value: bytes, refused: Refused, longest: int 
     return json.dumps(letter | {"value": content}).encode()
 
 
-def decode_dead_letter(data: bytes) -> tuple[str, bytes, Reason]:
-    """Return (topic, value, reason) of a dead letter. Raises ValueError or KeyError for other bytes."""
+def decode_dead_letter(data: bytes) -> tuple[str, bytes, str]:
+    """Return (topic, value, reason) of a dead letter. Raises ValueError or KeyError for other bytes.
+
+    The reason is a `Reason`'s value, or one that a newer version has.
+    """
     letter = json.loads(data)
-    return letter["topic"], base64.b64decode(letter["value"], validate=True), Reason(letter["reason"])
+    return letter["topic"], base64.b64decode(letter["value"], validate=True), str(letter["reason"])

@@ -66,16 +66,21 @@ def unpacked(data: bytes, header: Struct, kind: Kind, longest: int) -> tuple[Any
     """Return the header's fields after version and kind. Raises Refused."""
     if len(data) > longest:
         raise Refused(Reason.TOO_LONG, f"{len(data)} bytes, at most {longest} are allowed")
-    if not data:
-        raise Refused(Reason.UNREADABLE, "an empty record, or one that no client can read")
-    if data[0] != VERSION:
-        raise Refused(Reason.VERSION, f"{data[0]}, this program speaks {VERSION}")
+    check_version(data)
     if len(data) < header.size:
         raise Refused(Reason.LENGTH, f"{len(data)} bytes, the header has {header.size}")
     fields = header.unpack_from(data)
     if fields[1] != kind:
         raise Refused(Reason.KIND, f"{fields[1]}, expected {kind.value}")
     return fields[2:]
+
+
+def check_version(data: bytes) -> None:
+    """Raise Refused unless it begins as a message of this version."""
+    if not data:
+        raise Refused(Reason.UNREADABLE, "an empty record, or one that no client can read")
+    if data[0] != VERSION:
+        raise Refused(Reason.VERSION, f"{data[0]}, this program speaks {VERSION}")
 
 
 @lru_cache(maxsize=16384)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from streams.codec.fields import LONGEST_ID, VERSION, Kind, Reason, Refused, packed_ids
+from streams.codec.fields import LONGEST_ID, VERSION, Kind, Reason, Refused, check_version, packed_ids
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -119,7 +119,8 @@ class SignedEnvelope(Envelope):
 
 def _parts(value: bytes) -> tuple[bytes, bytes, bytes]:
     """Return (signer with its length, signature, message). Raises Refused."""
-    if len(value) < 3 or value[0] != VERSION or value[1] != Kind.SIGNED:
+    check_version(value)
+    if len(value) < 3 or value[1] != Kind.SIGNED:
         raise Refused(Reason.SIGNATURE, "not signed")
     end = 3 + value[2]
     if len(value) < end + SIGNATURE + 2:

@@ -70,7 +70,7 @@ def _total(record: Stored, read: Callable[[Stored], Letter]) -> Letter:
 
 def _of_a_peer(record: Stored) -> Letter:
     topic, value, reason = decode_dead_letter(record.value)
-    return Letter(record.offset, record.timestamp, topic, reason.value, value)
+    return Letter(record.offset, record.timestamp, topic, reason, value)
 
 
 def _of_its_own(record: Stored) -> Letter:

@@ -161,14 +161,11 @@ class MeshSettings(Settings):
 
     @property
     def agreed(self) -> dict[str, Any]:
-        """The settings that all nodes must share: those that make a release, not membership or schedule."""
+        """The settings that all nodes must share, not membership, a node's own settings, or the schedule."""
         given = set() if self.class_weights is None else {"class_weights"}
         given |= set() if self.layout == "edges" else {"layout"}
         given |= set() if self.signatures == "none" else {"signatures"}
-        shared = self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
-        losses = {name: own.loss for name, own in self.nodes.items() if own.loss is not None}
-        own = {"losses": {name: loss.model_dump(mode="json") for name, loss in losses.items()}}
-        return shared | (own if losses else {})
+        return self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
 
     @property
     def agreed_text(self) -> str:

@@ -78,10 +78,11 @@ def test_a_vector_is_read(kept, name, decode, sent, values):
 
 @every
 def test_a_dead_letter_is_read(kept):
-    assert decode_dead_letter((kept / "dead-letter.bin").read_bytes()) == LETTER
+    topic, value, reason = LETTER
+    assert decode_dead_letter((kept / "dead-letter.bin").read_bytes()) == (topic, value, reason.value)
 
 
-@pytest.mark.parametrize("name", ["release", "plans", "heartbeat", "query", "response"])
+@pytest.mark.parametrize("name", ["release", "plans", "heartbeat", "query", "response", "signed"])
 def test_one_of_a_newer_version_is_refused_as_that(name):
     newer = bytes([VERSION + 1]) + messages()[name][1:]
     read = {
@@ -90,6 +91,7 @@ def test_one_of_a_newer_version_is_refused_as_that(name):
         "query": lambda: decode_query(newer, EXPECTED),
         "release": lambda: decode_release(newer, EXPECTED),
         "response": lambda: decode_response(newer, EXPECTED),
+        "signed": lambda: ENVELOPE.of_node(newer, "east"),
     }[name]
     with pytest.raises(Refused, match=f"version: {VERSION + 1}, this program speaks {VERSION}") as refusal:
         read()
