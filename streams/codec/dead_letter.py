@@ -7,7 +7,7 @@ longer value are kept.
 import base64
 import json
 
-from streams.codec.fields import Reason, Refused
+from streams.codec.fields import Refused
 
 AROUND = 1024
 """The bytes of a letter around its value, with the longest detail and topic."""
