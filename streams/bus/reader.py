@@ -11,7 +11,15 @@ from threading import Event, Lock, Thread
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streams.bus.bus import NOWHERE, BusError, FailureHandler, Reader, RecordHandler, Unreachable
+from streams.bus.bus import (
+    NOWHERE,
+    BusError,
+    ClientFailed,
+    FailureHandler,
+    Reader,
+    RecordHandler,
+    Unreachable,
+)
 from streams.bus.connection import LOGGER, consumer_settings
 from streams.bus.cures import Cure, cure
 from streams.bus.denials import denied
@@ -102,6 +110,8 @@ class KafkaReader(Reader):
         try:
             while not self._stopped.is_set():
                 self._read_once()
+        except ClientFailed as failed:
+            self._failed(ALL, failed)
         except Exception as error:  # noqa: BLE001 # a process must not continue without its reader
             said = str(error) if isinstance(error, BusError) else type(error).__name__
             self._failed(ALL, BusError(f"reading has failed: {said}"))

@@ -64,13 +64,20 @@ class Sender:
         return len(self._producer) + len(self._refused)
 
     def serve(self, seconds: float = 0.0) -> None:
-        """Take the available reports, waiting up to `seconds` for one; resend records that are due."""
-        self._producer.poll(seconds)
+        """Take the available reports, waiting up to `seconds` for one; resend records that are due.
+
+        Raises ClientFailed once the producer has failed for good.
+        """
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:  # raised in place of a call of `error_cb` where the error is fatal
+            self._broken = ClientFailed(f"the producer has failed: {error.args[0].str()}")
+            raise self._broken from None
         if self._refused:
             self._send_again()
 
     def flush(self, seconds: float) -> bool:
-        """Wait up to `seconds` until all are acknowledged, and return whether they are."""
+        """Wait up to `seconds` until all are acknowledged, and return whether they are. Raises as `serve`."""
         until = time.monotonic() + seconds
         while self.waiting:
             left = until - time.monotonic()
@@ -133,6 +140,4 @@ class Sender:
             self._produce(record)
 
     def _note(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._broken = ClientFailed(f"the producer has failed: {error.str()}")
         LOGGER.warning("%s [%s] %s", error.name(), self._servers, error.str())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from streams.bus.access import Access
-from streams.bus.bus import BusError, Denied, OffsetOutOfRange, Unreachable
+from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Unreachable
 from streams.bus.connection import LOGGER
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import wait_for
@@ -42,8 +42,10 @@ def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
     raise Stopped
 
 
-def unreadable(topic: str, error: BusError) -> Failed:
+def unreadable(topic: str, error: BusError) -> Failed | ClientFailed:
     """Return the failure of a process whose reader cannot read a topic any more."""
+    if isinstance(error, ClientFailed):  # it is the producer, which the reader's thread serves
+        return error
     if isinstance(error, Denied):  # it names the topic and what gives the right
         return Failed(str(error))
     kind = LogCut if isinstance(error, OffsetOutOfRange) else Failed
