@@ -1,16 +1,21 @@
 """The adversary: makes each kind of fault happen in a world, and stops all but what stays broken for ever."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-from streams.codec import decode_plans
+from streams.codec import Refused
 from streams.simulation.faults import LIES, Fault, Kind
 from streams.simulation.lies import Liar
 from streams.simulation.node import SimulatedNode
+from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
+from streams.simulation.stranger import Stranger
 from streams.simulation.world import World
 from topology.plans import Plan
 
+RUNS = 0.15
+"""Seconds that a slow process runs before it stands still again."""
 LATER = 0.2
 """Seconds until a fault is tried again that met a process while it started."""
 
@@ -22,7 +27,7 @@ class Adversary:
         self.world = World(scene, self.strike)
         self.broken: set[str] = set()
         self.calmed = False
-        self._liar = Liar(self.world)
+        self._liar, self._stranger = Liar(self.world), Stranger(self.world)
         self._struck: dict[Kind, Callable[[Fault], None]] = {
             Kind.DELAY: self._delay,
             Kind.CUT_OFF: partial(self._cut, deaf=True, mute=True),
@@ -30,6 +35,7 @@ class Adversary:
             Kind.MUTE: partial(self._cut, mute=True),
             Kind.CRASH: self._crash,
             Kind.PAUSE: self._pause,
+            Kind.SLOW: self._slow,
             Kind.CLONE: self._clone,
             Kind.OLD_JOURNAL: self._old_journal,
             Kind.TORN_JOURNAL: self._torn_journal,
@@ -43,6 +49,7 @@ class Adversary:
             Kind.SECOND_SCHEDULER: self._second_scheduler,
             Kind.FAST_CLOCK: self._fast_clock,
             Kind.CLOCK_AHEAD: self._clock_ahead,
+            Kind.STRANGER: self._stranger.forge,
             Kind.DEAD: self._dead,
             Kind.MUTE_FOREVER: self._mute_forever,
             Kind.STUCK_FOREVER: self._stuck_forever,
@@ -52,6 +59,8 @@ class Adversary:
         """Begin a fault."""
         if self.calmed or fault.kind is Kind.DISORDER:
             return
+        if fault.kind is Kind.STRANGER and not self.world.scene.parts.planner.signs:
+            return  # without signatures anybody may speak for anybody
         node = self.world.nodes[fault.who]
         if node.starting:
             self._after(LATER, partial(self.strike, fault))
@@ -72,7 +81,7 @@ class Adversary:
         world.broker.calm()
         world.facts.partitions = 0
         for scheduler in world.schedulers:
-            scheduler.speed, scheduler.current = 1.0, None
+            scheduler.speed, scheduler.wrong, scheduler.current = 1.0, 0.0, None
             scheduler.resume()
             scheduler.link.heal(deaf=True, mute=True)
             scheduler.start()
@@ -124,6 +133,20 @@ class Adversary:
         node = self.world.nodes[fault.who]
         node.pause()
         self._after(fault.seconds, node.resume)
+
+    def _slow(self, fault: Fault) -> None:
+        """Let a node stand still for most of each of `amount` periods."""
+        node = self.world.nodes[fault.who]
+        if self.calmed or node.halted:
+            return
+        node.pause()
+
+        def run() -> None:
+            node.resume()
+            if fault.amount > 1:
+                self._after(RUNS, partial(self._slow, fault._replace(amount=fault.amount - 1)))
+
+        self._after(fault.seconds, run)
 
     def _dead(self, fault: Fault) -> None:
         self._break(fault.who)
@@ -190,21 +213,24 @@ class Adversary:
 
     def _lost_plans(self, fault: Fault) -> None:
         topology = self.world.scene.parts.topics.topology
-        lost = min(fault.amount, len(self.world.broker.logs[topology].records) - 1 - self._skipped_to())
-        self._forget(topology, max(0, lost))  # without any it waits for all nodes
-        self.world.watch.plans_lost([stored.value for stored in self.world.broker.logs[topology].records])
+        records = self.world.broker.logs[topology].records
+        self._forget(topology, max(0, min(fault.amount, len(records) - 1 - self._kept_to())))
+        self.world.watch.plans_lost(records)
 
-    def _skipped_to(self) -> int:
-        """Return the offset of the newest record by which a clock ahead skips rounds (0: none).
+    def _kept_to(self) -> int:
+        """Return the offset up to which plans are never lost: that of the first ones, and of clocks ahead.
 
-        Were it lost, its members would wait for their round, and hold all others back until the clock that
-        has skipped to it is right.
+        Without any plan the mesh waits for all nodes. Were one lost by which a clock ahead skips rounds, its
+        members would wait for their round, and hold all others back until that clock is right.
         """
-        parts = self.world.scene.parts
-        stored = self.world.broker.logs[parts.topics.topology].records
-        plans = ((one.offset, decode_plans(one.value, parts.topics.run, parts.digest)) for one in stored)
-        skips = (offset for offset, record in plans for plan in record.plans if _skips(plan))
-        return max(skips, default=0)
+        facts, stored = self.world.facts, self.world.broker.logs[self.world.scene.parts.topics.topology]
+        kept, found = 0, False
+        for one in stored.records:
+            with suppress(Refused):
+                plans = facts.record(one.value, one.appended).plans
+                if not found or any(map(_skips, plans)):
+                    kept, found = one.offset, True
+        return kept
 
     def _forget(self, topic: str, count: int) -> None:
         self.world.facts.forgotten.add(topic)
@@ -238,10 +264,20 @@ class Adversary:
 
     def _clock_ahead(self, fault: Fault) -> None:
         facts, scheduler = self.world.facts, self.world.schedulers[-1]
+        clock = self.world.scene.parts.clock
+        if clock is not None:
+            self._wrong_clock(scheduler, fault, clock.period)
+            return
         slowest = min(facts.stepped.values(), default=0)
         scheduler.current = slowest + self.world.scene.setting.horizon + fault.amount
         facts.ahead = max(facts.ahead, scheduler.current)
         self._after(fault.seconds, partial(setattr, scheduler, "current", None))
+
+    def _wrong_clock(self, scheduler: SimulatedScheduler, fault: Fault, period: float) -> None:
+        """Put a clock that slots follow ahead, or back, by up to four times as many slots as H."""
+        ahead = 1 if fault.amount % 3 else -1
+        scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
+        self._after(fault.seconds, partial(setattr, scheduler, "wrong", 0.0))
 
     # ---------------------------------------------------------------------------------------------------
 

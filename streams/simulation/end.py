@@ -6,7 +6,7 @@ and the topology have, not against what a scheduler believes.
 
 from contextlib import suppress
 
-from streams.codec import Refused, decode_heartbeat
+from streams.codec import Refused
 from streams.simulation.node import SimulatedNode
 from streams.simulation.world import World
 from topology.planning import named_after
@@ -50,10 +50,10 @@ def _carries_on(node: SimulatedNode, last: Plan) -> bool:
 
 def _is_silent(world: World, member: Member) -> bool:
     """Return whether a full member that is away was last heard with its place in the plan, if at all."""
-    parts = world.scene.parts
-    for stored in reversed(world.broker.logs[parts.topics.progress(member.name)].records):
+    progress = world.scene.parts.topics.progress(member.name)
+    for stored in reversed(world.broker.logs[progress].records):
         with suppress(Refused):
-            beat = decode_heartbeat(stored.value, parts.topics.run, member.name, parts.digest)
+            beat = world.facts.beat(member.name, stored.value)
             return member.full and beat.instance == member.instance
     return member.full
 

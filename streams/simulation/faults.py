@@ -21,6 +21,7 @@ class Kind(StrEnum):
     MUTE = "mute"
     CRASH = "crash"
     PAUSE = "pause"
+    SLOW = "slow"
     CLONE = "clone"
     OLD_JOURNAL = "old journal"
     TORN_JOURNAL = "torn journal"
@@ -38,6 +39,9 @@ class Kind(StrEnum):
     MALFORMED = "malformed"
     FORGED_BOOT = "forged boot"
     FALSE_PROGRESS = "false progress"
+    FALSE_ACCUSATION = "false accusation"
+    FALSE_WISH = "false wish"
+    STRANGER = "stranger"
     DEAD = "dead for ever"
     MUTE_FOREVER = "mute for ever"
     STUCK_FOREVER = "beats for ever and never steps"
@@ -78,6 +82,7 @@ RANGES = {
     Kind.MUTE: Range(0.25, 2, (0.3, 6.0)),
     Kind.CRASH: Range(0.6, 6, (0.0, 3.0), (1, 12)),
     Kind.PAUSE: Range(0.25, 2, (0.3, 6.0)),
+    Kind.SLOW: Range(0.2, 2, (0.4, 1.4), (2, 12)),
     Kind.CLONE: Range(0.15, 2, amounts=(0, 1)),
     Kind.OLD_JOURNAL: Range(0.15, 2, (0.0, 3.0), (1, 4)),
     Kind.TORN_JOURNAL: Range(0.2, 3, (0.0, 2.0), (1, 8)),
@@ -95,13 +100,23 @@ RANGES = {
     Kind.MALFORMED: Range(0.3, 4, amounts=(0, 99)),
     Kind.FORGED_BOOT: Range(0.15, 2, amounts=(0, 1)),
     Kind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
+    Kind.FALSE_ACCUSATION: Range(0.15, 2),
+    Kind.FALSE_WISH: Range(0.15, 3, amounts=(0, 9)),
+    Kind.STRANGER: Range(0.3, 4, amounts=(0, 3)),
     Kind.DEAD: Range(0.15, 1, lasting=True),
     Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
     Kind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 
-LIES = {Kind.SECOND_VALUE, Kind.MALFORMED, Kind.FORGED_BOOT, Kind.FALSE_PROGRESS}
+LIES = {
+    Kind.SECOND_VALUE,
+    Kind.MALFORMED,
+    Kind.FORGED_BOOT,
+    Kind.FALSE_PROGRESS,
+    Kind.FALSE_ACCUSATION,
+    Kind.FALSE_WISH,
+}
 """What a member that lies does, on its own topics."""
 
 

@@ -18,6 +18,8 @@ class Reached(StrEnum):
     JOINED = "join during a partition"
     EVIDENCE = "evidence"
     POISON = "poison"
+    FORGED = "forgery refused"
+    LEFT_OUT = "slow member left out"
     RENEWED = "old journal found out"
     GIVEN_UP = "source given up"
     GAP = "gap in the plans"

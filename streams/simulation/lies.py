@@ -1,4 +1,7 @@
-"""A member that lies: on its own topics, which a broker's users leave it, it writes what it likes."""
+"""A member that lies: on its own topics, which a broker's users leave it, it writes what it likes.
+
+In a signed mesh it signs that with its own key.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -7,10 +10,11 @@ import numpy as np
 
 from nodes.values import Release
 from streams.codec import encode_heartbeat, encode_release
+from streams.codec.signatures import PLAIN
 from streams.simulation.faults import Fault, Kind
 from streams.simulation.world import World
 from topology.keyed import generator
-from topology.plans import Heartbeat
+from topology.plans import MOST_TOLD, Heartbeat
 from topology.scheduler import heartbeat_period
 
 AGAIN = 0.05
@@ -37,6 +41,10 @@ class Liar:
                 self._forged_boot(fault)
             case Kind.FALSE_PROGRESS:
                 self._false_progress(fault)
+            case Kind.FALSE_ACCUSATION:
+                self._false_accusation(fault)
+            case Kind.FALSE_WISH:
+                self._false_wish(fault)
 
     def _second_value(self, fault: Fault) -> None:
         """Publish another value for a round: one that has passed, the current one, or the next."""
@@ -50,7 +58,7 @@ class Liar:
         told = records[-1].message(parts.topics.run, fault.who, journal.instance, simulated=True)
         forged = encode_release(told._replace(round=round, release=value, exact=False), parts.digest)
         for topic in self._edges(fault.who):
-            world.broker.write(topic, forged)
+            world.broker.write(topic, self._sealed(fault.who, forged))
 
     def _malformed(self, fault: Fault) -> None:
         """Write a broken record on an edge or on the own progress: cut, turned, huge, empty, foreign."""
@@ -80,28 +88,50 @@ class Liar:
         """Say hello as a process, or a life, that does not exist."""
         world, parts = self._world, self._world.scene.parts
         instance = world.new_id() if fault.amount else world.nodes[fault.who].journal.instance
-        beat = Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True)
-        world.broker.write(parts.topics.progress(fault.who), encode_heartbeat(beat, parts.digest))
+        self._say(Heartbeat(parts.topics.run, fault.who, instance, world.new_id(), 0, hello=True))
 
     def _false_progress(self, fault: Fault) -> None:
         """Say, for a while, as the own process, that it has stepped up to 2^62 rounds more than it has."""
-        world, parts = self._world, self._world.scene.parts
-        shell = world.nodes[fault.who].shell
-        if shell is not None:
-            beat = shell.machine.heartbeat
-            beat = replace(beat, stepped=beat.stepped + 2**fault.amount)
-            world.broker.write(parts.topics.progress(fault.who), encode_heartbeat(beat, parts.digest))
+        beat = self._heartbeat(fault.who)
+        if beat is not None:
+            self._say(replace(beat, stepped=beat.stepped + 2**fault.amount))
         if fault.seconds > 0:
-            world.broker.after(
+            self._world.broker.after(
                 AGAIN, partial(self._false_progress, fault._replace(seconds=fault.seconds - AGAIN))
             )
 
+    def _false_accusation(self, fault: Fault) -> None:
+        """Say that every other node has sent two values."""
+        beat = self._heartbeat(fault.who)
+        if beat is not None:
+            others = {node.journal.instance for node in self._world.processes if node.name != fault.who}
+            self._say(replace(beat, accused=tuple(sorted(others))[:MOST_TOLD]))
+
+    def _false_wish(self, fault: Fault) -> None:
+        """Ask to leave, or to join, from a round that has passed, is near, or never comes."""
+        beat = self._heartbeat(fault.who)
+        if beat is not None:
+            round = (1, beat.stepped + fault.amount, 2**62)[fault.amount % 3]
+            leaves = fault.amount % 2
+            self._say(replace(beat, leave_from=round) if leaves else replace(beat, join_after=round))
+
     def beat_for_ever(self, beat: Heartbeat) -> None:
         """Say again and again, as a process that is there, what its node said last."""
-        world, parts = self._world, self._world.scene.parts
-        world.broker.write(parts.topics.progress(beat.node), encode_heartbeat(beat, parts.digest))
-        period = heartbeat_period(parts.scheduler.silence)
-        world.broker.after(period, partial(self.beat_for_ever, beat))
+        self._say(beat)
+        period = heartbeat_period(self._world.scene.parts.scheduler.silence)
+        self._world.broker.after(period, partial(self.beat_for_ever, beat))
+
+    def _heartbeat(self, name: str) -> Heartbeat | None:
+        shell = self._world.nodes[name].shell
+        return None if shell is None else shell.machine.heartbeat
+
+    def _say(self, beat: Heartbeat) -> None:
+        parts = self._world.scene.parts
+        said = self._sealed(beat.node, encode_heartbeat(beat, parts.digest))
+        self._world.broker.write(parts.topics.progress(beat.node), said)
+
+    def _sealed(self, name: str, message: bytes) -> bytes:
+        return self._world.scene.parts.envelopes.get(name, PLAIN).sealed(message)
 
     def _edges(self, name: str) -> list[str]:
         return [topic for topic, (source, _) in self._world.facts.edges.items() if source == name]

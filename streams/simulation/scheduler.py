@@ -9,6 +9,7 @@ from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MeshParts
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
+from streams.simulation.history import History, Reached
 from streams.simulation.link import Link
 from topology.plans import Heartbeat, Plan
 from topology.scheduler import LeftOut, Refusal
@@ -18,20 +19,20 @@ RETRY = 0.5
 
 
 class SimulatedScheduler:
-    """A scheduler's processes, one after another. `note` takes (scheduler, what happens to it).
+    """A scheduler's processes, one after another.
 
-    `speed`: how fast its clock runs. `current`: the round that its clock tells, if any.
+    `speed`: how fast its clock runs. `wrong`: by how many seconds it is wrong. `current`: the round that it
+    tells where slots do not follow a clock, if any.
     """
 
-    def __init__(
-        self, name: str, parts: MeshParts, broker: FaultyBroker, note: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, name: str, parts: MeshParts, broker: FaultyBroker, history: History) -> None:
         self.name, self.link, self.wanted = name, Link(), True
         self.speed, self.paused = 1.0, False
+        self.wrong = 0.0
         self.current: int | None = None
         self.refused: dict[Reason | Refusal, int] = {}
-        self._parts, self._broker, self._note = parts, broker, note
-        self._watcher = _Watcher(self.refused, partial(note, name))
+        self._parts, self._broker, self._note = parts, broker, history.note
+        self._watcher = _Watcher(self.refused, partial(self._left_out, history))
         self._bus: FaultyBus | None = None
         self._shell: SchedulerShell | None = None
         self._reader: Reader | None = None
@@ -42,7 +43,7 @@ class SimulatedScheduler:
             return
         parts, bus = self._parts, FaultyBus(self._broker, self.link)
         shell = SchedulerShell(
-            parts.scheduler, parts.topics, parts.digest, bus, self._watcher, clock=parts.clock
+            parts.scheduler, parts.topics, parts.digest, bus, self._watcher, parts.planner, parts.clock
         )
         try:
             self.link.check()
@@ -79,7 +80,15 @@ class SimulatedScheduler:
         """Let time pass on a clock that stands still while the process cannot read its own heartbeats."""
         shell = self._shell
         if shell is not None and self.link.whole and not self.paused:
-            shell.tick(seconds * self.speed, self.current)
+            shell.tick(seconds * self.speed, self._round())
+
+    def _round(self) -> int | None:
+        clock = self._parts.clock
+        return self.current if clock is None else int(clock.round_at(self._broker.now + self.wrong))
+
+    def _left_out(self, history: History, left: LeftOut) -> None:
+        history.note(self.name, f"plans without {left.name} for {left.seconds:g} s")
+        history.reached.add(Reached.LEFT_OUT)
 
     def _read(self, topic: str, _: int, value: bytes, appended: float) -> None:
         if self._shell is not None:
@@ -90,10 +99,10 @@ class SimulatedScheduler:
 
 
 class _Watcher:
-    """Counts what a scheduler refuses, and notes whom it leaves out."""
+    """Counts what a scheduler refuses; `left_out` takes whom it leaves out."""
 
-    def __init__(self, counts: dict[Reason | Refusal, int], note: Callable[[str], None]) -> None:
-        self._counts, self._note = counts, note
+    def __init__(self, counts: dict[Reason | Refusal, int], left_out: Callable[[LeftOut], None]) -> None:
+        self._counts, self.left_out = counts, left_out
 
     def refused(self, reason: Reason | Refusal) -> None:
         """Count it."""
@@ -113,7 +122,3 @@ class _Watcher:
 
     def beat(self, beat: Heartbeat) -> None:
         """Ignored here."""
-
-    def left_out(self, left: LeftOut) -> None:
-        """Note it."""
-        self._note(f"plans without {left.name} for {left.seconds:g} s")

@@ -1,6 +1,6 @@
 """Runs the histories of seeds, and makes the schedule of faults of one that fails as short as it can."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from traceback import extract_tb
 
@@ -54,11 +54,17 @@ def shrunk(stage: Stage, failed: Outcome) -> Outcome:
     """Return the same history with as few faults as still make it fail.
 
     Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
-    debugging, Zeller 1999).
+    debugging, Zeller 1999). What fails in another way is another bug, and does not count.
     """
     best, size = failed, max(1, len(failed.keep) // 2)
+    same = _kind(failed.violation or "", stage.names)
+
+    def again(keep: tuple[int, ...]) -> Outcome | None:
+        found = run(stage, failed.seed, keep)
+        return found if found.violation and _kind(found.violation, stage.names) == same else None
+
     while True:
-        smaller = _without_a_chunk(lambda keep: run(stage, failed.seed, keep), best, size)
+        smaller = _without_a_chunk(again, best, size)
         if smaller is not None:
             best = smaller
         elif size == 1:
@@ -68,13 +74,19 @@ def shrunk(stage: Stage, failed: Outcome) -> Outcome:
 
 
 def _without_a_chunk(
-    again: Callable[[tuple[int, ...]], Outcome], failed: Outcome, size: int
+    again: Callable[[tuple[int, ...]], Outcome | None], failed: Outcome, size: int
 ) -> Outcome | None:
     for first in range(0, len(failed.keep), size):
         found = again(failed.keep[:first] + failed.keep[first + size :])
-        if found.violation is not None:
+        if found is not None:
             return found
     return None
+
+
+def _kind(violation: str, names: Collection[str]) -> str:
+    """Return what does not hold, without numbers, the nodes' names, and what was found."""
+    words = violation.partition(":")[0].split()
+    return " ".join(word for word in words if word.isalpha() and word not in names)
 
 
 def _to_the_end(scene: Scene, adversary: Adversary) -> None:

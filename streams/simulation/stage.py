@@ -4,7 +4,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
+from math import inf
 
+from nodes.accounting.guarantee import Guarantee
 from nodes.learner import Learner
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MeshParts
@@ -14,13 +16,19 @@ from streams.mesh.file import MeshFile
 from streams.records.record import RawRecord
 from streams.simulation.faults import Fault, drawn
 from streams.simulation.noise import CountedNoise
+from streams.simulation.signing import signed
 from topology.keyed import generator
 from topology.lag import LagLimits
+from topology.slot_clock import SlotClock
 
 HORIZONS = (4, 8)
 LEARNS = (None, 5, 9)
 """Rounds after which the budget is spent, where the mesh file sets none."""
 ROUNDS = (8, 24)
+SIGNED, CLOCKED = 0.25, 0.2
+"""The shares of histories whose messages are signed, and whose rounds follow a clock."""
+PERIODS = 2
+"""The period of that clock in times of a slot: the nodes are faster, if nothing holds them."""
 EVENTS = 12
 """About the events of a node's round without faults."""
 SPARE = 24
@@ -29,7 +37,11 @@ SPARE = 24
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The times, in seconds, and sizes of one history."""
+    """The times, in seconds, and sizes of one history.
+
+    `signed`: whether its messages are. `clocked`: whether its rounds follow a clock, as with slots by time.
+    `slow`: for how long a member that steps may hold the others.
+    """
 
     seed: int
     horizon: int
@@ -37,18 +49,25 @@ class Setting:
     slot_time: float
     round_timeout: float
     silence: float
+    signed: bool
+    clocked: bool
+    slow: float
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One history before it begins; `again`: learners that repeat the newest draws of the nodes'."""
+    """One history before it begins.
+
+    `again`: learners that repeat the newest draws of the nodes'. `promised`: what each node's owner is told.
+    """
 
     setting: Setting
     parts: MeshParts
     again: dict[str, Learner]
+    promised: dict[str, Guarantee]
     records: dict[str, tuple[RawRecord, ...]]
     faults: tuple[Fault, ...]
-    by_count: int | None
+    by_count: bool
 
 
 class Stage:
@@ -67,10 +86,15 @@ class Stage:
         self._rounds = min(ROUNDS[1], max(1, shortest - SPARE))
         self._variant = cache(self._made)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(self._records)
+
     def scene(self, seed: int, keep: tuple[int, ...] | None = None) -> Scene:
         """Return the scene of a seed; of its faults only those in the places `keep`, if given."""
         random = generator("simulation", seed)
-        names = tuple(self._file.mesh.nodes)
+        names = self.names
         horizon, learns = int(random.choice(HORIZONS)), LEARNS[int(random.integers(len(LEARNS)))]
         setting = Setting(
             seed,
@@ -79,12 +103,15 @@ class Stage:
             slot_time=float(random.choice([0.1, 0.25])),
             round_timeout=float(random.choice([0.3, 1.0, 2.0])),
             silence=float(random.choice([1.5, 3.0])),
+            signed=bool(random.random() < SIGNED),
+            clocked=bool(random.random() < CLOCKED),
+            slow=float(random.choice([inf, inf, 0.3, 1.0])),
         )
         faults = drawn(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
         file = self._variant(horizon, learns)
-        mesh, slots = file.resolved, file.mesh.slots
+        mesh = file.resolved
         nodes, again = {}, {}
         for name in names:
             noise = CountedNoise(seed, name)
@@ -99,9 +126,11 @@ class Stage:
             nodes,
             setting.round_timeout,
             agreed=file.mesh.agreed_text,
+            clock=SlotClock(0.0, PERIODS * setting.slot_time, horizon) if setting.clocked else None,
         )
-        by_count = slots.size if slots.by == "count" else None
-        return Scene(setting, parts, again, self._records, faults, by_count)
+        parts = signed(parts) if setting.signed else parts
+        promised = {name: mesh.node(name).guarantee for name in names}
+        return Scene(setting, parts, again, promised, self._records, faults, file.mesh.slots.by == "count")
 
     def _made(self, horizon: int, learns: int | None) -> MeshFile:
         mesh = self._file.mesh
@@ -117,4 +146,5 @@ class Stage:
 
 def _lag(setting: Setting) -> LagLimits:
     """Return how long a member that beats and does not step may hold the others, as on a broker."""
-    return LagLimits(max(setting.silence, setting.slot_time + setting.round_timeout))
+    slow = 0.0 if setting.slow == inf else setting.slow
+    return LagLimits(max(slow, setting.silence, setting.slot_time + setting.round_timeout), setting.slow)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from itertools import count
 
-from nodes.learner import Learner
 from streams.bus.memory import Faults
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.checks.facts import Facts
@@ -30,17 +29,18 @@ class World:
         self.history = History(lambda: self.broker.now)
         parts, setting = scene.parts, scene.setting
         self.facts = Facts(parts, self.history)
-        learners: dict[str, Learner] = scene.again
-        self.watch = Watch(self.facts, learners, scene.by_count)
+        self.watch = Watch(self.facts, scene)
         self.chance = generator("chance", setting.seed)
         self.broker = FaultyBroker(self._topics(), self._disorder(), self, self._survives)
         self._ids = count(1)
         self.data = {name: DataTopic(records) for name, records in scene.records.items()}
         self.nodes = {name: self._node(name, self.new_journal()) for name in parts.nodes}
         self.processes = list(self.nodes.values())
-        self.schedulers = [SimulatedScheduler("scheduler", parts, self.broker, self.history.note)]
+        self.schedulers = [SimulatedScheduler("scheduler", parts, self.broker, self.history)]
         self._due = list(reversed(scene.faults))
         self._period = heartbeat_period(setting.silence)
+        lag = parts.scheduler.lag
+        self._tick = self._period if lag is None or lag.period is None else min(self._period, lag.period)
 
     def begin(self) -> None:
         """Start all processes."""
@@ -49,6 +49,7 @@ class World:
         for node in self.processes:
             node.start()
         self.broker.after(self._period, self._beat)
+        self.broker.after(self._tick, self._look)
 
     def advance(self) -> None:
         """Do the next event. Raises Violation if there is none, or there were too many."""
@@ -74,7 +75,7 @@ class World:
     def add_scheduler(self) -> SimulatedScheduler:
         """Add a scheduler."""
         name = f"scheduler {len(self.schedulers) + 1}"
-        self.schedulers.append(SimulatedScheduler(name, self.scene.parts, self.broker, self.history.note))
+        self.schedulers.append(SimulatedScheduler(name, self.scene.parts, self.broker, self.history))
         return self.schedulers[-1]
 
     # ------------------------------------------------------------------------------- the broker's observer
@@ -125,6 +126,9 @@ class World:
     def _beat(self) -> None:
         for node in tuple(self.processes):
             node.beat()
-        for scheduler in self.schedulers:
-            scheduler.tick(self._period)
         self.broker.after(self._period, self._beat)
+
+    def _look(self) -> None:
+        for scheduler in self.schedulers:
+            scheduler.tick(self._tick)
+        self.broker.after(self._tick, self._look)

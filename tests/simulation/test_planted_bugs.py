@@ -11,7 +11,9 @@ from nodes.machine.inbox import InEdge
 from nodes.machine.machine import NodeMachine
 from nodes.machine.phases import ACTIONS, Phase
 from nodes.machine.state import NodeState
+from nodes.regret import LocalRegret
 from streams.codec import decode_release
+from streams.codec.signatures import SignedEnvelope
 from streams.live.deadlines import Deadlines
 from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
@@ -136,6 +138,15 @@ def stuck_member_waited_for(patch):
     patch.setattr(Lag, "pass_time", lambda *given: [])
 
 
+def signatures_believed(patch):
+    patch.setattr(SignedEnvelope, "_verified", lambda self, key, signer, signature, message: message)
+
+
+def regret_of_the_wrong_sign(patch):
+    value = LocalRegret.value
+    patch.setattr(LocalRegret, "value", lambda self: value(self).map(lambda found: -found))
+
+
 BUGS = {
     send_before_journal: "before its journal",
     redraw_on_replay: "neither a new round, nor the same again",
@@ -148,6 +159,8 @@ BUGS = {
     progress_believed_without_bound: "is far ahead",
     poison_that_ends_a_reader: "Refused",
     stuck_member_waited_for: "it does not go on",
+    signatures_believed: "has published two values",
+    regret_of_the_wrong_sign: "is not that of its journal",
 }
 
 

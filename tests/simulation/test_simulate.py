@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from streams.cli import main
+from streams.cli import simulate as simulating
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
+from streams.simulation import search as searching
+from streams.simulation.faults import Kind
 from streams.simulation.history import Reached
-from streams.simulation.search import run, search, shrunk
+from streams.simulation.search import Outcome, run, search, shrunk
 from streams.simulation.stage import Stage
 from tests.simulation.test_planted_bugs import charge_after_send
 from tests.streams.mesh.test_dynamics import MOVING
@@ -87,6 +90,44 @@ def test_the_command_says_how_many_histories_held_and_what_they_reached(capsys):
     assert said.startswith("5 histories, ")
     assert "no violation" in said
     assert "Reached: " in said
+
+
+def test_a_search_that_was_not_where_bugs_are_fails(capsys):
+    """Of one history alone hardly anything can be said to have happened."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulating, "ALL", 1)
+        with pytest.raises(SystemExit) as ended:
+            main(["simulate", str(MESH), "--seed", "7", "--histories", "1"])
+    assert ended.value.code == 1
+    assert "Never reached: " in capsys.readouterr().out
+
+
+def test_what_fails_in_another_way_is_not_taken_for_the_same(stage, monkeypatch):
+    failures = {(0, 1): "plan 7 is far ahead: of 3", (0,): "b lies", (1,): "plan 9 is far ahead: of 1"}
+
+    def told(_, seed, keep):
+        return Outcome(seed, (), keep, None, failures.get(keep))
+
+    monkeypatch.setattr(searching, "run", told)
+    assert shrunk(stage, told(stage, 3, (0, 1))).keep == (1,)
+
+
+def test_messages_of_some_histories_are_signed_and_a_stranger_is_refused(stage):
+    outcomes = [run(stage, seed) for seed in range(40)]
+    forged = [found for found in outcomes if Reached.FORGED in found.history.reached]
+    assert forged
+    assert all(stage.scene(found.seed).setting.signed for found in forged)
+    assert all(found.violation is None for found in forged)
+
+
+def test_rounds_of_some_histories_follow_a_clock_which_a_scheduler_has_wrong(stage):
+    clocked = [seed for seed in range(60) if stage.scene(seed).setting.clocked]
+    wrong = [
+        seed for seed in clocked if Kind.CLOCK_AHEAD in {fault.kind for fault in stage.scene(seed).faults}
+    ]
+    outcomes = [run(stage, seed) for seed in wrong]
+    assert [found.violation for found in outcomes if found.violation] == []
+    assert any(line.what == Kind.CLOCK_AHEAD for found in outcomes for line in found.history.lines)
 
 
 def test_only_the_faults_that_are_named_happen(stage):

@@ -161,7 +161,7 @@ class NodeSettings(Settings):
     liveness: Annotated[float, Field(gt=0)] = LIVENESS
     """Seconds for which the process's loops may stand still before `/livez` at its private endpoint fails and
     systemd's watchdog is not fed; at least ten heartbeats."""
-    late_policy: LatePolicySettings = LatePolicySettings(queue=True)
+    late_policy: LatePolicySettings = LatePolicySettings.model_validate("queue")
     """What it does, on a broker and with slots by count, with records that wait as it was away, or as they
     come faster than rounds. By offset alone. In one process no record is late."""
     predictions: bool = False

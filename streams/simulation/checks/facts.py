@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
-from streams.codec import Refused, decode_release
+from streams.codec import Refused, decode_heartbeat, decode_plans, decode_release
 from streams.local.mesh import MeshParts
 from streams.simulation.history import History
-from topology.plans import Plan
+from topology.chain import PlanRecord
+from topology.plans import Heartbeat, Plan
 
 
 class Stood(NamedTuple):
@@ -31,8 +32,8 @@ class Facts:
 
     `clones`: copies made of a node's journal; each may lead to two values for one round. `liars`: nodes that
     forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
-    nodes whose journal was replaced by an older one. `ahead`: the
-    round that a scheduler's clock has told.
+    nodes whose journal was replaced by an older one. `ahead`: the round that a scheduler's clock has told.
+    `forged`: what a stranger has written, in a signed mesh.
     """
 
     parts: MeshParts
@@ -43,6 +44,7 @@ class Facts:
     forgotten: set[str] = field(default_factory=set)
     rolled_back: set[str] = field(default_factory=set)
     ahead: int = 0
+    forged: set[bytes] = field(default_factory=set)
     stepped: dict[str, int] = field(default_factory=dict)
     partitions: int = 0
     values: dict[Key, list[Stood]] = field(default_factory=dict)
@@ -58,10 +60,22 @@ class Facts:
 
     def message(self, topic: str, value: bytes) -> ReleaseMessage | None:
         """Return the release in a record of an edge; None if readers refuse it."""
+        source = self.edges[topic][0]
         try:
-            return decode_release(value, self.parts.expected(self.edges[topic][0]))
+            return decode_release(self.parts.planner.of_node(value, source), self.parts.expected(source))
         except Refused:
             return None
+
+    def record(self, value: bytes, appended: float) -> PlanRecord:
+        """Return the plans in a record of the topology, as its readers do. Raises Refused."""
+        parts = self.parts
+        message = parts.planner.of_scheduler(value)
+        return decode_plans(message, parts.topics.run, parts.digest, parts.clock, appended)
+
+    def beat(self, name: str, value: bytes) -> Heartbeat:
+        """Return a node's heartbeat. Raises Refused."""
+        parts = self.parts
+        return decode_heartbeat(parts.planner.of_node(value, name), parts.topics.run, name, parts.digest)
 
     def add(self, topic: str, message: ReleaseMessage) -> None:
         """Take a release that stands on an edge from now on."""

@@ -8,12 +8,17 @@ from nodes.machine.events import Decided, Foreseen
 from nodes.machine.journal import DataPosition, GivenUp, JournalRecord
 from nodes.machine.slots import Place
 from nodes.privacy.mechanism import Secret
+from nodes.regret import LocalRegret
 from nodes.values import Average, FloatArray, Release
 
 
 @dataclass(slots=True)
 class Life:
-    """One process. `own`: its releases by round; `lost`: what it has given up and not corrected."""
+    """One process.
+
+    `own`: its releases by round; `lost`: what it has given up and not corrected. `gradients`: of each step,
+    with its decision, counted again; `scored`: those of them that `regret` is made of.
+    """
 
     instance: str
     own: dict[int, Release] = field(default_factory=dict)
@@ -27,6 +32,8 @@ class Life:
     foreseen: Foreseen | None = None
     places: tuple[Place, ...] = ()
     gradients: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    scored: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    regret: LocalRegret | None = None
 
     @classmethod
     def of(cls, instance: str, records: tuple[JournalRecord, ...], secret: Secret | None) -> "Life":

@@ -1,11 +1,14 @@
 """Checks every plan: doubly stochastic, counted right, and not ahead of everybody."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from streams.codec import decode_plans
+from streams.bus.bus import Stored
+from streams.codec import Reason, Refused
 from streams.simulation.checks.facts import Facts
 from streams.simulation.history import Reached, Violation
-from topology.chain import Chain
+from topology.chain import Chain, PlanRecord
 from topology.plans import TOLERANCE, Plan
 
 
@@ -18,9 +21,11 @@ class PlanChecks:
         self._named: dict[str, int] = {}
 
     def appended(self, value: bytes) -> None:
-        """Take a record of the topology; only schedulers write there. Raises Violation, Refused."""
-        parts, history = self._facts.parts, self._facts.history
-        record = decode_plans(value, parts.topics.run, parts.digest)
+        """Take a record of the topology; only schedulers sign there. Raises Violation, Refused."""
+        history = self._facts.history
+        record = self._record(value, history.now)
+        if record is None:
+            return
         first, last = record.plans[0].round, record.last.round
         if not self._chain.take(record):
             history.note("topology", "void", f"plans {first} to {last}")
@@ -30,15 +35,26 @@ class PlanChecks:
             self._check(plan)
             self._facts.plans.setdefault(plan.round, []).append(plan)
 
-    def read_again(self, values: list[bytes]) -> None:
-        """Take that the topology has lost its tail: `values` are what is left."""
-        parts = self._facts.parts
+    def read_again(self, left: Iterable[Stored]) -> None:
+        """Take that the topology has lost its tail: these records are what is left."""
         self._chain, self._named = Chain(), {}
-        for value in values:
-            record = decode_plans(value, parts.topics.run, parts.digest)
-            if self._chain.take(record):
+        for stored in left:
+            record = self._record(stored.value, stored.appended)
+            if record is not None and self._chain.take(record):
                 for plan in record.plans:
                     self._count(plan)
+
+    def _record(self, value: bytes, appended: float) -> PlanRecord | None:
+        """Return the plans of a record; None if a stranger has forged it, or it is ahead of the clock."""
+        if value in self._facts.forged:
+            return None
+        try:
+            return self._facts.record(value, appended)
+        except Refused as refused:
+            if refused.reason is not Reason.AHEAD:
+                raise
+            self._facts.history.note("topology", "ahead", str(refused))
+            return None
 
     def _check(self, plan: Plan) -> None:
         facts = self._facts
@@ -52,7 +68,9 @@ class PlanChecks:
         if plan.round > plan.follows + 1 and plan.follows:
             facts.history.reached.add(Reached.GAP)
         horizon, furthest = facts.parts.horizon, max(facts.stepped.values(), default=0)
-        if plan.round > max(furthest + 2 * horizon, plan.follows + horizon, facts.ahead + horizon) + 1:
+        clock = facts.parts.clock
+        told = facts.ahead if clock is None else clock.round_at(facts.history.now)
+        if plan.round > max(furthest + 2 * horizon, plan.follows + horizon, told + horizon) + 1:
             raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
         last = facts.parts.scheduler.rounds
         left = set(self._named) - facts.rolled_back - facts.liars - set(facts.clones)

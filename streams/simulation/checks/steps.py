@@ -1,22 +1,24 @@
 """Counts every step again: consensus and decision from the edges, the release from its noise, the charges."""
 
-from nodes.learner import Learner
 from nodes.machine.events import Decided
 from nodes.machine.journal import JournalRecord
 from nodes.mixing import Term, mixed
-from nodes.values import Consensus, FloatArray
+from nodes.privacy.private import Private
+from nodes.values import Consensus, FloatArray, Observations
 from streams.local.recorder import for_the_owner
+from streams.records.observed import observed
 from streams.simulation.checks.facts import Facts
 from streams.simulation.checks.life import Life, close
 from streams.simulation.history import Reached, Violation
+from streams.simulation.stage import Scene
 from topology.plans import Member, Place, Plan
 
 
 class StepChecks:
-    """Holds each record of a journal against what it must be. `learners` repeat the newest draws."""
+    """Holds each record of a journal against what it must be."""
 
-    def __init__(self, facts: Facts, learners: dict[str, Learner], size: int | None) -> None:
-        self._facts, self._learners, self._size = facts, learners, size
+    def __init__(self, facts: Facts, scene: Scene) -> None:
+        self._facts, self._scene, self._learners = facts, scene, scene.again
         self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node: z_t^i, with late releases
 
     def journalled(self, name: str, life: Life, record: JournalRecord) -> None:
@@ -113,7 +115,8 @@ class StepChecks:
             raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
         if foreseen is None or foreseen.round != round:
             raise Violation(f"{name} has stepped round {round} without a slot")
-        lesson = learner.learn(round, consensus, decision, foreseen.observations, life.charged, life.secret)
+        observations = self._observed(name, life, record, foreseen.observations)
+        lesson = learner.learn(round, consensus, decision, observations, life.charged, life.secret)
         if record.charged != lesson.charged or record.exact != lesson.exact:
             raise Violation(
                 f"{name} charges {record.charged} rounds after round {round}: it is {lesson.charged}"
@@ -130,7 +133,14 @@ class StepChecks:
         life.gradients[round] = for_the_owner(lesson.gradient), decision
 
     def _check_spent(self, name: str, record: JournalRecord) -> None:
-        ledger = self._learners[name].ledger
+        """Check what was charged, and that a release, and the stream, cost no more than is promised."""
+        learner, promised = self._learners[name], self._scene.promised[name].epsilon
+        ledger, costs = learner.ledger, learner.mechanism.epsilon
+        if not record.exact and promised is not None and (costs is None or costs > promised):
+            raise Violation(f"{name} draws a release at epsilon {costs}, and promises {promised}")
+        # a lost journal's charges are the plans that named it, relays too: then more may stand there
+        if not record.exact and ledger.budget is not None and record.epsilon_spent > ledger.budget:
+            raise Violation(f"{name} has spent {record.epsilon_spent}, and promises {ledger.budget}")
         last = ledger.last_learning_round
         if record.epsilon_spent != ledger.spent(record.charged, record.stepped):
             raise Violation(f"{name} says that {record.charged} rounds cost {record.epsilon_spent}")
@@ -143,10 +153,27 @@ class StepChecks:
 
     def _check_position(self, name: str, life: Life, record: JournalRecord) -> None:
         """Check, for slots by count, that no record is passed over."""
-        if self._size is None or life.position is None or record.data_position is None:
+        span = self._span(life, record)
+        if span is None:
             return
-        first = life.position[0][1] if life.position else 0
-        after = record.data_position[0][1] if record.data_position else first
+        first, after = span
         places = [offset for _, offset in life.places]
         if places != list(range(first, first + len(places))) or after != first + len(places):
             raise Violation(f"{name} reads records {places} in {record.stepped}, from {first} up to {after}")
+
+    def _span(self, life: Life, record: JournalRecord) -> tuple[int, int] | None:
+        """Return from where to where the journal says that a slot by count read; None: it does not say."""
+        if not self._scene.by_count or life.position is None or record.data_position is None:
+            return None
+        first = life.position[0][1] if life.position else 0
+        return first, record.data_position[0][1] if record.data_position else first
+
+    def _observed(
+        self, name: str, life: Life, record: JournalRecord, told: Private[Observations]
+    ) -> Private[Observations]:
+        """Return the observations of the slot that the journal names; what was told, if it names none."""
+        span = self._span(life, record)
+        if span is None:
+            return told
+        values = tuple([one.value for one in self._scene.records[name][slice(*span)]])
+        return Private(observed(values, self._scene.parts.nodes[name].decoder))

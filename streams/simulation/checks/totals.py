@@ -4,18 +4,20 @@ import numpy as np
 
 from nodes.machine.events import Scored
 from nodes.machine.journal import JournalRecord
+from nodes.regret import LocalRegret
 from nodes.values import FloatArray
 from streams.local.recorder import for_the_owner
 from streams.simulation.checks.facts import Facts
 from streams.simulation.checks.life import Life, close
 from streams.simulation.history import Violation
+from streams.simulation.stage import Scene
 
 
 class TotalChecks:
     """Sums of each round over all nodes, and of each process over its rounds."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+    def __init__(self, facts: Facts, scene: Scene) -> None:
+        self._facts, self._learners = facts, scene.again
         self._missing: dict[tuple[str, int], set[str]] = {}
         self._own: dict[int, dict[str, FloatArray]] = {}
         self._partial: set[int] = set()
@@ -33,12 +35,24 @@ class TotalChecks:
             self._partial.add(round)  # a source that nobody trusts any more
 
     def scored(self, name: str, life: Life, scored: Scored) -> None:
-        """Check the slot's score, which the owner's regret is made of."""
+        """Check the slot's score, and the owner's regret, which is made of it.
+
+        The regret is counted again from the journal's records and decisions, by its definition.
+        """
         gradient, decision = life.gradients.get(scored.round, (None, None))
         if gradient is None or decision is None:
             raise Violation(f"{name} scores round {scored.round}, which it has not stepped")
         if not close(for_the_owner(scored.gradient), gradient) or not close(scored.decision, decision):
             raise Violation(f"{name} scores another gradient or decision in round {scored.round} than it had")
+        algorithm = self._learners[name].algorithm
+        if life.regret is None:
+            life.regret = LocalRegret(algorithm.observed_set, algorithm.observed)
+        life.regret.add(scored.gradient, scored.decision)
+        life.scored[scored.round] = gradient, algorithm.observed(decision)
+        gradients, decisions = map(np.array, zip(*life.scored.values(), strict=True))
+        again = (gradients * decisions).sum() + algorithm.observed_set.support(-gradients.sum(0))
+        if not close(np.array(for_the_owner(life.regret.value())), np.array(again)):
+            raise Violation(f"the regret of {name} after round {scored.round} is not that of its journal")
 
     def finish(self, mixed: dict[int, dict[str, FloatArray]]) -> int:
         """Check the sums over nodes of every whole round; return how many there were. Raises Violation."""

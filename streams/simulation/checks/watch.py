@@ -1,9 +1,11 @@
 """Watches a simulated mesh: hands every event to the checks, and to the history."""
 
-from nodes.learner import Learner
+from collections.abc import Iterable
+
 from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report, Scored
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from streams.bus.bus import Stored
 from streams.codec import Reason, Refused
 from streams.local.recorder import for_the_owner
 from streams.simulation.checks.facts import Facts
@@ -14,17 +16,18 @@ from streams.simulation.checks.totals import TotalChecks
 from streams.simulation.checks.values import ValueChecks
 from streams.simulation.history import Reached, Violation
 from streams.simulation.node import SimulatedNode
+from streams.simulation.stage import Scene
 
 _QUIET = {Notice.DUPLICATE, Notice.STALE}
 
 
 class Watch:
-    """All checks of one history. `size`: of slots by count, else None."""
+    """All checks of one history."""
 
-    def __init__(self, facts: Facts, learners: dict[str, Learner], size: int | None) -> None:
+    def __init__(self, facts: Facts, scene: Scene) -> None:
         self.facts, self.history = facts, facts.history
         self._plans, self._values = PlanChecks(facts), ValueChecks(facts)
-        self._steps, self._totals = StepChecks(facts, learners, size), TotalChecks(facts)
+        self._steps, self._totals = StepChecks(facts, scene), TotalChecks(facts, scene)
         self._lives: dict[SimulatedNode, Life] = {}
         self._kept: dict[str, int] = {}  # charged rounds, by node
 
@@ -40,7 +43,7 @@ class Watch:
                 self.facts.add(topic, message)
                 self._values.appended(message, self._kept.get(message.source, 0))
 
-    def plans_lost(self, left: list[bytes]) -> None:
+    def plans_lost(self, left: Iterable[Stored]) -> None:
         """Take that the topology has lost its tail; `left`: its records."""
         self._plans.read_again(left)
 
@@ -87,7 +90,9 @@ class Watch:
     def refused(self, node: SimulatedNode, topic: str, refused: Refused) -> None:
         """Take that a peer's record was refused."""
         self.history.note(node.name, "refuses", f"{refused.reason.value} from {topic.split('.', 2)[-1]}")
-        if refused.reason is not Reason.SECOND_VALUE:
+        if refused.reason is Reason.SIGNATURE:
+            self.history.reached.add(Reached.FORGED)
+        elif refused.reason is not Reason.SECOND_VALUE:
             self.history.reached.add(Reached.POISON)
 
     def reported(self, node: SimulatedNode, report: Report) -> None:
