@@ -7,6 +7,7 @@ not, as those of versions before.
 
 import os
 import queue
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -131,27 +132,55 @@ def heap(broker):
     return int(limit.removeprefix(b"-Xmx").removesuffix(b"m")) * MIB
 
 
-@pytest.mark.slow
-def test_a_provisioned_broker_refuses_bombs_lives_and_serves_the_others(tmp_path, at, broker):
-    """It needs no more heap than the 256 MiB of the development broker."""
+@pytest.fixture
+def wanted(tmp_path, at):
+    """The topics of a mesh of their own, one of each kind."""
     mesh = loaded(tmp_path, changed(run=f"run-{os.urandom(4).hex()}")).resolved
-    wanted = {spec.kind: spec for spec in mesh_specs(mesh)}
+    specs = {spec.kind: spec for spec in mesh_specs(mesh)}
     with Admin(at) as admin:
-        admin.create(wanted.values())
+        admin.create(specs.values())
+    return specs
+
+
+@pytest.fixture
+def bus(at, wanted):
+    """A bus for those topics."""
     bus = KafkaBus(at, {spec.name: spec.largest for spec in wanted.values()})
+    yield bus
+    bus.close()
+
+
+@pytest.mark.slow
+def test_a_provisioned_broker_refuses_bombs_lives_and_serves_the_others(at, broker, wanted, bus):
+    """It needs no more heap than the 256 MiB of the development broker."""
     assert heap(broker) == 256 * MIB
-    try:
-        for kind in ("edge", "progress", "topology"):
-            spec = wanted[kind]
-            for codec in CODECS:
-                (told,) = poison(at, codec, spec.name, bytes(inflated(spec, codec)))
-                assert told is not None, (kind, codec)
-                for one in wanted.values():
-                    bus.send(one.name, b"of another")
-                assert bus.flush(PATIENCE)
-        for spec in wanted.values():  # compressed is not forbidden: it is stored as it is inflated
-            assert poison(at, "zstd", spec.name, bytes(spec.largest)) == [None]
-            values = bus.read(spec.name, 0)
-            assert values == [b"of another"] * 12 + [bytes(spec.largest)]
-    finally:
-        bus.close()
+    for kind in ("edge", "progress", "topology"):
+        spec = wanted[kind]
+        for codec in CODECS:
+            (told,) = poison(at, codec, spec.name, bytes(inflated(spec, codec)))
+            assert told is not None, (kind, codec)
+            for one in wanted.values():
+                bus.send(one.name, b"of another")
+            assert bus.flush(PATIENCE)
+    for spec in wanted.values():  # compressed is not forbidden: it is stored as it is inflated
+        assert poison(at, "zstd", spec.name, bytes(spec.largest)) == [None]
+        values = bus.read(spec.name, 0)
+        assert values == [b"of another"] * 12 + [bytes(spec.largest)]
+
+
+@pytest.mark.slow
+def test_bombs_larger_than_its_heap_fail_one_by_one_and_all_others_are_served(at, broker, wanted, bus):
+    """Memory runs out in their own requests alone, also in four at once."""
+    bomb, topic = bytes(400 * MIB), wanted["topology"].name
+    assert len(bomb) > heap(broker)
+    with ThreadPoolExecutor(4) as senders:
+        sent = [senders.submit(poison, at, "zstd", topic, bomb) for _ in range(4)]
+        until(lambda: _is_served(bus, wanted) and all(one.done() for one in sent))
+    assert [one.result() for one in sent] == [["UNKNOWN"]] * 4
+    assert bus.read(topic, 0) == [b"of another"] * len(bus.read(topic, 0))
+
+
+def _is_served(bus, wanted):
+    for spec in wanted.values():
+        bus.send(spec.name, b"of another")
+    return bus.flush(PATIENCE)
