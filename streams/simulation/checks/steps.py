@@ -46,8 +46,8 @@ class StepChecks:
         if decided is None or decided.round != record.stepped:
             raise Violation(f"{name} has stepped round {record.stepped} without a decision")
         consensus = self._consensus(name, life, record, decided, place)
-        self._check_step(name, life, record, decided, consensus)
         self._check_position(name, life, record)
+        self._check_step(name, life, record, decided, consensus)
 
     def _check_listener(self, name: str, life: Life, record: JournalRecord) -> None:
         if not record.exact or (life.began and record.charged != life.charged):
