@@ -26,10 +26,10 @@ def may_wait(world: World, broken: set[str]) -> bool:
     nobody else has a place there. If all full members have begun anew, whoever has stepped begins again; if
     nobody has, it waits for those who may have: silence ends no run.
     """
-    facts, settings = world.facts, world.scene.parts.scheduler
+    settings = world.scene.parts.scheduler
     there = [node for node in world.processes if node.wanted and node.name not in broken]
     names = {node.name for node in there}
-    last = facts.plans[max(facts.plans)][-1] if facts.plans else None
+    last = world.watch.last_plan
     if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
         return True
     if last is None or last.ended or any(_carries_on(node, last) for node in there):

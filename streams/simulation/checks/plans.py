@@ -20,6 +20,11 @@ class PlanChecks:
         self._chain = Chain()
         self._named: dict[str, int] = {}
 
+    @property
+    def last(self) -> Plan | None:
+        """The last valid plan that the topology still has."""
+        return self._chain.last
+
     def appended(self, value: bytes) -> None:
         """Take a record of the topology; only schedulers sign there. Raises Violation, Refused."""
         history = self._facts.history

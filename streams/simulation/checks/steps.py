@@ -1,5 +1,7 @@
 """Counts every step again: consensus and decision from the edges, the release from its noise, the charges."""
 
+from itertools import product
+
 from nodes.machine.events import Decided
 from nodes.machine.journal import JournalRecord
 from nodes.mixing import Term, mixed
@@ -26,17 +28,24 @@ class StepChecks:
         if record.stepped == 0:
             return
         wrong = Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
-        for plan in reversed(self._facts.plans.get(record.stepped, [])):
+        plans = reversed(self._facts.plans.get(record.stepped, []))
+        for plan, which in product(plans, (0, -1) if self._is_unsure(name, life, record) else (0,)):
             try:
-                self._check(name, life, record, plan)
+                self._check(name, life, record, plan, which)
             except Violation as found:
                 wrong = found
             else:
                 return
         raise wrong
 
-    def _check(self, name: str, life: Life, record: JournalRecord, plan: Plan) -> None:
-        """Check a record as a step of that plan."""
+    def _is_unsure(self, name: str, life: Life, record: JournalRecord) -> bool:
+        """Return whether a late release may be either of two values, as the edge has lost the first."""
+        late = [(source, life.lost.get((round, source))) for round, source in record.corrected]
+        edges = {self._facts.parts.topics.edge(source, name) for source, lost in late if lost is not None}
+        return bool(edges & self._facts.forgotten)
+
+    def _check(self, name: str, life: Life, record: JournalRecord, plan: Plan, which: int) -> None:
+        """Check a record as a step of that plan; `which` of the values that stood were the late ones."""
         decided, place = life.decided, plan.place(name)
         if place is None or place.member.instance != life.instance:
             raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
@@ -45,40 +54,50 @@ class StepChecks:
             return
         if decided is None or decided.round != record.stepped:
             raise Violation(f"{name} has stepped round {record.stepped} without a decision")
-        consensus = self._consensus(name, life, record, decided, place)
+        mixed_now, late = self._mix(name, life, record, decided, place, which)
         self._check_position(name, life, record)
-        self._check_step(name, life, record, decided, consensus)
+        self._check_step(name, life, record, decided, self._consensus(name, life, record, mixed_now, late))
+        self.mixed.setdefault(record.stepped, {})[name] = mixed_now
+        for round, added in late:
+            self._facts.history.reached.add(Reached.LATE)
+            if name in self.mixed.get(round, {}):
+                self.mixed[round][name] = self.mixed[round][name] + added
 
     def _check_listener(self, name: str, life: Life, record: JournalRecord) -> None:
         if not record.exact or (life.began and record.charged != life.charged):
             raise Violation(f"{name} listens in round {record.stepped}, and charges or draws")
 
-    def _consensus(
-        self, name: str, life: Life, record: JournalRecord, decided: Decided, place: Place
-    ) -> Consensus:
-        """Return z_t from the values on the edges. Raises Violation."""
-        round, own = record.stepped, life.own[record.stepped]
+    def _mix(
+        self, name: str, life: Life, record: JournalRecord, decided: Decided, place: Place, which: int
+    ) -> tuple[FloatArray, list[tuple[int, FloatArray]]]:
+        """Return what is mixed of the values on the edges, and what late ones add to which rounds."""
         heard = self._heard(name, record, decided, place)
         terms: list[Term] = [(one.name, weight, value) for one, weight, value in heard]
         rest = place.own_weight
         names = {name for name, _, _ in terms}
         for member, weight in place.row:
             rest += 0.0 if member.name in names else weight
-        consensus = mixed([*terms, (name, rest, own)])
-        self.mixed.setdefault(round, {})[name] = consensus
-        for lost_round, source in record.corrected:
-            lost = life.lost.get((lost_round, source))
+        late = []
+        for round, source in record.corrected:
+            lost = life.lost.get((round, source))
             if lost is None:
-                raise Violation(f"{name} corrects for {source} in round {lost_round} twice, or for nothing")
-            stood = self._facts.values[source, name, lost_round, lost.instance][0].release
-            added = lost.weight * (stood - life.own[lost_round])
-            consensus = consensus + self._moved(name, life, added, lost_round, round)
-            if name in self.mixed.get(lost_round, {}):
-                self.mixed[lost_round][name] = self.mixed[lost_round][name] + added
-            self._facts.history.reached.add(Reached.LATE)
-        if record.corrected:
-            consensus = self._learners[name].algorithm.contain(consensus)
-        return Consensus(consensus)
+                raise Violation(f"{name} corrects for {source} in round {round} twice, or for nothing")
+            stood = self._facts.values[source, name, round, lost.instance][which].release
+            late.append((round, lost.weight * (stood - life.own[round])))
+        return mixed([*terms, (name, rest, life.own[record.stepped])]), late
+
+    def _consensus(
+        self,
+        name: str,
+        life: Life,
+        record: JournalRecord,
+        found: FloatArray,
+        late: list[tuple[int, FloatArray]],
+    ) -> Consensus:
+        """Return z_t: what was mixed, and what late releases add."""
+        for round, added in late:
+            found = found + self._moved(name, life, added, round, record.stepped)
+        return Consensus(self._learners[name].algorithm.contain(found) if late else found)
 
     def _moved(self, name: str, life: Life, missing: FloatArray, lost_round: int, round: int) -> FloatArray:
         """Return what was missing in a round, moved by each step since as it would have been in time."""

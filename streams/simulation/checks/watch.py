@@ -17,6 +17,7 @@ from streams.simulation.checks.values import ValueChecks
 from streams.simulation.history import Reached, Violation
 from streams.simulation.node import SimulatedNode
 from streams.simulation.stage import Scene
+from topology.plans import Plan
 
 _QUIET = {Notice.DUPLICATE, Notice.STALE}
 
@@ -30,6 +31,11 @@ class Watch:
         self._steps, self._totals = StepChecks(facts, scene), TotalChecks(facts, scene)
         self._lives: dict[SimulatedNode, Life] = {}
         self._kept: dict[str, int] = {}  # charged rounds, by node
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """The last valid plan that the topology still has."""
+        return self._plans.last
 
     # ------------------------------------------------------------------------------------ the broker's
 
