@@ -7,8 +7,8 @@ Rules
   not ahead of the clock (slots by time; rules in `slot_clock`).
 * What is published counts as planned before it is read: more is planned on top of it, up to the horizon. If
   another's record comes between, the rest is void, and the machine plans again on top of that record. What
-  it has not read for `silence` (10 s, if none), the broker has lost: it is planned again. If it comes yet,
-  the first record counts.
+  it has not read for `silence` (10 s, if none), the broker has lost: it is planned again (rules in `unread`).
+  If it comes yet, the first record counts.
 * The next round is the last one + 1. If members are more than H periods behind the clock (slots by time), it
   is at least the clock's round.
 * Progress beyond the last plan means that plans were lost. It counts at a start alone (rules in `progress`):
@@ -70,6 +70,7 @@ from topology.scheduler_events import (
     Ticked,
     heartbeat_period,
 )
+from topology.unread import Unread
 
 __all__ = [
     "HeartbeatRead",
@@ -89,9 +90,6 @@ __all__ = [
     "heartbeat_period",
 ]
 
-UNREAD = 10.0
-"""Seconds after which what was published and is not read is lost, where nobody is ever silent."""
-
 
 class SchedulerMachine:
     """One scheduler of one run."""
@@ -102,9 +100,7 @@ class SchedulerMachine:
         self._roster = Roster(self._nodes, settings.silence)
         self._started = False
         self._chain = Chain()
-        self._ahead: list[Plan] = []  # published and not read; the first follows `last`
-        self._unread = 0.0  # seconds since anything was read while something was ahead
-        self._missing: set[bytes] = set()  # the marks that void records of this one continue, since `last`
+        self._unread = Unread(self._roster, settings.silence)  # the first of them follows `last`
         self._horizon = Horizon(settings.horizon, self._roster)
         self._lag = None if settings.lag is None else Lag(settings.lag)
         self._claims = Claims(settings.horizon)
@@ -148,7 +144,7 @@ class SchedulerMachine:
                 self._roster.pass_time(seconds)
                 self._current = current
                 left_out = self._leave_out(seconds)
-                self._wait_for_own(seconds)
+                self._unread.pass_time(seconds)
             case SourceEnded(round):
                 self._rounds = min(self._rounds, round)
             case Started(records, heartbeats, whole, current):
@@ -180,52 +176,23 @@ class SchedulerMachine:
     def _follow(self, record: PlanRecord) -> Refusal | None:
         if record.plans[0].run != self.settings.run:
             return Refusal.RUN
-        size, last, first = len(record.plans), record.last, self.last is None
+        first = self.last is None
         if not self._chain.take(record):
-            self._give_up_on(record)
+            self._unread.void(record)
             return Refusal.PLACE
         if first:
             self._doubt(record.plans[0])
         for plan in record.plans:
             self._horizon.add(plan)
             self._roster.note(plan)
-        self._unread = 0.0
-        self._missing.clear()
-        own = len(self._ahead) >= size and self._ahead[size - 1].mark == last.mark
-        self._ahead = self._ahead[size:] if own else []
-        if not self._ahead:
-            self._roster.forget_foreseen()
+        self._unread.read(record)
         return None
 
     def _pass_over(self, record: PlanRecord) -> Refusal:
         """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is."""
-        self._give_up_on(record)
+        self._unread.void(record)
         self._current = None  # until the next tick
         return Refusal.AHEAD
-
-    def _give_up_on(self, record: PlanRecord) -> None:
-        """Plan again what was published in a void record, and on top of it.
-
-        What it continues may still come, as a bus may send it again. Where that makes a second record void,
-        the broker has lost it: all that is published is planned again.
-        """
-        marks = [plan.mark for plan in self._ahead]
-        if record.last.mark in marks:
-            lost = record.continues in self._missing
-            self._missing.add(record.continues)
-            kept = 0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans))
-            del self._ahead[kept:]
-            self._roster.forget_foreseen()
-            for plan in self._ahead:
-                self._roster.foresee(plan)
-
-    def _wait_for_own(self, seconds: float) -> None:
-        """Plan again what was published, and is not read for too long: nothing else may follow to show it."""
-        self._unread = self._unread + seconds if self._ahead else 0.0
-        if self._unread > (self.settings.silence or UNREAD):
-            self._unread = 0.0
-            self._ahead.clear()
-            self._roster.forget_foreseen()
 
     def _hear(self, beat: Heartbeat) -> Refusal | None:
         refusal = self._refusal(beat)
@@ -260,7 +227,7 @@ class SchedulerMachine:
         if self._lag is None or last is None:
             return []
         progress = self._horizon.progress(last)
-        holding = [] if self._ahead else self._horizon.holders(last, progress)
+        holding = [] if self._unread.plans else self._horizon.holders(last, progress)
         live = [name for name in self._nodes if self._roster.is_live(name)]
         outside = sum(name not in progress for name in live)
         behind = self._horizon.behind(last, progress, outside)
@@ -302,7 +269,7 @@ class SchedulerMachine:
     @property
     def _head(self) -> Plan | None:
         """The newest plan, read or published."""
-        return self._ahead[-1] if self._ahead else self.last
+        return self._unread.newest or self.last
 
     def _planned(self) -> Iterator[Plan]:
         """Yield the plans to publish now, at most H."""
@@ -310,8 +277,7 @@ class SchedulerMachine:
             plan = self._next(self._head)
             if plan is None:
                 return
-            self._ahead.append(plan)
-            self._roster.foresee(plan)
+            self._unread.publish(plan)
             yield plan
 
     def _next(self, last: Plan | None) -> Plan | None:
@@ -324,7 +290,7 @@ class SchedulerMachine:
                 return None
             if is_over(roster, last, round):
                 return end_plan(run, round, last, generation)
-            if self._horizon.must_wait(last, self._ahead):
+            if self._horizon.must_wait(last, self._unread.plans):
                 return None
         live = list(filter(roster.is_live, self._nodes))
         least = self.settings.min_members or (len(self._nodes) if last is None else 1)
