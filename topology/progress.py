@@ -25,6 +25,8 @@ class Claims:
         self._horizon = horizon
         self._claims: dict[str, int] = {}
         self._heard: set[str] = set()
+        self._median = 0  # if the last plan is not beyond it, plans were lost
+        self._alone = 0  # what one node's claim at the start has counted
 
     def recall(self, node: str, stepped: int) -> None:
         """Take a claim from the log; the node's newest one counts, and is 0 if it is beyond `MOST`."""
@@ -42,6 +44,32 @@ class Claims:
         """Return the lower median of these nodes' claims; one of whom nothing is known claims 0."""
         claims = sorted(self._of(names))
         return claims[(len(claims) - 1) // 2] if claims else 0
+
+    def look(self, names: Iterable[str]) -> None:
+        """Find out, by what these nodes claim, whether plans were lost."""
+        self._median = self.median(names)
+
+    def start(self, names: Iterable[str], last: int) -> None:
+        """Let the claim of one of these nodes count, after the plan of round `last`: at the start alone."""
+        self._alone = self.alone(names, last)
+
+    def following(self, last: int, current: int | None) -> tuple[int, bool]:
+        """Return the round after the plan of round `last`, and whether the nodes begin again there.
+
+        `current` as in `beyond`.
+        """
+        if last < self._median:
+            return self.beyond(self._median, current), True
+        return max(last, self._alone) + 1, last < self._alone
+
+    def first(self, live: list[str], current: int | None) -> tuple[int, bool]:
+        """Return the round of the first plan, and whether nodes begin again, as others were lost."""
+        median = self.median(live)
+        return (self.beyond(median, current), True) if median else (self.alone(live, 0) + 1, False)
+
+    def believed(self, last: int, current: int | None) -> int:
+        """Return the most progress that a node may have after the plan of round `last`."""
+        return max(self.limit(last), self.following(last, current)[0])
 
     def largest(self, names: Iterable[str]) -> int:
         """Return the largest claim of these nodes."""

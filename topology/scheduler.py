@@ -104,8 +104,6 @@ class SchedulerMachine:
         self._horizon = Horizon(settings.horizon, self._roster)
         self._lag = None if settings.lag is None else Lag(settings.lag)
         self._claims = Claims(settings.horizon)
-        self._median = 0  # of the claims: if the last plan is not beyond it, plans were lost
-        self._alone = 0  # what one node's claim at the start has counted
         self._current: int | None = None
         self._rounds = inf if settings.rounds is None else settings.rounds
 
@@ -154,7 +152,7 @@ class SchedulerMachine:
                 if self.last is not None:
                     self._roster.count_as_heard(self.last)
                     self._look_for_lost_plans(self.last)
-                    self._alone = self._claims.alone(self._live_of(self.last), self.last.round)
+                    self._claims.start(self._live_of(self.last), self.last.round)
                     refusals += self._doubt(self.last)
         effects: list[SchedulerEffect] = [*left_out, *[Refused(reason) for reason in refusals if reason]]
         last, plans = self._head, tuple(self._planned())
@@ -207,9 +205,7 @@ class SchedulerMachine:
             return None
         if counts and (beat.stepped > last.round or self._roster.has_begun_anew(beat.node, last)):
             self._look_for_lost_plans(last)
-        if beat.stepped <= last.round:
-            return None
-        if beat.stepped <= self._believed(last):
+        if beat.stepped <= last.round or beat.stepped <= self._believed(last):
             return None
         self._roster.doubt(beat.node)
         return Refusal.PROGRESS
@@ -240,7 +236,7 @@ class SchedulerMachine:
         """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing."""
         live = self._live_of(last)
         know = [name for name in live if not self._roster.has_begun_anew(name, last)]
-        self._median = self._claims.median(know if len(know) > 1 else live)
+        self._claims.look(know if len(know) > 1 else live)
 
     def _live_of(self, plan: Plan) -> list[str]:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]
@@ -254,8 +250,7 @@ class SchedulerMachine:
         return [Refusal.PROGRESS] * len(found)
 
     def _believed(self, last: Plan) -> int:
-        """Return the most progress that a node may have."""
-        return max(self._claims.limit(last.round), self._again(last)[0])
+        return self._claims.believed(last.round, self._current)
 
     def _refusal(self, beat: Heartbeat) -> Refusal | None:
         if beat.run != self.settings.run:
@@ -285,7 +280,7 @@ class SchedulerMachine:
         run, roster, round, again = self.settings.run, self._roster, 1, False
         generation = self.settings.generation
         if last is not None:
-            round, again = self._again(last)
+            round, again = self._claims.following(last.round, self._current)
             if last.ended or last.generation > generation:
                 return None
             if is_over(roster, last, round):
@@ -309,13 +304,4 @@ class SchedulerMachine:
         """Return the round of the first plan, and whether nodes begin again, as others were lost."""
         if self.settings.one_process:
             return self._claims.largest(live) + 1, False
-        median = self._claims.median(live)
-        if median:
-            return self._claims.beyond(median, self._current), True
-        return self._claims.alone(live, 0) + 1, False
-
-    def _again(self, last: Plan) -> tuple[int, bool]:
-        """Return the round of the plan after `last`, and whether the nodes begin again there."""
-        if last.round < self._median:
-            return self._claims.beyond(self._median, self._current), True
-        return max(last.round, self._alone) + 1, last.round < self._alone
+        return self._claims.first(live, self._current)
