@@ -4,6 +4,7 @@ Mesh topics have three parts or more and data topics two, so they never clash on
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -33,6 +34,10 @@ class MeshTopics:
     def topology(self) -> str:
         """Plans: one partition; the first valid plan of a round counts."""
         return self._name("topology")
+
+    def lossy(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of which a reader may miss records: all but the topology, where each plan counts."""
+        return frozenset(topics) - {self.topology}
 
     @property
     def scheduler(self) -> str:

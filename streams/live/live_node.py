@@ -132,7 +132,7 @@ class LiveNode:
     @property
     def lossy(self) -> frozenset[str]:
         """The topics of which records may be lost that were deleted unread: plans may not."""
-        return frozenset(self.offsets) - {self._topics.topology}
+        return self._topics.lossy(self.offsets)
 
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the requested slot. From any thread."""

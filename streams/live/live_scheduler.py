@@ -86,7 +86,7 @@ class LiveScheduler:
 
     def run(self, start: SchedulerStart) -> None:
         """Plan until `stop`. Raises ProcessExit when the run is over, Failed, Unmendable, BusError."""
-        lossy = start.offsets.keys() - {self._topics.topology}  # it would miss a plan
+        lossy = self._topics.lossy(start.offsets)
         self._reader = reader = self._bus.subscribe(
             start.offsets, self._read, self._reading_failed, lossy=lossy
         )

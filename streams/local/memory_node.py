@@ -111,7 +111,7 @@ class MemoryNode:
         for target in mesh.targets:
             self._handlers[mesh.topics.progress(target)] = partial(self._peer_beat_read, target)
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
-        lossy = start.offsets.keys() - {mesh.topics.topology}
+        lossy = mesh.topics.lossy(start.offsets)
         self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._do(self.shell.start)
 

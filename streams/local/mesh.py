@@ -169,7 +169,7 @@ class MemoryScheduler:
             parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner, parts.clock
         )
         start = self._shell.logs()
-        lossy = start.offsets.keys() - {parts.topics.topology}
+        lossy = parts.topics.lossy(start.offsets)
         self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._shell.start(start)
 
