@@ -34,8 +34,9 @@ def deadletters(
     reason; content only with --content. Writes nothing. With users, the auditor may read the first topic, and
     the feeder the second.
 
-    A record is not submitted again: with slots by count it would move every later record into another slot,
-    and by time the feed would find its topic longer than its source. Feed a new run, or mend the source.
+    To learn from such a record after all, append it, mended, to the source, and feed again; by time it needs a
+    time whose slot is still open. The bad one keeps its place, or every later record would be in another slot.
+    So it touches two releases: what it says is protected at 2 epsilon.
 
     \b
     Examples:

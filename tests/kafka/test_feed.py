@@ -81,6 +81,17 @@ def test_a_bad_record_is_dead_lettered_and_its_place_kept(feeding):
     assert feeding().records == 0  # and the lines are known again
 
 
+def test_a_mended_record_is_appended_and_moves_no_other(feeding):
+    """As docs/howto/own-data.md says: the bad one keeps its place, and the mended one gets one of its own."""
+    feeding.provision().write([row(1), b"{", row(3)])
+    assert feeding().counts.malformed == 1
+    feeding.write([row(1), b"{", row(3), row(2)])
+    assert (feeding().before, feeding.values()) == (3, [row(1), b"", row(3), row(2)])
+    feeding.write([row(1), row(2), row(3)])
+    with pytest.raises(FeedFailed, match="are not the first of these"):
+        feeding()
+
+
 def test_letters_that_a_kill_has_cost_are_written_at_the_next_start(feeding, monkeypatch):
     feeding.provision().write([row(1), b"{", row(3), b"[", b"x", row(6), b"y"])
     posted, lost = Writer._put_letter, [2, 4]
