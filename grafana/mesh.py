@@ -200,6 +200,27 @@ TROUBLE = Row(
             width=12,
             least=0,
         ),
+        Panel(
+            "Left out",
+            "How often schedulers planned without a node that held the others, in the time between two "
+            "points.",
+            COUNT,
+            (Query(by_node(f"increase({metric('nodes_left_out_total')}[$__rate_interval])")),),
+            width=12,
+            least=0,
+        ),
+        Panel(
+            "Mesh file",
+            "Generation of each node's mesh file, and of the newest one that a plan was made by. A lower one "
+            "is an older file.",
+            COUNT,
+            (
+                Query(by_node(metric("file_generation"))),
+                Query(f"max by (mesh) ({metric('plan_generation', MESH)})", "plans"),
+            ),
+            width=12,
+            least=0,
+        ),
     ),
 )
 ROWS = (NOW, ROUNDS, EDGES, TROUBLE)

@@ -185,7 +185,8 @@ class SharedMetric(Enum):
         "nodes_left_out_total",
         "counter",
         "nodes",
-        "Times that this scheduler left a node out of the plans, as it had held the others for too long.",
+        "Times that this scheduler left the node out of the plans, as it had held the others for too long.",
+        _NODE,
     )
     LAST_SEEN = Metric(
         "node_last_seen_timestamp_seconds",

@@ -42,7 +42,6 @@ class SchedulerMetrics:
         self._process = ProcessFigures(self.shared, connected, _REASONS.values())
         self.shared.gauge(SharedMetric.CERTIFICATE, lambda: ends)
         self._published = self.shared.counter(SharedMetric.PUBLISHED)
-        self._left_out = self.shared.counter(SharedMetric.HELD_OTHERS)
         self._plan: Plan | None = None
         self._live, self._slowest = 0, 0
         self.shared.gauge(SharedMetric.FILE_GENERATION, lambda: generation)
@@ -89,7 +88,7 @@ class SchedulerMetrics:
 
     def left_out(self, left: LeftOut) -> None:
         """Count a member that is planned without, as it has held the others, and log it."""
-        self._left_out.total += 1
+        self._nodes[left.name].left_out.total += 1
         text = "%s has held the others for %.1f s: it is planned without for %.1f s, and may join again then"
         LOGGER.warning(text, left.name, left.held, left.seconds)
 
@@ -105,6 +104,7 @@ class _Node:
 
     def __init__(self, registry: SharedRegistry, name: str) -> None:
         self.starts: Counter = registry.counter(SharedMetric.STARTS, name)
+        self.left_out: Counter = registry.counter(SharedMetric.HELD_OTHERS, name)
         self.boot = ""
         self._seen, self._stepped = 0.0, 0
         registry.gauge(SharedMetric.LAST_SEEN, lambda: told(self._seen), name)

@@ -18,7 +18,13 @@ OF_SCHEDULERS = {
     "plan_lead_rounds",
     "plans_published_total",
 }
-OF_EVERYONE = {"broker_connected", "build_info", "messages_refused_total"}
+OF_EVERYONE = {
+    "broker_connected",
+    "build_info",
+    "file_generation",
+    "messages_refused_total",
+    "plan_generation",
+}
 FOR_OWNERS = {"learning": None, "overview": {"regret_average"}}
 """Private metrics that a dashboard may ask for; None: all."""
 UNITS = {"none", "locale", "percentunit", "cps", "s", "h", "bytes"}
@@ -166,10 +172,7 @@ LEFT_OUT = {
     "data_certificate_end_timestamp_seconds",
     "edges_on",
     "epsilon_left",
-    "file_generation",
-    "nodes_left_out_total",
     "pass_seconds",
-    "plan_generation",
     "plans_ignored_total",
     "releases_ignored_total",
     "releases_received_total",

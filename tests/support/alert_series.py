@@ -17,6 +17,12 @@ WORKING = {  # a mesh that is well, 40 samples of 15 s
     f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="a"}}': "0+15x39",
     f'mirrormesh_node_last_seen_timestamp_seconds{{{SCHEDULER},node="b"}}': "0+15x39",
     f'mirrormesh_node_starts_total{{{SCHEDULER},node="a"}}': "0x19 1x19",
+    f'mirrormesh_nodes_left_out_total{{{SCHEDULER},node="a"}}': "0x39",
+    f'mirrormesh_nodes_left_out_total{{{SCHEDULER},node="b"}}': "0x19 1x19",
+    f"mirrormesh_file_generation{{{NODE}}}": "0x19 1x19",
+    f"mirrormesh_plan_generation{{{NODE}}}": "0x9 1x29",
+    f"mirrormesh_file_generation{{{SCHEDULER}}}": "1x39",
+    f"mirrormesh_plan_generation{{{SCHEDULER}}}": "0x9 1x29",
     f"mirrormesh_broker_connected{{{NODE}}}": "1x39",
     f"mirrormesh_certificate_end_timestamp_seconds{{{NODE}}}": f"{15 * 86_400}x39",
     f"mirrormesh_certificate_end_timestamp_seconds{{{SCHEDULER}}}": f"{10**12}x39",
@@ -87,6 +93,30 @@ FAULTS = {  # alert: what is otherwise where it fires, the labels that it then h
             {LAST_SEEN_B: "-2000000000x39"},  # 0, at a time of this century
             {"mesh": "m", "node": "b"},
             "Node b of mesh m has not been heard in this run.",
+        ),
+    ],
+    "NodeLeftOut": [
+        (
+            {f'mirrormesh_nodes_left_out_total{{{SCHEDULER},node="a"}}': "0x9 1x9 2x19"},
+            NODE_A,
+            "Node a of mesh m has held the others, and was left out 2 times in an hour.",
+        ),
+        (  # as one scheduler of two has seen it
+            {'mirrormesh_nodes_left_out_total{mesh="m",instance="t",node="b"}': "0x9 3x29"},
+            {"mesh": "m", "node": "b"},
+            "Node b of mesh m has held the others, and was left out 3 times in an hour.",
+        ),
+    ],
+    "OldMeshFile": [
+        (
+            {f"mirrormesh_file_generation{{{NODE}}}": "0x39"},
+            NODE_A,
+            "Node a of mesh m runs on an older mesh file than the plans: it lacks generation 1.",
+        ),
+        (
+            {f"mirrormesh_plan_generation{{{SCHEDULER}}}": "0x9 2x29"},
+            MESH_M | {"instance": "s"},
+            "A scheduler of mesh m runs on an older mesh file than the plans: it lacks generation 2.",
         ),
     ],
     "BudgetNearlySpent": [

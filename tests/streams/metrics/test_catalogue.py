@@ -13,7 +13,6 @@ from tests.support.metrics import metrics
 from tests.support.star import mechanism
 
 OF_A_SCHEDULER = {
-    SharedMetric.HELD_OTHERS,
     SharedMetric.PLANNED,
     SharedMetric.PUBLISHED,
     SharedMetric.MEMBERS,
@@ -23,7 +22,12 @@ OF_A_SCHEDULER = {
 }
 OF_A_MESH = {SharedMetric.FILE_GENERATION, SharedMetric.PLAN_GENERATION}
 """Of its nodes and its schedulers."""
-OF_EACH_NODE = {SharedMetric.LAST_SEEN, SharedMetric.STARTS, SharedMetric.NODE_ROUND}
+OF_EACH_NODE = {
+    SharedMetric.HELD_OTHERS,
+    SharedMetric.LAST_SEEN,
+    SharedMetric.STARTS,
+    SharedMetric.NODE_ROUND,
+}
 """Of a scheduler too, by node."""
 OF_THE_LEARNER = {SharedMetric.ANSWERED, SharedMetric.LEFT_OUT, SharedMetric.SECOND_RESPONSES}
 OF_A_COLLABORATION = {SharedMetric.QUERY, SharedMetric.QUERIES}

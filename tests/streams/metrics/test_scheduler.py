@@ -9,6 +9,7 @@ from tests.support.machines import plan
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import shown
 from tests.support.scheduling import beat
+from topology.lag import LeftOut
 from topology.scheduler_events import Refusal
 
 
@@ -83,3 +84,12 @@ def test_a_scheduler_shows_when_each_node_of_the_mesh_file_was_heard_and_how_oft
     metrics.beat(beat("b", 5, boot="two", hello=True))
     metrics.beat(beat("a", 4, boot="two", hello=True))
     assert by_node(metrics, "mirrormesh_node_starts_total") == {"a": 1, "b": 2, "c": 0}
+
+
+def test_a_scheduler_counts_whom_it_leaves_out(caplog):
+    metrics = SchedulerMetrics("tracking", "abc", connected=lambda: True)
+    assert by_node(metrics, "mirrormesh_nodes_left_out_total") == {"a": 0, "b": 0, "c": 0}
+    for held in (15.0, 30.0):
+        metrics.left_out(LeftOut("b", held, 2 * held))
+    assert by_node(metrics, "mirrormesh_nodes_left_out_total") == {"a": 0, "b": 2, "c": 0}
+    assert [record.args for record in caplog.records] == [("b", 15.0, 30.0), ("b", 30.0, 60.0)]
