@@ -190,9 +190,11 @@ class LiveNode:
         self._shell.release_read(source, offset, value)
 
     def _plan_read(self, offset: int, value: bytes, appended: float) -> None:
-        self._heed()
-        self._shell.plan_read(offset, value, appended)
-        self._watch_plans()
+        plans = self._shell.plans_of(offset, value, appended)
+        if plans:  # of a flood no record is worth a look at the folder
+            self._heed()
+            self._shell.take_plans(plans)
+            self._watch_plans()
 
     def _watch_plans(self) -> None:
         self._watcher.planned(self._shell.machine.planned)

@@ -4,7 +4,7 @@ On a broker and on the memory bus only the `Ports` differ.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -118,13 +118,32 @@ class NodeShell:
         start = self._begin
         for topic, value in start.unsent:
             self._ports.send(topic, value)
-        plans = [plan for one in start.plans for plan in self._plans(one.offset, one.value, one.appended)]
+        plans = [plan for one in start.plans for plan in self.plans_of(one.offset, one.value, one.appended)]
         secret, carried = self._journal.secret(), self._journal.carried
         self._handle(Started(start.records, tuple(plans), secret, carried, start.leave_from))
 
     def plan_read(self, offset: int, value: bytes, appended: float = inf) -> None:
         """Take a record of the topology; `appended` as in Stored."""
-        for arrived in self._plans(offset, value, appended):
+        self.take_plans(self.plans_of(offset, value, appended))
+
+    def plans_of(self, offset: int, value: bytes, appended: float) -> tuple[PlanArrived, ...]:
+        """Return the plans of a record of the topology, for `take_plans`; none if it is void, or refused."""
+        who = self.machine.identity
+        try:
+            signed = self._envelope.of_scheduler(value)
+            record = decode_plans(signed, who.run, self._digest, self._clock, appended)
+        except Refused as refused:
+            self._ports.refused(self._topics.topology, value, refused)
+            return ()
+        if not self._chain.take(record):
+            self._ports.report(Noticed(Notice.PLAN_IGNORED, who.name, record.plans[0].round))
+            return ()
+        self.generation = max(self.generation, record.last.generation)
+        return tuple([PlanArrived(plan, offset) for plan in record.plans])
+
+    def take_plans(self, plans: Iterable[PlanArrived]) -> None:
+        """Take what `plans_of` has returned."""
+        for arrived in plans:
             self._handle(arrived)
 
     def release_read(self, source: str, offset: int, value: bytes) -> None:
@@ -187,21 +206,6 @@ class NodeShell:
         """Return a node's heartbeat. Raises Refused."""
         run = self.machine.identity.run
         return decode_heartbeat(self._envelope.of_node(value, node), run, node, self._digest)
-
-    def _plans(self, offset: int, value: bytes, appended: float) -> tuple[PlanArrived, ...]:
-        """Return the plans of a record; none if it is void, or refused."""
-        who = self.machine.identity
-        try:
-            signed = self._envelope.of_scheduler(value)
-            record = decode_plans(signed, who.run, self._digest, self._clock, appended)
-        except Refused as refused:
-            self._ports.refused(self._topics.topology, value, refused)
-            return ()
-        if not self._chain.take(record):
-            self._ports.report(Noticed(Notice.PLAN_IGNORED, who.name, record.plans[0].round))
-            return ()
-        self.generation = max(self.generation, record.last.generation)
-        return tuple([PlanArrived(plan, offset) for plan in record.plans])
 
     def _handle(self, event: Event) -> None:
         """Handle an event once the effects of the one before are done."""
