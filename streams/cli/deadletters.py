@@ -34,9 +34,9 @@ def deadletters(
     reason; content only with --content. Writes nothing. With users, the auditor may read the first topic, and
     the feeder the second.
 
-    To learn from such a record after all, append it, mended, to the source, and feed again; by time it needs a
-    time whose slot is still open. The bad one keeps its place, or every later record would be in another slot.
-    So it touches two releases: what it says is protected at 2 epsilon.
+    To learn from such a record after all, append it, mended, to the source, and feed again; by time it needs
+    a time whose slot is still open. The bad one keeps its place, or every later record would be in another
+    slot. So it touches two releases: what it says is protected at 2 epsilon.
 
     \b
     Examples:

@@ -35,10 +35,6 @@ class MeshTopics:
         """Plans: one partition; the first valid plan of a round counts."""
         return self._name("topology")
 
-    def lossy(self, topics: Iterable[str]) -> frozenset[str]:
-        """Return those of which a reader may miss records: all but the topology, where each plan counts."""
-        return frozenset(topics) - {self.topology}
-
     @property
     def scheduler(self) -> str:
         """The schedulers' own heartbeats: the clock that silence is measured on."""
@@ -144,3 +140,8 @@ def _joined(*parts: str) -> str:
             f"the topic {topic} has {len(topic)} characters: at most {LONGEST_TOPIC} are allowed"
         )
     return topic
+
+
+def may_lose(topics: Iterable[str], run: MeshTopics) -> frozenset[str]:
+    """Return the topics of which a reader may miss records: all but the topology, where each plan counts."""
+    return frozenset(topics) - {run.topology}

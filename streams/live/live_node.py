@@ -13,6 +13,7 @@ from nodes.privacy.mechanism import Secret
 from streams.bus.bus import BusError, Reader
 from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused
+from streams.codec.topics import may_lose
 from streams.live.deadlines import Deadlines, FetchClock, InFlight
 from streams.live.lane import Lane
 from streams.live.node_shell import Later, NodeShell, Ports
@@ -132,7 +133,7 @@ class LiveNode:
     @property
     def lossy(self) -> frozenset[str]:
         """The topics of which records may be lost that were deleted unread: plans may not."""
-        return self._topics.lossy(self.offsets)
+        return may_lose(self.offsets, self._topics)
 
     def slot_closed(self, slot: SlotClosed) -> None:
         """Take the requested slot. From any thread."""

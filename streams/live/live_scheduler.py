@@ -15,7 +15,7 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.bus.topic_specs import mesh_specs
 from streams.codec.signatures import PLAIN, Envelope
-from streams.codec.topics import MeshTopics
+from streams.codec.topics import MeshTopics, may_lose
 from streams.live.certificates import warn_of_end
 from streams.live.deadlines import FetchClock, InFlight
 from streams.live.generation import lacking
@@ -86,7 +86,7 @@ class LiveScheduler:
 
     def run(self, start: SchedulerStart) -> None:
         """Plan until `stop`. Raises ProcessExit when the run is over, Failed, Unmendable, BusError."""
-        lossy = self._topics.lossy(start.offsets)
+        lossy = may_lose(start.offsets, self._topics)
         self._reader = reader = self._bus.subscribe(
             start.offsets, self._read, self._reading_failed, lossy=lossy
         )

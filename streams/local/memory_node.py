@@ -13,6 +13,7 @@ from nodes.privacy.private import Private
 from streams.bus.bus import BusError, Reader
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Refused, encode_dead_letter
+from streams.codec.topics import may_lose
 from streams.live.node_shell import NodeShell, Ports
 from streams.live.start import Starter
 from streams.mesh.mesh import Surroundings
@@ -111,7 +112,7 @@ class MemoryNode:
         for target in mesh.targets:
             self._handlers[mesh.topics.progress(target)] = partial(self._peer_beat_read, target)
         self._feed = SlotFeed(self._data, self._parts.slots, self._parts.decoder)
-        lossy = mesh.topics.lossy(start.offsets)
+        lossy = may_lose(start.offsets, mesh.topics)
         self._reader = self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._do(self.shell.start)
 

@@ -14,7 +14,7 @@ from streams.bus.bus import BusError
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Expected, Reason
 from streams.codec.signatures import PLAIN, Envelope
-from streams.codec.topics import MeshTopics
+from streams.codec.topics import MeshTopics, may_lose
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.memory_node import MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
@@ -169,7 +169,7 @@ class MemoryScheduler:
             parts.scheduler, parts.topics, parts.digest, self._bus, watcher, parts.planner, parts.clock
         )
         start = self._shell.logs()
-        lossy = parts.topics.lossy(start.offsets)
+        lossy = may_lose(start.offsets, parts.topics)
         self._bus.subscribe(start.offsets, self._read, self._reading_failed, lossy=lossy)
         self._shell.start(start)
 

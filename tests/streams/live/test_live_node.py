@@ -84,6 +84,6 @@ def test_a_look_at_the_owners_wish_is_for_plans_and_a_flood_of_garbage_costs_non
         node.read(topics.topology, offset, GARBAGE, inf)
     assert (watcher.reasons, looks) == ([Reason.KIND] * 3, [])
     letters = [decode_dead_letter(letter) for letter in bus.read(topics.dead_letters(name), 0)]
-    assert letters == [(topics.topology, GARBAGE, Reason.KIND)] * 3
+    assert letters == [(topics.topology, GARBAGE, Reason.KIND.value)] * 3
     node.read(topics.topology, 3, before.bus.read(topics.topology, 0)[0], inf)
     assert (len(watcher.reasons), looks) == (3, [1])
