@@ -87,8 +87,16 @@ class PinnedThread(AIOKafkaConsumerThread):
         await self.call_thread(self._note, offsets)
 
     async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # they are known
-        """Assign every partition of the topics, at its position."""
-        await self.call_thread(self._pin)
+        """Assign every partition of the topics, at its position, once the broker answers."""
+        while True:
+            try:
+                await self.call_thread(self._pin)
+            except TimeoutError:
+                LOGGER.warning(
+                    "waiting for the broker: %s: no answer for %g s", ", ".join(self.places), PATIENCE
+                )
+            else:
+                return
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to the position, which Faust takes for committed."""

@@ -82,7 +82,8 @@ def failure(servers: str, topics: Sequence[str], error: BaseException) -> DataFa
         return DataCut(f"{topic}: the log has lost its end")
     if isinstance(error, BusError):
         return DataFailed(str(error))
-    return DataFailed(f"{topic}: {error if isinstance(error, OSError) else type(error).__name__}")
+    said = str(error) if isinstance(error, OSError) else ""  # one of a time-out has no words
+    return DataFailed(f"{topic}: {said or type(error).__name__}")
 
 
 def _named(error: BaseException, topics: Sequence[str]) -> str | None:
