@@ -1,8 +1,6 @@
 """Two processes with one name; journals that are lost or old; processes that are asked to end."""
 
 import shutil
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
 from statistics import median
 
@@ -12,10 +10,11 @@ from streams.bus.admin import Admin
 from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
 from streams.mesh.file import load
-from streams.state.folder import JournalError, place_of
+from streams.state.folder import JournalError
 from streams.state.journal_reader import JournalReader
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.support.feeding import stored
+from tests.support.journals import deleted, restored, saved
 from tests.support.kafka import connection, until
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
 
@@ -120,12 +119,6 @@ def test_of_two_processes_on_two_state_folders_the_newer_goes_on(mesh_quick):
     assert len(instances) == 2
 
 
-def put_back(journal):
-    """Make a copy pass for the file that was copied, as a restored disk does."""
-    with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute("UPDATE life SET place = ?", (place_of(journal),))
-
-
 @pytest.mark.parametrize("what", ["deleted", "old"])
 def test_a_node_without_its_newest_journal_joins_as_a_new_instance(mesh_quick, what):
     mesh = mesh_quick
@@ -133,17 +126,11 @@ def test_a_node_without_its_newest_journal_joins_as_a_new_instance(mesh_quick, w
     nodes = list(mesh.nodes())
     lost, state = nodes[2], mesh.folder / "state"
     wait_until(lambda: last_round(mesh, lost) > 5)
-    for file in state.glob(f"{lost}.journal*"):
-        shutil.copy(file, mesh.folder / file.name)
+    saved(state, lost, mesh.folder / "backup")
     at = last_round(mesh, lost)
     wait_until(lambda: last_round(mesh, lost) > at + 20)
     mesh.processes[lost].kill()
-    for file in state.glob(f"{lost}.journal*"):
-        file.unlink()
-    if what == "old":
-        for file in mesh.folder.glob(f"{lost}.journal*"):
-            shutil.copy(file, state / file.name)
-        put_back(state / f"{lost}.journal")
+    (deleted if what == "deleted" else restored)(state, lost, mesh.folder / "backup")
     mesh.node(lost)
     mesh.finish("scheduler", *nodes)
     log = mesh.processes[lost].log

@@ -5,28 +5,17 @@ import signal
 
 import pytest
 
-from streams.state.journal_reader import JournalReader
 from streams.tools.broker.broker import start
+from tests.support.forgetting import LOST, stepped
 from tests.support.processes import LiveMesh, wait_until
 from tests.support.small_mesh import small_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-LOST = 3000
-"""Bytes of the topology."""
 BACK = 30.0
 """Seconds."""
 IDLE = {"slots": {"by": "count", "size": 1, "timeout": 0.1}, "round_timeout": 5, "silence": 5, "horizon": 8}
 """Nobody is fed: every slot closes empty."""
-
-
-def stepped(mesh):
-    """The last round that each node has stepped, by its journal."""
-    found = []
-    for name in mesh.file.mesh.nodes:
-        with JournalReader(mesh.folder / "state" / f"{name}.journal") as journal:
-            found.append(journal.records(1)[-1].stepped)
-    return found
 
 
 def test_a_mesh_is_back_after_its_broker_has_lost_the_end_of_the_plans(tmp_path, new_broker):
