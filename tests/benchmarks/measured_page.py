@@ -9,9 +9,15 @@ from textwrap import fill
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "faults.md"
 HEAD = """# Faults
 
-What was done to meshes on a real broker, how often, and how long it took until every node was
-beyond all rounds that had been planned before. Scripts write the tables below; run them again to
-compare. `make test-slow` has each of these faults too, and many more.
+What was done to meshes on a real broker, how often, what held, and how long it took until every
+node was beyond all rounds that had been planned before. Scripts write the tables below; run them
+again to compare.
+
+`make test-slow` has most of these faults too, on smaller meshes and once each: kills, SIGTERM,
+stopped nodes, schedulers and brokers, split schedulers, journals that are deleted, old or copied,
+topics made again, power cuts and lost disks. The tables alone have journals with a changed or cut
+file, records cut beyond a stopped node's position, a broker dead for 90 s or slow, the soak, the
+share of a slow node, and floods.
 """
 
 

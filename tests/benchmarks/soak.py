@@ -18,8 +18,9 @@ from typing import NamedTuple
 from streams.bus.logs import Logs
 from streams.tools.broker.broker import start as started
 from streams.tools.broker.broker import stop
-from tests.benchmarks.harm import FAULTS, Harm, harmed
+from tests.benchmarks.harm import Harm, harmed
 from tests.benchmarks.kafka_mesh import fill, first_edge, start, write_mesh
+from tests.benchmarks.kills import FAULTS
 from tests.benchmarks.measured_page import machine, write
 from tests.support.brokers import free_port
 from tests.support.process import Process
