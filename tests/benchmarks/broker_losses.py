@@ -12,6 +12,8 @@ from tests.support.processes import wait_until
 KINDS = ("edge", "topology", "progress", "scheduler")
 PLANS_LOST = frozenset({Kind.UNPLANNED})
 """Rounds that were released, and whose plans the broker has lost."""
+ALL_LOST = PLANS_LOST | {Kind.UNNAMED}
+"""The run is planned from its first round again, while a node may yet release by a lost plan."""
 
 
 def _lost(kind: str) -> frozenset[Kind]:
@@ -77,5 +79,5 @@ BROKER_LOSSES = (
 DISK_LOSSES = (
     Loss(f"power cut: the last {LOST:,} bytes of the plans", _power_cut(".topology"), None, PLANS_LOST),
     Loss(f"power cut: the last {LOST:,} bytes of every log", _power_cut(".", "data"), None, PLANS_LOST),
-    Loss("the broker's folder wiped, topics provisioned again", _disk, None, PLANS_LOST),
+    Loss("the broker's folder wiped, topics provisioned again", _disk, None, ALL_LOST),
 )

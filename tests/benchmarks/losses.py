@@ -11,14 +11,13 @@ from collections import Counter, defaultdict
 from statistics import median
 from typing import NamedTuple
 
-from streams.public.audit_releases import Kind
 from tests.benchmarks.broker_losses import BROKER_LOSSES, DISK_LOSSES
 from tests.benchmarks.harm import HORIZON, RATE
 from tests.benchmarks.journal_losses import JOURNAL_LOSSES
 from tests.benchmarks.lossy import ORDINARY, Loss, Outcome, lossy
 from tests.benchmarks.measured_page import machine, write
 
-_SAID = {Kind.UNPLANNED: "the audit names rounds whose plans are lost"}
+_LOST = "the audit names releases whose plans are lost"
 
 
 class Group(NamedTuple):
@@ -67,13 +66,11 @@ def row(loss: Loss, outcomes: list[Outcome]) -> str:
 
 def held(outcomes: list[Outcome]) -> str:
     """Return what was checked, and what was seen how often."""
-    seen = Counter(what for one in outcomes for what in one.seen)
-    findings = Counter(kind for one in outcomes for kind in one.findings)
-    often = [(what, count) for what, count in seen.items()]
-    often += [(_SAID[kind], count) for kind, count in findings.items()]
+    often = Counter(what for one in outcomes for what in (*one.seen, *([_LOST] if one.findings else ())))
     words = ["one value a round, all charged"]
     words += [
-        what if count == len(outcomes) else f"{what} ({count} of {len(outcomes)})" for what, count in often
+        what if count == len(outcomes) else f"{what} ({count} of {len(outcomes)})"
+        for what, count in often.items()
     ]
     return "; ".join(words)
 
