@@ -17,7 +17,7 @@ from tests.benchmarks.journal_losses import JOURNAL_LOSSES
 from tests.benchmarks.lossy import ORDINARY, Loss, Outcome, lossy
 from tests.benchmarks.measured_page import machine, write
 
-_LOST = "the audit names releases whose plans are lost"
+_LOST = "the audit names rounds whose plans are lost"
 
 
 class Group(NamedTuple):
