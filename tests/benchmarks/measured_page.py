@@ -13,11 +13,11 @@ What was done to meshes on a real broker, how often, what held, and how long it 
 node was beyond all rounds that had been planned before. Scripts write the tables below; run them
 again to compare.
 
-`make test-slow` has most of these faults too, on smaller meshes and once each: kills, SIGTERM,
-stopped nodes, schedulers and brokers, split schedulers, journals that are deleted, old or copied,
-topics made again, power cuts and lost disks. The tables alone have journals with a changed or cut
-file, records cut beyond a stopped node's position, a broker dead for 90 s or slow, the soak, the
-share of a slow node, and floods.
+`make test-slow` has most of these faults too: kills, SIGTERM, stopped nodes, schedulers and
+brokers, split schedulers, journals that are deleted, old or copied, topics made again, power cuts
+and lost disks. The tables alone have journals whose file or write-ahead log is changed, cut,
+emptied or deleted, records cut beyond a stopped node's position, a broker dead for 90 s or slow,
+the soak, the share of a slow node, and floods.
 """
 
 
