@@ -21,9 +21,10 @@ def watch(
 ) -> None:
     """Watch a mesh that runs on a broker.
 
-    Shows a row for each node: whom it hears, what it has spent, whether it is missing. Reads only plans and
-    heartbeats on the mesh broker; writes nothing. On a terminal it draws one screen: h or ? for help, q or
-    Ctrl-C to quit. Elsewhere it prints a line every 10 s. So it does for a collaboration, until it is over.
+    Shows a row for each node: whom it hears, what it has spent, whether it is missing, what it has refused.
+    Reads plans and heartbeats on the mesh broker, and counts dead letters; writes nothing. On a terminal it
+    draws one screen: h or ? for help, q or Ctrl-C to quit. Elsewhere it prints a line every 10 s. So it does
+    for a collaboration, until it is over.
 
     \b
     Examples:

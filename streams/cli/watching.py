@@ -33,6 +33,7 @@ def once(file: MeshFile, console: Console) -> None:
     with closing(News(file)) as news:
         watched = Watched(file.resolved)
         watched.take(news.ask())
+        watched.refused(news.refused)
     sight = watched.sight(time.monotonic())
     say(console, f"{_title(file)}: {line(sight)}")
     console.print(nodes(sight, len(sight.rows), console.width))

@@ -88,4 +88,5 @@ class Asker(Thread):
             return
         with self._lock:
             self._watched.take(news)
+            self._watched.refused(self._news.refused)
         self._answered, self._away = time.monotonic(), False

@@ -1,7 +1,7 @@
 """The state of a mesh at a moment, from plans and heartbeats. Pure: times are arguments."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -20,6 +20,16 @@ BETWEEN = 1.5
 
 Entry = tuple[Plan | Heartbeat, float]
 """A plan or heartbeat, and when it was sent."""
+
+
+class Refusals(NamedTuple):
+    """What was refused: the `letters` that a node has written of it, and of its own `beats`, by who watches.
+
+    A node writes a dead letter for a refused message (two for a second value), but at most ten a second.
+    """
+
+    letters: int = 0
+    beats: int = 0
 
 
 class Row(NamedTuple):
@@ -73,6 +83,11 @@ class Watched:
         self._beats: dict[str, Heartbeat] = {}
         self._seen: dict[str, float] = {}
         self._course = Course()
+        self._refusals: Mapping[str, Refusals] = {}
+
+    def refused(self, refusals: Mapping[str, Refusals]) -> None:
+        """Take what was refused so far, by node; what is not known is left out."""
+        self._refusals = refusals
 
     def take(self, news: Iterable[Entry]) -> None:
         """Take new entries, each topic in its order."""
@@ -124,7 +139,12 @@ class Watched:
         relaying = beat is not None and relays(ledger, standing)
         at = self._plan_of(name)
         seen = now - self._seen[name] if beat else None
-        flags = (*self._flags(name, now, middle), *(("relaying",) if relaying else ()), *self._noise(name))
+        flags = (
+            *self._flags(name, now, middle),
+            *(("relaying",) if relaying else ()),
+            *self._noise(name),
+            *self._refused(name),
+        )
         return Row(
             name,
             beat.stepped if beat else None,
@@ -176,6 +196,14 @@ class Watched:
     def _noise(self, name: str) -> Iterator[str]:
         if self._ledgers[name].epsilon is not None and self._mesh.privacy_of(name).noise == "simulated":
             yield "simulated"
+
+    def _refused(self, name: str) -> Iterator[str]:
+        """Yield how much the node has refused, and how many of its heartbeats were, if any."""
+        letters, beats = self._refusals.get(name, Refusals())
+        if letters:
+            yield f"{letters:,} dead letter{'' if letters == 1 else 's'}"
+        if beats:
+            yield f"{beats:,} heartbeat{'' if beats == 1 else 's'} refused"
 
     def _is_silent(self, name: str, now: float) -> bool:
         silence = self._mesh.silence

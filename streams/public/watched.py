@@ -1,17 +1,20 @@
-"""Reads new plans and heartbeats from the mesh broker. Blocks while it asks."""
+"""Reads new plans and heartbeats from the mesh broker, and counts dead letters. Blocks while it asks."""
 
 import time
+from collections import Counter
 
-from streams.bus.bus import OffsetOutOfRange, UnknownTopic
+from streams.bus.bus import Denied, OffsetOutOfRange, UnknownTopic, Unreachable
 from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
-from streams.public.sight import KEPT, Entry
+from streams.public.sight import KEPT, Entry, Refusals
 from topology.chain import Chain, PlanRecord
 from topology.plans import Plan
 
 BEATS = 32
 """The number of a node's heartbeats read first: enough to know its newest process."""
+LETTERS = 5.0
+"""Seconds between two looks at the number of dead letters."""
 
 
 class News:
@@ -33,6 +36,10 @@ class News:
         self._asked = float("-inf")
         self.planner: float | None = None
         self._planning, self._beats = planning, 0
+        self._lettered = {name: topics.dead_letters(name) for name in mesh.nodes}
+        self._letters = dict[str, int]()
+        self._counted = float("-inf")
+        self._unread = Counter[str]()  # refused heartbeats, by topic
 
     def close(self) -> None:
         """Disconnect from the broker."""
@@ -43,6 +50,21 @@ class News:
 
         Raises Unreachable (after half a second if it can), UnknownTopic, Denied.
         """
+        entries = self._entries()
+        if time.monotonic() - self._counted >= LETTERS:
+            self._count_letters()
+        return entries
+
+    @property
+    def refused(self) -> dict[str, Refusals]:
+        """What was refused, by node: dead letters that may be counted, heartbeats since the first look."""
+        topics = self._log.topics
+        return {
+            name: Refusals(self._letters.get(name, 0), self._unread[topics.progress(name)])
+            for name in self._nodes
+        }
+
+    def _entries(self) -> list[Entry]:
         if self._offsets:
             self._logs.end(self._log.topics.topology)  # a quick check that the broker answers
         try:
@@ -54,6 +76,7 @@ class News:
             news = list(self._log.news(self._nodes, self._offsets))
         except OffsetOutOfRange as error:  # entries were deleted, or the topic was recreated: begin again
             del self._offsets[error.topic]
+            del self._unread[error.topic]
             return []
         since, self._asked = self._asked, time.monotonic()
         if self._planning and (end := self._logs.end(self._log.topics.scheduler)) > self._beats:
@@ -67,7 +90,20 @@ class News:
                 entries += [(plan, at) for plan in self._valid(message)]
             elif message is not None:
                 entries.append((message, at))
+            else:
+                self._unread[topic] += 1
         return entries
+
+    def _count_letters(self) -> None:
+        """Count the dead letters ever written; a topic that may not be read is left out for good."""
+        for name, topic in list(self._lettered.items()):
+            try:
+                self._letters[name] = self._logs.span(topic)[1]
+            except (Denied, UnknownTopic):
+                del self._lettered[name]
+            except Unreachable:
+                return  # what is read next says so
+        self._counted = time.monotonic()
 
     def _valid(self, record: PlanRecord) -> tuple[Plan, ...]:
         """Return the record's plans if it is valid."""

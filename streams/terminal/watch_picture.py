@@ -27,8 +27,10 @@ HELP = (
     ("relaying", "past its last learning round: it passes on, and learns from no record any more"),
     ("two values", "who has two values of its for one round, as that node says"),
     ("simulated", "a seed repeats its noise: nothing is protected"),
+    ("dead letters", "what it has refused in this run: two for a second value, at most ten a second"),
+    ("refused", "its heartbeats that say nothing, or are not its own, since this watch began"),
     ("behind, ahead", "so many rounds from the middle of the mesh, more than the horizon"),
-    ("", "Only plans and heartbeats are read. h or ?: the mesh again; q or Ctrl-C: quit."),
+    ("", "Read: plans, heartbeats, counts of letters. h or ?: the mesh again; q or Ctrl-C: quit."),
 )
 _LAST = {"silent": -2, "never seen": -1, "relaying": 1, "simulated": 2}
 _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simulated": "yellow"}

@@ -79,6 +79,9 @@ def test_help_tells_of_every_flag_and_fits_a_screen():
         "simulated",
         "behind",
         "ahead",
+        "two values",
+        "dead letters",
+        "refused",
     ):
         assert flag in text
 

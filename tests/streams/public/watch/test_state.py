@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.public.account import Standing, account
-from streams.public.sight import KEPT, Watched
+from streams.public.sight import KEPT, Refusals, Watched
 from tests.support.machines import INSTANCES, end, plan
 from tests.support.meshes import changed, loaded
 from tests.support.scheduling import beat as any_beat
@@ -57,6 +57,18 @@ def test_who_has_evidence_is_told_beside_whom_it_accuses(watched):
     assert plain(watched)["b"] == ["two values: a and 1 more"]
     watched.take([(beat("b", 5, instance="8" * 32, boot="7" * 32, hello=True), 100.0)])
     assert "two values" not in str(plain(watched)["b"])  # it has joined as a new instance
+
+
+def test_what_was_refused_is_told_beside_whom_it_concerns(watched):
+    watched.take([*planned(1, 8), *beats(4, 4, 4)])
+    watched.refused({"a": Refusals(1, 0), "b": Refusals(1200, 1), "c": Refusals(0, 30)})
+    assert plain(watched) == {
+        "a": ["1 dead letter"],
+        "b": ["1,200 dead letters", "1 heartbeat refused"],
+        "c": ["30 heartbeats refused"],
+    }
+    watched.refused({"a": Refusals()})
+    assert plain(watched) == {name: [] for name in "abc"}
 
 
 def test_nothing_is_known_of_a_mesh_that_has_not_begun(watched):
