@@ -4,6 +4,8 @@ import time
 from math import inf
 from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
 from streams.metrics.node_metrics import NodeMetrics
@@ -75,3 +77,13 @@ def promtool_says(text):
     found, content = promtool("check", "metrics", given=text)
     assert bool(found) == (not content)
     return found
+
+
+def refused_by(port):
+    """The messages of peers that a process has refused, by reason; None: it does not answer yet."""
+    try:
+        shown = samples(text_string_to_metric_families(scraped("127.0.0.1", port)))
+    except OSError:
+        return None
+    name = "mirrormesh_messages_refused_total"
+    return {labels[-1]: count for labels, count in shown.items() if labels[0] == name and count}
