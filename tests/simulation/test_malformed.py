@@ -1,74 +1,204 @@
 """A thousand malformed variants of each message, on each kind of topic: counted, and nothing else happens."""
 
+import logging
 import tracemalloc
+from io import StringIO
+from itertools import count
 
 import pytest
 
-from streams.codec import Reason
+from streams.codec import Reason, Refused
+from streams.codec.signatures import PLAIN
+from streams.live.node_watcher import DeadLetters, NodeWatcher
+from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
-from tests.simulation.test_absence import TIMES, Watched
-from tests.support.malformed import decoders, variants, well_formed
+from streams.metrics.scheduler_metrics import SchedulerMetrics
+from tests.simulation.test_absence import TIMES
+from tests.simulation.test_signed import Signed
+from tests.support.malformed import decoders, holds_releases, misplaced, variants
 from tests.support.meshes import changed, ignore, loaded
+from tests.support.metrics import metrics, shown
+from tests.support.signing import PLANNER, envelope, signed
+from topology.scheduler import Refusal
 
 VARIANTS = 1000
 ALWAYS = {Reason.LENGTH, Reason.VERSION, Reason.KIND, Reason.RUN, Reason.DIGEST}
 """Why some of the variants of every message are refused."""
+MESHES = {"edges": ("edges", False), "outbox": ("outbox", False), "signed": ("edges", True)}
+
+
+@pytest.fixture(params=MESHES.values(), ids=MESHES.keys())
+def file(tmp_path, request):
+    layout, keys = request.param
+    tree = changed(rounds=30, layout=layout)
+    return loaded(tmp_path, signed(tree) if keys else tree)
 
 
 @pytest.fixture
-def file(tmp_path):
+def plain(tmp_path):
     return loaded(tmp_path, changed(rounds=30))
 
 
-@pytest.fixture
 def honest(file):
     """What an undisturbed run releases, and one of its messages for each topic."""
-    watched = Watched(file, **TIMES)
-    values = watched.finish()
-    return values, {topic: watched.mesh.bus.read(topic, 0)[1] for topic in decoders(file)}
+    watched = Signed(file)
+    watched.until(lambda: watched.mesh.done)
+    return watched.values(), {topic: watched.mesh.bus.read(topic, 0)[1] for topic in decoders(file)}
 
 
-@pytest.mark.parametrize("kind", ["edge", "topology", "progress"])
-def test_malformed_variants_are_counted_and_change_nothing(file, honest, kind):
-    values, good = honest
-    watched = Watched(file, **TIMES)
-    mesh, decode = watched.mesh, decoders(file)
-    topic = next(name for name in good if f".{kind}" in name)
+def sender(file, topic):
+    """How who writes to a topic seals its messages."""
+    if file.mesh.signatures != "required":
+        return PLAIN
+    _, _, kind, *names = topic.split(".")
+    return envelope(file, PLANNER if kind == "topology" else names[0])
+
+
+def disturbed(file, topic, bad, good):
+    """A mesh that reads the bad values on a topic, and its good one again and again."""
+    watched = Signed(file)
+    mesh = watched.mesh
     watched.until_round(5)
-    for number, value in enumerate(variants(decode[topic], good[topic], file.digest(), VARIANTS)):
+    for number, value in enumerate(bad):
         mesh.bus.send(topic, value)
         if number % 10 == 0:
-            mesh.bus.send(topic, good[topic])  # what was said before, once more
+            mesh.bus.send(topic, good)  # what was said before, once more
         mesh.advance()
     watched.until(lambda: mesh.done)
     mesh.run()
-    assert well_formed(decode, lambda topic: mesh.bus.read(topic, 0)) == values
+    return watched
+
+
+@pytest.mark.parametrize("kind", ["releases", "topology", "progress"])
+def test_malformed_variants_are_counted_and_change_nothing(file, kind):
+    values, good = honest(file)
+    decode = decoders(file)
+    topic = next(name for name in good if f".{kind}" in name or (kind == "releases" and holds_releases(name)))
+    sent = variants(decode[topic], good[topic], file.digest(), VARIANTS, envelope=sender(file, topic))
+    watched = disturbed(file, topic, sent, good[topic])
+    mesh = watched.mesh
+    assert watched.values() == values
     refused = [refused.reason for node in mesh.nodes.values() for _, refused in node.refused]
     by_scheduler = [reason for reason in mesh.scheduler.refused if isinstance(reason, Reason)]
-    readers = {"edge": 1, "topology": len(mesh.nodes), "progress": 0}[kind]
+    heard = 2 if file.mesh.layout == "outbox" else 1
+    readers = {"releases": heard, "topology": len(mesh.nodes), "progress": 0}[kind]
     assert len(refused) == VARIANTS * readers
-    assert len(by_scheduler) == (0 if kind == "edge" else VARIANTS)
+    assert len(by_scheduler) == (0 if kind == "releases" else VARIANTS)
     assert set(refused) | set(by_scheduler) >= ALWAYS
+    assert (Reason.SIGNATURE in {*refused, *by_scheduler}) is (file.mesh.signatures == "required")
 
 
-def test_refusing_takes_no_memory(file, honest):
-    _, good = honest
-    decode, mesh = decoders(file), MemoryMesh(mesh_parts(file, **TIMES), ignore)
-    edge, topology = mesh.parts.topics.edge("b", "a"), mesh.parts.topics.topology
-    sent = {
-        topic: list(variants(decode[topic], good[topic], file.digest(), 100, seed=1))
-        for topic in (edge, topology)
-    }
-    node = mesh.nodes["a"]
-    node._refuse = lambda *_: None  # the bus in memory would keep all letters
-    node.start()
-    tracemalloc.start()
+@pytest.mark.parametrize("kind", ["releases", "topology", "progress"])
+def test_well_formed_messages_of_a_wrong_round_or_instance_stop_nothing(file, kind):
+    """Where messages are signed they are refused; else releases and plans of theirs are void.
+
+    Heartbeats are believed, unless they say too much: an instance that is not there costs its node rounds.
+    """
+    values, good = honest(file)
+    decode = decoders(file)
+    topic = next(name for name in good if f".{kind}" in name or (kind == "releases" and holds_releases(name)))
+    bad = list(misplaced(decode[topic](good[topic]), file.digest(), VARIANTS))
+    watched = disturbed(file, topic, bad, good[topic])
+    refused = watched.refused()
+    if file.mesh.signatures == "required":
+        assert set(refused) - {Refusal.PLACE} == {Reason.SIGNATURE}  # plans that come again are out of place
+    if file.mesh.signatures == "required" or kind != "progress":
+        assert {
+            key: found & values[key] for key, found in watched.values().items() if key in values
+        } == values
+    else:
+        assert Refusal.PROGRESS in refused
+
+
+ROUNDS_OF_BAD, EACH = 20, 100
+"""How often a test of memory refuses all of its bad messages, and how many there are for a topic."""
+
+
+@pytest.fixture
+def quiet():
+    """A log whose lines are made, and go nowhere."""
+    log, handler = logging.getLogger("test.malformed"), logging.StreamHandler(StringIO())
+    handler.terminator = ""
+    log.propagate = False
+    log.addHandler(handler)
+    yield log
+    log.removeHandler(handler)
+
+
+def grown(refuse_all):
+    """The bytes that a process has taken since it had refused a quarter of what it refuses."""
     took = []
-    for _ in range(20):
-        for number in range(100):
-            node.shell.release_read("b", number, sent[edge][number])
-            node.shell.plan_read(number, sent[topology][number])
+    tracemalloc.start()
+    for _ in range(ROUNDS_OF_BAD):
+        refuse_all()
         took.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert took[-1] < took[4] + 20_000
+    return took[-1] - took[ROUNDS_OF_BAD // 4]
+
+
+def bad_messages(file, good, *topics):
+    """Malformed variants by topic."""
+    decode = decoders(file)
+    return {one: list(variants(decode[one], good[one], file.digest(), EACH, seed=1)) for one in topics}
+
+
+def test_refusing_takes_a_node_no_memory(plain, quiet):
+    """With its counters, its log and its dead letters, as LiveNode has them."""
+    _, good = honest(plain)
+    mesh = MemoryMesh(mesh_parts(plain, **TIMES), ignore)
+    edge, topology = mesh.parts.topics.edge("b", "a"), mesh.parts.topics.topology
+    sent, node, figures, seconds = (
+        bad_messages(plain, good, edge, topology),
+        mesh.nodes["a"],
+        metrics(),
+        count(),
+    )
+    watcher, written = NodeWatcher(quiet, figures, None, None), []
+    letters = DeadLetters(lambda letter: written.append(len(letter)), 2**20, lambda: next(seconds) // 20)
+
+    def refuse(topic, value, refused):
+        watcher.refused(refused.reason)
+        letters.write(topic, value, refused)
+
+    node._refuse = refuse
+    node.start()
+
+    def refuse_all():
+        for number in range(EACH):
+            node.shell.release_read("b", number, sent[edge][number])
+            node.shell.plan_read(number, sent[topology][number])
+        watcher.catch_up()
+        written.clear()
+
+    assert grown(refuse_all) < 20_000
+    assert refused_in(figures.shared) == 2 * EACH * ROUNDS_OF_BAD
+    refuse_all()
+    letters.write(edge, b"", Refused(Reason.LENGTH))
+    assert written
+
+
+def test_refusing_takes_a_scheduler_no_memory(plain):
+    """With its counters; it writes no dead letters, and logs nothing of what it refuses."""
+    _, good = honest(plain)
+    mesh = MemoryMesh(mesh_parts(plain, **TIMES), ignore)
+    topics, parts = mesh.parts.topics, mesh.parts
+    sent = bad_messages(plain, good, topics.progress("a"), topics.topology)
+    figures = SchedulerMetrics("tracking", plain.mesh.nodes, connected=lambda: True)
+    shell = SchedulerShell(parts.scheduler, topics, parts.digest, mesh.bus, figures)
+    shell.start(shell.logs())
+
+    def refuse_all():
+        for topic, values in sent.items():
+            for value in values:
+                shell.read(topic, value)
+
+    assert grown(refuse_all) < 20_000
+    assert refused_in(figures.shared) == 2 * EACH * ROUNDS_OF_BAD
+
+
+def refused_in(registry):
+    """How many messages its metrics say were refused."""
+    return sum(
+        value for (name, *_), value in shown(registry).items() if name == "mirrormesh_messages_refused_total"
+    )
