@@ -8,13 +8,16 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from streams.bus.admin import Admin
 from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import LEAST_LIMIT, MIB, mesh_specs
-from streams.local.run import LocalRun, mesh_parts
-from streams.mesh.file import load
+from streams.codec.signatures import PLAIN
 from tests.kafka.test_equality import SIMULATED, WAITING
 from tests.kafka.test_poison import poison
+from tests.support.brokers import free_ports
+from tests.support.commands import Commands
 from tests.support.kafka import PATIENCE, connection
-from tests.support.malformed import decoders, variants, well_formed
+from tests.support.malformed import decoders, misplaced, noise, variants, well_formed
+from tests.support.metrics import refused_by
 from tests.support.processes import LiveMesh, released_in_memory, wait_until
+from tests.support.signed_meshes import PLANNER, signed_file, signing
 from tests.support.small_mesh import small_mesh_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -38,47 +41,89 @@ def memory(process):
     return int(Path(f"/proc/{process._process.pid}/statm").read_text().split()[1]) * 4096
 
 
-def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker):
-    path = small_mesh_file(tmp_path, broker.address, rounds=30, privacy=SIMULATED, **WAITING)
-    at, local = connection(broker.address), LocalRun(mesh_parts(load(path)))
-    local.mesh.run()
-    local.mesh.close()
+class Bad:
+    """What is sent to a mesh that stands. `sent`: a topic of each kind; `counts`: the records sent to it."""
+
+    def __init__(self, mesh, at):
+        self.file, self.at, self.names = mesh.file, at, list(mesh.file.mesh.nodes)
+        self.specs, self.decode = mesh_specs(mesh.file.resolved), decoders(mesh.file)
+        self.bus = KafkaBus(at, {spec.name: LEAST_LIMIT for spec in self.specs})
+        self.signs = self.file.resolved.envelope.signs
+        self.sent = {spec.kind: spec.name for spec in self.specs}
+        self.counts = dict.fromkeys(self.sent, 0)
+
+    def sender(self, topic):
+        """How who writes to the topic seals its messages."""
+        _, _, kind, *names = topic.split(".")
+        return signing(self.file, PLANNER if kind == "topology" else names[0]) if self.signs else PLAIN
+
+    def values(self, topic, good):
+        """Malformed variants, and in a signed mesh what would be well-formed in another."""
+        decode, digest = self.decode[topic], self.file.digest()
+        yield from variants(decode, good, digest, VARIANTS, envelope=self.sender(topic))
+        if self.signs:
+            yield from misplaced(decode(good), digest, VARIANTS)
+
+    def send(self):
+        """Send bombs and bad values to a topic of each kind, and what it held before once more."""
+        for kind, topic in self.sent.items():
+            decoded = topic in self.decode
+            good = self.bus.read(topic, 0)[-1] if decoded else bytes(range(16))
+            for codec, size in (("zstd", 64), ("gzip", 8)):
+                assert poison(self.at, codec, topic, bytes(size * MIB)) == [None]
+                self.counts[kind] += 1
+            for value in self.values(topic, good) if decoded else noise(good, VARIANTS):
+                self.bus.send(topic, value)
+                self.counts[kind] += 1
+            if decoded:
+                self.bus.send(topic, good)
+        assert self.bus.flush(PATIENCE)
+
+    def refused(self):
+        """How many each process refuses. Nobody decodes the schedulers' own beats, or reads dead letters."""
+        kind = "outbox" if "outbox" in self.sent else "edge"
+        _, _, _, source, *target = self.sent[kind].split(".")
+        readers = target or [name for name in self.names if name != source]
+        plans, count = self.counts["topology"], self.counts[kind]
+        found = {name: plans + (count if name in readers else 0) for name in self.names}
+        return found | {"scheduler": plans + self.counts["progress"]}
+
+
+@pytest.mark.parametrize("layout", ["edges", "outbox and signed"])
+def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_path, broker, capsys, layout):
+    call, how = Commands(capsys), {"rounds": 30, "privacy": SIMULATED, **WAITING}
+    if layout == "edges":
+        path = small_mesh_file(tmp_path, broker.address, **how)
+    else:
+        path = signed_file(tmp_path, broker.address, call, layout="outbox", **how)
     with LiveMesh(path) as mesh:
-        file, specs = mesh.file, [one for one in mesh_specs(mesh.file.resolved) if one.kind != "deadletter"]
-        decode, beats = decoders(file), file.resolved.topics.scheduler
-        good = {topic: local.mesh.bus.read(topic, 0)[1] for topic in decode if ".edge." in topic}
-        bus = KafkaBus(at, {spec.name: LEAST_LIMIT for spec in specs})
-        try:
-            mesh.scheduler()
-            mesh.nodes()
-            names = list(file.mesh.nodes)
-            alive = [topic for topic in decode if topic not in good]
-            wait_until(lambda: all(bus.end(topic) for topic in alive))
-            good |= {topic: bus.read(topic, 0)[-1] for topic in alive}
-            made_older(at, specs)
-            before = {label: memory(mesh.processes[label]) for label in ("scheduler", *names)}
-            sent = {topic.split(".")[2]: topic for topic in decode} | {"scheduler": beats}  # one of a kind
-            for topic in sent.values():
-                for codec, size in (("zstd", 64), ("gzip", 8)):
-                    assert poison(at, codec, topic, bytes(size * MIB)) == [None]
-                for bad in (
-                    variants(decode[topic], good[topic], file.digest(), VARIANTS) if topic in decode else ()
-                ):
-                    bus.send(topic, bad)
-                if topic in alive:
-                    bus.send(topic, good[topic])
-            assert bus.flush(PATIENCE)
-            told = f"[{file.resolved.topics.topology}] Decompression"
-            wait_until(lambda: all(told in mesh.processes[label].log for label in before))
-            grown = {label: memory(mesh.processes[label]) - size for label, size in before.items()}
-            mesh.feed_all()
-            mesh.finish("scheduler", *names)
-            held = well_formed(decode, lambda topic: bus.read(topic, bus.span(topic)[0]))  # of what is kept
-            assert {key: value for key, (value,) in held.items()} == released_in_memory(path)
-        finally:
-            bus.close()
+        bad = Bad(mesh, connection(broker.address))
+        names, ports = bad.names, dict(zip(["scheduler", *bad.names], free_ports(4), strict=True))
+        mesh.start("scheduler", "scheduler", path, "--metrics", ports["scheduler"])
+        for name in names:
+            mesh.node(name, "--metrics", ports[name])
+        wait_until(lambda: all(bad.bus.end(topic) for topic in bad.decode))
+        made_older(bad.at, bad.specs)
+        before = {label: memory(mesh.processes[label]) for label in ports}
+        bad.send()
+        expected = bad.refused()
+        wait_until(lambda: {label: total_refused(port) for label, port in ports.items()} == expected)
+        grown = {label: memory(mesh.processes[label]) - size for label, size in before.items()}
+        mesh.feed_all()
+        mesh.finish("scheduler", *names)
+        held = well_formed(bad.decode, lambda topic: bad.bus.read(topic, bad.bus.span(topic)[0]))
+        bad.bus.close()
+        assert {key: value for key, (value,) in held.items()} == released_in_memory(path)
         assert max(grown.values()) < FLAT, grown
         for name in names:
             said = mesh.processes[name].log
-            assert "a record of a peer was refused: unreadable" in said
+            why = "signature" if bad.signs else "unreadable"  # what cannot be read is not signed either
+            assert f"a record of a peer was refused: {why}" in said
             assert said.count("was refused") < 100
+        for name in names:
+            assert call("deadletters", path, name).code == 0
+
+
+def total_refused(port):
+    """How many messages a process has refused, by its metrics."""
+    return sum((refused_by(port) or {}).values())

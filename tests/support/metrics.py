@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nodes.machine.events import Decided, Noticed, Scored, Stepped
 from nodes.privacy.private import Private
+from streams.codec import Reason
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.private import DataCounts
 from tests.support.machines import learner
@@ -79,11 +80,21 @@ def promtool_says(text):
     return found
 
 
+REASONS = {reason.value for reason in Reason}
+
+
 def refused_by(port):
-    """The messages of peers that a process has refused, by reason; None: it does not answer yet."""
+    """The messages of peers that a process cannot take, by reason; None: it does not answer yet.
+
+    What a scheduler refuses that is well-formed, as plans out of their place, is left out.
+    """
     try:
         shown = samples(text_string_to_metric_families(scraped("127.0.0.1", port)))
     except OSError:
         return None
     name = "mirrormesh_messages_refused_total"
-    return {labels[-1]: count for labels, count in shown.items() if labels[0] == name and count}
+    return {
+        labels[-1]: count
+        for labels, count in shown.items()
+        if labels[0] == name and labels[-1] in REASONS and count
+    }
