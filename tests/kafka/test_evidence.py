@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TURN = 5
 """Rounds between two looks."""
-RING = {"nodes": list("abcd"), "rounds": 100}
+RING = {"nodes": list("abcd"), "rounds": 100, "horizon": 16}
 """b is heard by a and c; d does not hear it."""
 
 
