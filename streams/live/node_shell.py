@@ -98,6 +98,7 @@ class NodeShell:
         self._envelope, self._clock = mesh.envelope, mesh.clock
         self._ports, self._before_effect = ports, before_effect
         self._hello: int | None = None  # its offset on the own progress, once read
+        self._earlier = set(start.earlier)
         self._chain = Chain(whole=not start.plans and start.offsets[mesh.topics.topology] == 0)
         self._waiting: deque[Event] = deque()
         self._busy = False
@@ -180,8 +181,10 @@ class NodeShell:
         own = beat.boot == who.boot
         if own and beat.hello and self._hello is None:
             self._hello = offset
-        newer = not own and beat.boot not in self._begin.earlier
-        self.replaced |= beat.hello and newer and self._hello is not None and offset > self._hello
+        elif not own and beat.hello and beat.boot not in self._earlier:
+            if self._hello is None:
+                self._earlier.add(beat.boot)  # it says hello twice, and the second may come after this one's
+            self.replaced |= self._hello is not None and offset > self._hello
         return own
 
     def may_accuse(self, value: bytes) -> bool:

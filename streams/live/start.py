@@ -35,9 +35,9 @@ class MeshStart:
     `who`: the process. `records`: those of the journal. `plans`: the topology's records from the journal's
     position on, but for void ones. `offsets`: by topic, where to read the in-edges, the topology after
     `plans`, and the progress of the node itself and of those that hear it. `unsent`: (topic, bytes) of
-    journalled releases that an edge lacks. `earlier`: boots of the node's processes before this one, where
-    messages are signed: a hello of theirs that is sent again replaces nobody. `leave_from`: the first round
-    without the node, if its owner has asked.
+    journalled releases that an edge lacks. `earlier`: boots of the node's processes before this one: another
+    hello of theirs, or one that is sent again, replaces nobody. `leave_from`: the first round without the
+    node, if its owner has asked.
     """
 
     who: Identity
@@ -94,10 +94,10 @@ class Starter:
         return replace(ask(lambda: self._look(who, rounds, {progress: first})), earlier=earlier)
 
     def _earlier(self) -> frozenset[str]:
-        """Return the boots of the earlier processes, whose signed hellos others may send again."""
+        """Return the boots of the earlier processes, which may say hello again, or others in their name."""
         mesh, found = self.mesh, set[str]()
         topic = mesh.topics.progress(self.node)
-        for value in self.bus.read(topic, self.bus.span(topic)[0]) if mesh.envelope.signs else ():
+        for value in self.bus.read(topic, self.bus.span(topic)[0]):
             with suppress(Refused):
                 beat = mesh.envelope.unverified(value)
                 found.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)

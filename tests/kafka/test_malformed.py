@@ -117,8 +117,7 @@ def test_a_mesh_lives_through_bombs_and_malformed_records_on_every_topic(tmp_pat
         assert max(grown.values()) < FLAT, grown
         for name in names:
             said = mesh.processes[name].log
-            why = "signature" if bad.signs else "unreadable"  # what cannot be read is not signed either
-            assert f"a record of a peer was refused: {why}" in said
+            assert "a record of a peer was refused: unreadable" in said
             assert said.count("was refused") < 100
         for name in names:
             assert call("deadletters", path, name).code == 0
