@@ -6,8 +6,8 @@ Rules
   at any time before the run's first plan.
 * Nodes step planned rounds alone. So if the lower median of the claims of live nodes is beyond the last plan,
   plans were lost. Nodes that have begun anew since that plan know of none, and have no say if at least
-  two others have one. A plan is at most H ahead of the slowest live node, so no honest node has acted on a
-  plan beyond the median + 2H.
+  two others have one; that may turn out later. A plan is at most H ahead of the slowest live node, so no
+  honest node has acted on a plan beyond the median + 2H.
 * Else the claim of one node alone counts up to the last plan + H, at the start alone: it may skip so many
   rounds, and no more.
 """

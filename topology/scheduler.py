@@ -105,6 +105,7 @@ class SchedulerMachine:
         self._lag = None if settings.lag is None else Lag(settings.lag)
         self._claims = Claims(settings.horizon)
         self._current: int | None = None
+        self._resting = False  # until the next tick, as what it plans is void
         self._rounds = inf if settings.rounds is None else settings.rounds
 
     @property
@@ -140,7 +141,7 @@ class SchedulerMachine:
                 refusals.append(self._pass_over(record) if ahead else self._follow(record))
             case Ticked(seconds, current):
                 self._roster.pass_time(seconds)
-                self._current = current
+                self._current, self._resting = current, False
                 left_out = self._leave_out(seconds)
                 self._unread.pass_time(seconds)
             case SourceEnded(round):
@@ -187,8 +188,11 @@ class SchedulerMachine:
         return None
 
     def _pass_over(self, record: PlanRecord) -> Refusal:
-        """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is."""
-        self._unread.void(record)
+        """Refuse a record ahead of the clock; if it is an own one, plan again, without the clock that is.
+
+        If that is void too, wait for the next tick: each attempt is a record on the topology.
+        """
+        self._resting = self._unread.void(record) and self._current is None
         self._current = None  # until the next tick
         return Refusal.AHEAD
 
@@ -203,8 +207,9 @@ class SchedulerMachine:
         counts = self._claims.hear(beat.node, beat.stepped, begun=last is not None)
         if last is None:
             return None
-        if counts and (beat.stepped > last.round or self._roster.has_begun_anew(beat.node, last)):
-            self._look_for_lost_plans(last)
+        anew = self._roster.has_begun_anew(beat.node, last)
+        if anew or (counts and beat.stepped > last.round):
+            self._look_for_lost_plans(last, of_two=not counts)
         if beat.stepped <= last.round or beat.stepped <= self._believed(last):
             return None
         self._roster.doubt(beat.node)
@@ -232,11 +237,15 @@ class SchedulerMachine:
         self._roster.leave_out(self._lag.out)
         return found
 
-    def _look_for_lost_plans(self, last: Plan) -> None:
-        """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing."""
+    def _look_for_lost_plans(self, last: Plan, *, of_two: bool = False) -> None:
+        """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing.
+
+        `of_two`: only where two at least know something, as others were heard before, and may be silent now.
+        """
         live = self._live_of(last)
         know = [name for name in live if not self._roster.has_begun_anew(name, last)]
-        self._claims.look(know if len(know) > 1 else live)
+        if len(know) > 1 or not of_two:
+            self._claims.look(know if len(know) > 1 else live)
 
     def _live_of(self, plan: Plan) -> list[str]:
         return [member.name for member in plan.members if self._roster.is_live(member.name)]
@@ -268,7 +277,7 @@ class SchedulerMachine:
 
     def _planned(self) -> Iterator[Plan]:
         """Yield the plans to publish now, at most H."""
-        for _ in range(self.settings.horizon):
+        for _ in range(0 if self._resting else self.settings.horizon):
             plan = self._next(self._head)
             if plan is None:
                 return

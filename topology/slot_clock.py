@@ -31,6 +31,10 @@ class SlotClock:
         periods = (seconds - self.start) / self.period
         return floor(periods) + 1 if 0 <= periods < inf else max(0.0, periods)
 
+    def end(self, round: int) -> float:
+        """Return when the slot of a round is over."""
+        return self.start + round * self.period
+
     def bounded(self, current: int, confirmed: float) -> int:
         """Return the round that a clock in round `current` counts as, if the broker's says `confirmed`."""
         return int(min(current, self.round_at(confirmed)))

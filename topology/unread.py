@@ -47,13 +47,18 @@ class Unread:
         if not self.plans:
             self._roster.forget_foreseen()
 
-    def void(self, record: PlanRecord) -> None:
-        """Take a void record: if it is of this scheduler, it and all on top of it is to be planned again."""
+    def void(self, record: PlanRecord) -> bool:
+        """Take a void record, and return whether it is of this scheduler.
+
+        Then it and all on top of it is to be planned again.
+        """
         marks = [plan.mark for plan in self.plans]
-        if record.last.mark in marks:
-            lost = record.continues in self._missing
-            self._missing.add(record.continues)
-            self._keep(0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans)))
+        if record.last.mark not in marks:
+            return False
+        lost = record.continues in self._missing
+        self._missing.add(record.continues)
+        self._keep(0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans)))
+        return True
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass: after too long all is to be planned again."""

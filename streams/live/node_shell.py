@@ -179,8 +179,8 @@ class NodeShell:
         except Refused:
             return False
         own = beat.boot == who.boot
-        if own and beat.hello and self._hello is None:
-            self._hello = offset
+        if own and self._hello is None:
+            self._hello = offset  # or that of a later heartbeat: a broker may have lost the hello
         elif not own and beat.hello and beat.boot not in self._earlier:
             if self._hello is None:
                 self._earlier.add(beat.boot)  # it says hello twice, and the second may come after this one's

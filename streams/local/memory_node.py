@@ -200,10 +200,15 @@ class MemoryNode:
             if self.shell is shell:
                 self._do(shell.slot_closed, slot)
 
-        if self._faults.slot_time:
-            self._broker.after(self._faults.slot_time, close)
+        seconds = self._slot_seconds(opened.round)
+        if seconds:
+            self._broker.after(seconds, close)
         else:
             self._broker.soon(close)
+
+    def _slot_seconds(self, _: int) -> float:
+        """Return how long the slot of a round takes from now on."""
+        return self._faults.slot_time
 
     def _start_deadline(self, started: StartDeadline) -> None:
         shell = self.shell

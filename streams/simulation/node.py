@@ -198,6 +198,11 @@ class SimulatedNode(MemoryNode):
         else:
             self._bus.send(topic, value)
 
+    def _slot_seconds(self, round: int) -> float:
+        """Return how long the slot of a round takes: to its end at least, where slots follow a clock."""
+        clock, seconds = self._mesh.clock, super()._slot_seconds(round)
+        return seconds if clock is None else max(seconds, clock.end(round) - self._faulty.now)
+
     def _start_deadline(self, started: StartDeadline) -> None:
         if self._reader is not None:
             self._deadlines.watch(self._reader)

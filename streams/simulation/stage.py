@@ -27,8 +27,6 @@ LEARNS = (None, 5, 9)
 ROUNDS = (8, 24)
 SIGNED, CLOCKED = 0.25, 0.2
 """The shares of histories whose messages are signed, and whose rounds follow a clock."""
-PERIODS = 2
-"""The period of that clock in times of a slot: the nodes are faster, if nothing holds them."""
 EVENTS = 12
 """About the events of a node's round without faults."""
 SPARE = 24
@@ -126,7 +124,7 @@ class Stage:
             nodes,
             setting.round_timeout,
             agreed=file.mesh.agreed_text,
-            clock=SlotClock(0.0, PERIODS * setting.slot_time, horizon) if setting.clocked else None,
+            clock=SlotClock(0.0, setting.slot_time, horizon) if setting.clocked else None,
         )
         parts = signed(parts) if setting.signed else parts
         promised = {name: mesh.node(name).guarantee for name in names}

@@ -215,3 +215,25 @@ def test_who_has_to_join_again_waits_for_no_member_that_stays_silent():
     again = mesh.plans[4]
     assert again.members == LISTENING[:2]
     assert mesh.plans[5].members == FULL[:2]
+
+
+def test_who_turns_out_to_have_begun_anew_has_no_say_although_an_old_heartbeat_of_its_came_first():
+    four = ("a", "b", "c", "d")
+    members = tuple(Member(name, f"{name}1") for name in four)
+    mesh = Mesh(four, plans=(plan(10, 9, members),), heartbeats=[beat(name, 9) for name in four])
+    mesh.hear(beat("c", 31), beat("d", 9), beat("b", 30))
+    assert max(rounds(mesh)) == 13
+    for _ in range(2):  # a, which is not there, is waited for until it is silent
+        mesh.hear(beat("b", 30), beat("c", 31), beat("d", 0, instance="d2"))
+        mesh.send(Ticked(6.0))
+    assert max(rounds(mesh)) >= 30 + 2 * H + 1
+
+
+@pytest.mark.parametrize("lie", HUGE)
+def test_a_liar_that_pretends_to_have_begun_anew_moves_nothing_when_the_others_are_silent(lie):
+    mesh = lost(10, 10, 10, 10)
+    mesh.hear(beat("a", lie), beat("b", 10), beat("c", 10))
+    mesh.send(Ticked(60.0))
+    for instance in ("a2", "a3"):
+        mesh.hear(beat("a", lie, instance=instance))
+    assert max(rounds(mesh)) <= 10 + 2 * H

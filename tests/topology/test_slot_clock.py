@@ -82,6 +82,20 @@ def test_a_scheduler_whose_own_record_is_void_plans_without_its_clock_until_the_
     assert (again.last, again.plans[0].round) == (last, last.round + 1)
 
 
+def test_a_scheduler_whose_records_are_all_void_writes_one_a_tick():
+    """As where the broker's clock is far behind, and a run ends beyond lost plans."""
+    mesh = Mesh()
+    mesh.hear_all()
+    mesh.hear_all(stepped=1)
+    machine = mesh.machine
+    published = next(one for one in hear(machine, 2) if isinstance(one, PublishPlans))
+    for _ in range(3):
+        refused, *again = machine.handle(PlansRead(after(published.last, published.plans), ahead=True))
+        assert (refused, again) == (Refused(Refusal.AHEAD), [])
+        assert not [one for one in hear(machine, 2) if isinstance(one, PublishPlans)]
+        (published,) = machine.handle(Ticked(1.0))
+
+
 def hear(machine, stepped):
     """The effects of heartbeats of all."""
     return [effect for name in ABC for effect in machine.handle(HeartbeatRead(beat(name, stepped)))]
