@@ -1,6 +1,7 @@
 """A typed front of kafka-python's admin client: lists and creates topics. Errors are AdminError."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +25,10 @@ from streams.mesh.settings.brokers import BrokerSettings
 
 T = TypeVar("T")
 
-UNKNOWN_TOPIC, EXISTS = 3, 36
-"""Kafka's error codes."""
+UNKNOWN_TOPIC, EXISTS, REPLICATION = 3, 36, 38
+"""Kafka's error codes; the last one is also that of a cluster whose brokers are all fenced."""
+_AGAIN = 0.2
+"""Seconds between two requests to a cluster whose brokers are all fenced."""
 READY, READY_EACH = 10_000, 100
 """Milliseconds that new topics may take to be ready: in all, and more for each."""
 ADMINISTRATOR = "an administrator of the broker may"
@@ -89,10 +92,18 @@ class Admin:
         }
 
     def create(self, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
-        """Create the topics with one partition each; return those created. The others exist by now."""
+        """Create the topics with one partition each; return those created. The others exist by now.
+
+        A broker that has just started counts as fenced for a moment: it is asked again, for up to `READY`.
+        """
         asked = {spec.name: spec for spec in specs}
         wanted = {name: {"num_partitions": 1, "configs": spec.configs} for name, spec in asked.items()}
-        answer = self._asked(lambda: self._client.create_topics(wanted, raise_errors=False))
+        until = time.monotonic() + READY / 1000
+        while True:
+            answer = self._asked(lambda: self._client.create_topics(wanted, raise_errors=False))
+            if not all(map(_is_fenced, answer["topics"])) or time.monotonic() > until:
+                break
+            time.sleep(_AGAIN)
         made: list[TopicSpec] = []
         for found in answer["topics"]:
             if found["error_code"] == 0:
@@ -128,6 +139,10 @@ class Admin:
                 words = f"these credentials may not {right}: {ADMINISTRATOR}"
                 raise AdminError(f"{self.servers}: {words}") from None
             raise AdminError(f"{self.servers}: {error}") from None
+
+
+def _is_fenced(answer: dict[str, Any]) -> bool:
+    return answer["error_code"] == REPLICATION and "fenced" in (answer.get("error_message") or "")
 
 
 def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:

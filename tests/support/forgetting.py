@@ -9,7 +9,7 @@ from collections import defaultdict
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streams.bus.admin import Admin, AdminError
+from streams.bus.admin import Admin
 from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
 from streams.state.folder import JournalError
@@ -64,19 +64,8 @@ def wiped(broker, file):
     cut_off(broker)
     shutil.rmtree(broker.folder)
     made = start(broker.folder, broker.port)
-    wait_until(lambda: _provisioned(file))
+    provision(file)
     return made
-
-
-def _provisioned(file):
-    """Make the topics; False while the broker, new and on a busy machine, counts as away for itself."""
-    try:
-        provision(file)
-    except AdminError as error:
-        if "fenced" not in str(error):
-            raise
-        return False
-    return True
 
 
 def topic_of(mesh, kind):
