@@ -6,6 +6,8 @@ There is one `InEdge` per source. It keeps the first value by (round, instance),
 read again from `position`, the offset of the oldest value kept.
 """
 
+from collections.abc import Callable
+
 from nodes.machine.events import Notice
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
@@ -24,10 +26,18 @@ class InEdge:
         self.pardoned: dict[str, int] = {}  # instances, with the last round whose second values are forgiven
         self._next = position
 
-    def receive(self, message: ReleaseMessage, offset: int, oldest: int, most: int) -> Notice | None:
+    def receive(
+        self,
+        message: ReleaseMessage,
+        offset: int,
+        oldest: int,
+        most: int,
+        planned: Callable[[], frozenset[str]] = frozenset,
+    ) -> Notice | None:
         """Keep the message's value if it is the first one. Return a notice about it, if any.
 
-        `oldest` is the first round that still matters, `most` the largest number of values to keep.
+        `oldest` is the first round that still matters, `most` the largest number of values to keep. Where
+        there are as many, those of an instance that is `planned` come first: others may be invented.
         """
         if offset >= self._next:
             self._next = offset + 1
@@ -42,7 +52,7 @@ class InEdge:
                 return Notice.DUPLICATE
             self.accuse(message.instance, message.round)
             return Notice.EVIDENCE
-        if len(self._kept) >= most and not self._make_room(message.round, oldest):
+        if len(self._kept) >= most and not self._make_room(message, oldest, planned()):
             return Notice.OVERFULL
         self._kept[key] = (message.release, offset)
         return None
@@ -90,14 +100,20 @@ class InEdge:
                 return kept[first][1]
         return self._next
 
-    def _make_room(self, round: int, oldest: int) -> bool:
-        """Forget a value less important than one for `round`: too old, or for the furthest round above."""
+    def _make_room(self, message: ReleaseMessage, oldest: int, planned: frozenset[str]) -> bool:
+        """Forget what is less important than the message.
+
+        That is what is too old, then what is of an instance that nobody plans, then what is for the furthest
+        round above.
+        """
         count = len(self._kept)
         self._kept = {key: value for key, value in self._kept.items() if key[0] >= oldest}
+        if message.instance in planned and len(self._kept) == count:
+            self._kept = {key: value for key, value in self._kept.items() if key[1] in planned}
         if len(self._kept) < count:
             return True
         furthest = max(self._kept)
-        if furthest[0] <= round:
+        if furthest[0] <= message.round or (planned and message.instance not in planned):
             return False
         del self._kept[furthest]
         return True

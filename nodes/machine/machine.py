@@ -22,6 +22,7 @@ This module takes events; the phases (table in `phases`) act on a `NodeState`: w
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nodes.learner import Learner
@@ -144,7 +145,8 @@ class NodeMachine:
         edge = node.history.edges.get(message.source)
         if edge is None:
             raise Misused(f"no edge from {message.source!r} is provisioned")
-        notice = edge.receive(message, offset, node.history.oldest, most=3 * node.horizon)
+        planned = partial(node.book.instances, message.source)
+        notice = edge.receive(message, offset, node.history.oldest, 3 * node.horizon, planned)
         opened = node.open
         if notice is None:
             node.silent.discard(message.source)

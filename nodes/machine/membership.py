@@ -63,6 +63,11 @@ class PlanBook:
         """Return how many plans above that round are known."""
         return sum(1 for _ in self.after(round))
 
+    def instances(self, name: str) -> frozenset[str]:
+        """Return the instances under which the known plans name a node."""
+        members = (plan.member(name) for plan, _ in self._plans.values())
+        return frozenset(member.instance for member in members if member is not None)
+
     def drop_before(self, round: int) -> None:
         """Forget the plans below that round."""
         while self._plans and (first := next(iter(self._plans))) < round:
