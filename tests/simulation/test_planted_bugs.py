@@ -55,8 +55,8 @@ def charge_after_send(patch):
 def second_value_accepted(patch):
     receive = InEdge.receive
 
-    def taken(self, message, offset, oldest, most):
-        notice = receive(self, message, offset, oldest, most)
+    def taken(self, message, offset, *given):
+        notice = receive(self, message, offset, *given)
         if notice is Notice.EVIDENCE:
             self.accused.clear()
             self._kept[message.round, message.instance] = (message.release, offset)
