@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 FLUSH = 1.0
 """Seconds of one wait for acknowledgements."""
+RECENT = 256
+"""Newest heartbeats of a node, among which are those of any other process of it that is still there."""
 
 
 class Ask(Protocol):
@@ -94,10 +96,14 @@ class Starter:
         return replace(ask(lambda: self._look(who, rounds, {progress: first})), earlier=earlier)
 
     def _earlier(self) -> frozenset[str]:
-        """Return the boots of the earlier processes, which may say hello again, or others in their name."""
+        """Return the boots of the earlier processes, which may say hello again.
+
+        In a signed mesh all of them, as others may send their hellos again; else those that may be there yet.
+        """
         mesh, found = self.mesh, set[str]()
         topic = mesh.topics.progress(self.node)
-        for value in self.bus.read(topic, self.bus.span(topic)[0]):
+        first, end = self.bus.span(topic)
+        for value in self.bus.read(topic, first if mesh.envelope.signs else max(first, end - RECENT)):
             with suppress(Refused):
                 beat = mesh.envelope.unverified(value)
                 found.add(decode_heartbeat(beat, mesh.topics.run, self.node, mesh.digest).boot)
