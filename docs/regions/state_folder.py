@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from streams.state.folder import StateFolder, lock_of, write_ahead_log
 from streams.state.journal import Journal
-from streams.state.journal_file import SCHEMA
+from streams.state.journal_file import NODE, SCHEMA, Form
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
 from streams.state.party_journal import Party, PartyJournal
@@ -88,7 +88,7 @@ def journal() -> str:
             "horizon": 4,
         }
         Journal(path, **life).close()
-        return _tables(path)
+        return _tables(path, NODE)
 
 
 def owner_journal() -> str:
@@ -105,14 +105,15 @@ def _of_party(kind: type[PartyJournal]) -> str:
     with TemporaryDirectory() as folder:
         path = StateFolder(Path(folder)).journal("party")
         kind.opened(path, Party("mesh", "run", "party", bytes(16)), "0" * 32).close()
-        return _tables(path, lambda name: name not in {"life", "agreed"})
+        return _tables(path, kind.form, lambda name: name not in {"life", "agreed"})
 
 
-def _tables(path: Path, shown: Callable[[str], bool] = bool) -> str:
+def _tables(path: Path, form: Form, shown: Callable[[str], bool] = bool) -> str:
     with closing(sqlite3.connect(path)) as connection:
         made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     told = [_statement(text) for name, text in made if shown(name)]
-    return f"```sql\n-- PRAGMA user_version = {SCHEMA}\n{''.join(told)}```"
+    pragmas = f"-- PRAGMA application_id = {form.application:#x}\n-- PRAGMA user_version = {SCHEMA}\n"
+    return f"```sql\n{pragmas}{''.join(told)}```"
 
 
 def _statement(text: str) -> str:

@@ -73,8 +73,8 @@ def preflight(
 
     `positions` are the offsets to read from, by topic and partition; the topics of `several` may have more
     than one partition. `user`: the one to be named where rights are missing. `specs`: of topics whose records
-    must not grow without bound, as those of older versions may; they are looked at where the broker shows
-    settings. Raises PreflightFailed with all failures, Unreachable.
+    must not grow without bound; they are looked at where the broker shows settings. Raises PreflightFailed
+    with all failures, Unreachable.
     """
     client = AdminClient(client_settings(broker) | {"log_level": 0})
     described = client.describe_topics(

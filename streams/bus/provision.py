@@ -1,7 +1,7 @@
 """Creates the topics of a mesh file, or checks existing ones. Repeating it is harmless.
 
 Everything is compared before anything is created. A topic that differs is never changed: its owner must. But
-shared topics of older versions get the settings without which a record may grow without bound in its readers.
+shared topics get the settings without which a record may grow without bound in its readers.
 """
 
 from collections.abc import Iterable, Mapping

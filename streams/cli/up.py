@@ -16,7 +16,7 @@ from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile, load_any
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
-from streams.tools.up.folders import default_folder, other_folders
+from streams.tools.up.folders import default_folder
 from streams.tools.up.programs import Observing, Options
 from streams.tools.up.star import run_star
 from streams.tools.up.up import run_up
@@ -134,11 +134,10 @@ def up(
         given = {"rate": rate is not None, "processes": processes is not None}
         _refuse_for_star(**given, no_feed=no_feed, replay=replay, observe=observe)
     folder = writable_folder(state or default_folder(file))
-    others = () if state is not None or isinstance(file, CollaborationFile) else other_folders(file, folder)
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
-    options = Options(folder, rate, not no_feed, metrics_from, observing, others, replay, processes)
+    options = Options(folder, rate, not no_feed, metrics_from, observing, replay, processes)
     mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it

@@ -153,7 +153,7 @@ class SchedulerShell:
         known = -inf < self._confirmed < inf
         if appended < inf:
             self._confirmed = max(self._confirmed, appended) if known else appended
-        elif not known:  # records from before the topics had times
+        elif not known:  # the topics have no times
             self._confirmed = inf
 
     def _bounded(self) -> int | None:

@@ -12,7 +12,6 @@ from streams.mesh.file import CollaborationFile, MeshFile
 from streams.public.account import Account, Standing, account
 from streams.public.owner_account import OwnerAccount, owner_account
 from streams.state.folder import JournalError, StateFolder
-from streams.state.journal import price_in_spends
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
 from topology.plans import Plan
@@ -42,7 +41,6 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
         raise JournalError(f"{path} is of other settings of the mesh{which}: its account is not known")
     if charged:
         now = file.resolved.node(node).price
-        price = price or price_in_spends(state, life)
         changed = price and price.changed(now)
         if changed:
             raise JournalError(

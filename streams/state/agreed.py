@@ -1,6 +1,6 @@
 """Keeps the mesh's shared settings in a journal, so that a digest that differs can be explained.
 
-They are public, and the digest is of their text. Journals from before have none.
+They are public, and the digest is of their text.
 """
 
 import json
@@ -12,21 +12,23 @@ from streams.mesh.errors import elided
 _SHOWN, _NONE = 3, "none"
 
 
+AGREED_TABLE = "agreed (settings TEXT NOT NULL)"
+
+
 def keep_agreed(connection: sqlite3.Connection, agreed: str) -> None:
-    """Keep the settings if there are none yet; their digest must be the journal's."""
-    connection.execute("CREATE TABLE IF NOT EXISTS agreed (settings TEXT NOT NULL)")
-    if agreed and read_agreed(connection) is None:
-        connection.execute("INSERT INTO agreed VALUES (?)", (agreed,))
+    """Keep the settings in a new journal, of whose digest they are the text."""
+    connection.execute("INSERT INTO agreed VALUES (?)", (agreed,))
 
 
-def read_agreed(connection: sqlite3.Connection) -> str | None:
-    """Return the settings as JSON; None if the journal has none."""
-    there = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'agreed'")
-    row = connection.execute("SELECT settings FROM agreed").fetchone() if there.fetchone() else None
-    return None if row is None else str(row[0])
+def read_agreed(connection: sqlite3.Connection) -> str:
+    """Return the settings as JSON; empty if the journal was created without. Raises ValueError."""
+    row = connection.execute("SELECT settings FROM agreed").fetchone()
+    if row is None:
+        raise ValueError("it is broken: it does not say by which settings it was made")
+    return str(row[0])
 
 
-def differing(was: str | None, now: str) -> str:
+def differing(was: str, now: str) -> str:
     """Return `privacy.epsilon is 1, not 2` for the first keys that differ; empty if they are not known."""
     if not was or not now:
         return ""

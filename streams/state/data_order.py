@@ -31,10 +31,7 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     kept, run = _kept(state), file.mesh.run
     began = kept.get(run)
     if began is None and _has_journal(state, file):
-        older = None if kept else _older_seed(state)
-        if older is None:
-            raise _unknown(state, run)
-        began = {"seed": older, "nodes": {}}
+        raise _unknown(state, run)
     now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
     if file.mesh.slots.by == "time":
         now["order"] = "time"
@@ -45,7 +42,6 @@ def keep_order(state: Path, file: MeshFile, seed: int) -> None:
     if began != now:
         content = json.dumps(kept | {run: now}, indent=1)
         write_private(StateFolder(state).order, lambda _: f"{content}\n")
-        StateFolder(state).older_seed.unlink(missing_ok=True)
 
 
 def _has_learnt(state: Path, file: MeshFile) -> bool:
@@ -95,9 +91,6 @@ def _check(state: Path, file: MeshFile, began: Mapping[str, Any], now: Mapping[s
             f"--seed is {now['seed']}: must be {began['seed']}, as when {state} was begun; in another order "
             f"of the data {_AGAIN}"
         )
-    if began.get("order") != now.get("order"):  # as before records were put in order
-        text = f"records are read in order of time, and were in another when {_again(file, state)}"
-        raise file.refuse(("mesh", "slots", "by"), text, file.mesh.slots.by)
     for node, was in began["nodes"].items():
         found = now["nodes"].get(node)
         if found is None:
@@ -151,14 +144,6 @@ def _kept(state: Path) -> dict[str, Any]:
     if not whole:
         raise UsageError(f"{path}: is broken: in which order the records were read is not known")
     return dict(found)
-
-
-def _older_seed(state: Path) -> int | None:
-    """Return the last run's seed from an older folder."""
-    try:
-        return int(StateFolder(state).older_seed.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def _has_journal(state: Path, file: MeshFile) -> bool:

@@ -49,11 +49,6 @@ class StateFolder:
         return self.path / "order.json"
 
     @property
-    def older_seed(self) -> Path:
-        """The last run's seed, which older versions kept instead of `order`."""
-        return self.path / "seed"
-
-    @property
     def faust(self) -> Path:
         """Faust's own files."""
         return self.path / "faust"

@@ -16,19 +16,12 @@ from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.mesh.mesh import Surroundings
 from streams.state.folder import StateFolder, place_of
-from streams.state.journal_file import (
-    OLDEST,
-    SCHEMA,
-    Life,
-    keep_life,
-    open_to_write,
-    transaction,
-)
-from streams.state.journal_reader import JournalReader, adopted
+from streams.state.journal_file import Life, keep_life, open_to_write, transaction
+from streams.state.journal_reader import JournalReader
 from streams.state.open_journal import explained
 from streams.state.rows import KEPT, SELECT, Row, to_row, to_text
 from streams.state.secret import SecretTable
-from streams.state.spend_file import read_spends, to_line, write_spends
+from streams.state.spend_file import read_spends, to_line
 from streams.state.spends import next_life
 
 _INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
@@ -72,18 +65,11 @@ class Journal(JournalReader):
             refused.callback(self.close)
             with explained(path):
                 self._secret = SecretTable(self._connection, horizon)
-                self._adopt()
                 self._settle_price()
                 self.copied = self._life.place != place_of(path) or self._told() is not None
             if self.copied:
                 self.renew(instance)
             refused.pop_all()
-
-    def _adopt(self) -> None:
-        """Give this life its line of `.spends` from before lines had ids."""
-        path, life = StateFolder(self._path.parent).spends(self._life.node), self._life
-        if life.began == OLDEST and (found := read_spends(path)) != (own := adopted(found, life)):
-            write_spends(path, own)
 
     def _settle_price(self) -> None:
         """Refuse a price that differs from that of the charged rounds; before the first charge, take it."""
@@ -91,9 +77,7 @@ class Journal(JournalReader):
         if asked is None or kept == asked:
             return
         if self.charged and kept is None:
-            kept = price_in_spends(self._path.parent, self._life)
-            if kept is None:
-                return
+            return  # a price of now does not tell what was charged without one
         if self.charged and kept is not None and (changed := kept.changed(asked)):
             raise ValueError(f"its {changed.words}")
         self._keep(replace(self._life, price=to_text(asked)))
@@ -158,7 +142,7 @@ class Journal(JournalReader):
             life = replace(life, carried=charged, carried_epsilon=cost, ended=ended)
         with explained(self._path):
             price = to_text(self._asked) or life.price
-            life = replace(life, instance=instance, place=place_of(self._path), price=price, began=SCHEMA)
+            life = replace(life, instance=instance, place=place_of(self._path), price=price)
             with transaction(self._connection):
                 self._connection.execute("DELETE FROM records")
                 self._connection.execute("DELETE FROM average")
@@ -202,16 +186,6 @@ class Journal(JournalReader):
             raise ValueError(
                 f"round {row[0]} is neither after {self._last}, the last one, nor the same again"
             )
-
-
-def price_in_spends(state: Path, life: Life) -> Price | None:
-    """Return the price of a journal of format 5, which has none, from `.spends`; None if it is not there.
-
-    `.spends` has only epsilon and delta.
-    """
-    found = adopted(read_spends(StateFolder(state).spends(life.node)), life)
-    said = next((spend for spend in found if (spend.run, spend.life) == (life.run, life.instance)), None)
-    return said and said.price
 
 
 def open_journal(

@@ -8,14 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from streams.state.agreed import differing, keep_agreed, read_agreed
+from streams.state.agreed import AGREED_TABLE, differing, keep_agreed, read_agreed
 from streams.state.folder import JournalError, lock_of, place_of
 from streams.state.rows import TABLES
 from streams.state.secret import DRAWS_TABLE
 
-SCHEMA = 6
-OLDEST = 5
-"""The oldest format read. A writer converts it to `SCHEMA`, with the past's price from `.spends`."""
+SCHEMA = 1
+"""The version of the format of journals; a file of another one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,8 @@ class Form:
     tables: tuple[str, ...]
 
 
-NODE = Form(0x6D6D7368, "a node's journal", (*TABLES, DRAWS_TABLE))
-"""The journal of a node: "mmsh"."""
+NODE = Form(0x6D6D6A6E, "a node's journal", (*TABLES, DRAWS_TABLE))
+"""The journal of a node: "mmjn"."""
 
 
 class JournalLocked(JournalError):
@@ -45,8 +44,7 @@ class Life:
 
     `place` identifies the original file, as a copy must not continue the same life. `price` is that of a
     release when the life began ("": unknown). `carried`: the charged rounds of earlier lives in this file,
-    `carried_epsilon` their cost at stream level, `ended` the spend of each, as lines of `.spends`. `began` is
-    the format in which the life began.
+    `carried_epsilon` their cost at stream level, `ended` the spend of each, as lines of `.spends`.
     """
 
     run: str
@@ -60,14 +58,11 @@ class Life:
     carried: int = 0
     carried_epsilon: float = 0.0
     ended: str = ""
-    began: int = SCHEMA
 
 
 _LIFE = ", ".join(field.name for field in fields(Life))
 _TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
 _COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
-_OLD = 6
-"""The columns of format 5."""
 
 
 def open_to_write(
@@ -93,12 +88,10 @@ def open_to_write(
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
-        _create(connection, replace(begin(), place=place_of(path)), form)
+        _create(connection, replace(begin(), place=place_of(path)), agreed, form)
     elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise ValueError("it is broken")
     _check_owner(read_life(connection), life, differing(read_agreed(connection), agreed))
-    _migrate(connection)
-    keep_agreed(connection, agreed)
     return connection
 
 
@@ -116,13 +109,10 @@ def open_to_read(path: Path, closing: ExitStack, form: Form = NODE) -> sqlite3.C
 
 def read_life(connection: sqlite3.Connection) -> Life:
     """Return the journal's life. Raises ValueError if it is missing."""
-    old = _version(connection) == OLDEST
-    columns = ", ".join(_LIFE.split(", ")[:_OLD]) if old else _LIFE
-    row = connection.execute(f"SELECT {columns} FROM life").fetchone()  # noqa: S608 # names of ours
-    wanted = [field.type for field in fields(Life)][: _OLD if old else None]
-    if row is None or [type(value) for value in row] != wanted:
+    row = connection.execute(f"SELECT {_LIFE} FROM life").fetchone()  # noqa: S608 # names of ours
+    if row is None or [type(value) for value in row] != [field.type for field in fields(Life)]:
         raise ValueError("it is broken: it does not say whose it is")
-    return replace(Life(*row), began=OLDEST) if old else Life(*row)
+    return Life(*row)
 
 
 def keep_life(connection: sqlite3.Connection, life: Life) -> None:
@@ -156,44 +146,26 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _is_journal(connection: sqlite3.Connection, form: Form) -> bool:
-    """Return False for an empty file. Raises ValueError unless it is such a journal, of a known version."""
+    """Return False for an empty file. Raises ValueError unless it is such a journal, of this version."""
     names = ("application_id", "user_version", "schema_version")
     application, version, changes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     if not (application or version or changes):
         return False
     if application != form.application:
-        raise ValueError(f"it is not {form.name}, but a file of another program or command")
-    if version > SCHEMA:
-        raise ValueError(f"it has version {version}, of a newer mirrormesh: this one reads up to {SCHEMA}")
-    if version not in {OLDEST, SCHEMA}:
+        raise ValueError(f"it is not {form.name}, but a file of another program, version or command")
+    if version != SCHEMA:
         raise ValueError(f"it has version {version}, this program reads {SCHEMA}")
     return True
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return found
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Convert a journal of format 5 to this one."""
-    if _version(connection) == SCHEMA:
-        return
-    life = read_life(connection)
-    with transaction(connection):
-        connection.execute("DROP TABLE life")
-        connection.execute(f"CREATE TABLE life ({', '.join(_COLUMNS)})")
-        keep_life(connection, life)
-        connection.execute(f"PRAGMA user_version = {SCHEMA}")
-
-
-def _create(connection: sqlite3.Connection, life: Life, form: Form) -> None:
+def _create(connection: sqlite3.Connection, life: Life, agreed: str, form: Form) -> None:
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {form.application}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        for table in (*form.tables, f"life ({', '.join(_COLUMNS)})"):
+        for table in (*form.tables, f"life ({', '.join(_COLUMNS)})", AGREED_TABLE):
             connection.execute(f"CREATE TABLE {table}")
         keep_life(connection, life)
+        keep_agreed(connection, agreed)
 
 
 def _check_owner(life: Life, asked: Life, differing: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
 from streams.state.agreed import differing, read_agreed
-from streams.state.journal_file import OLDEST, Life, open_to_read
+from streams.state.journal_file import open_to_read
 from streams.state.open_journal import OpenJournal, explained
 from streams.state.rows import SELECT, from_row
 from streams.state.spend_file import from_line
@@ -83,13 +83,3 @@ class JournalReader(OpenJournal):
     def _begin(self) -> None:
         totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
         self._last, self._kept = totals.fetchone()
-
-
-def adopted(spends: tuple[Spend, ...], life: Life) -> tuple[Spend, ...]:
-    """Return the spends; a line from before lives had ids becomes that of a life of format 5."""
-    if life.began != OLDEST:
-        return spends
-    return tuple(
-        spend._replace(life=life.instance) if (spend.run, spend.life) == (life.run, "") else spend
-        for spend in spends
-    )

@@ -29,7 +29,7 @@ _ALL = -1
 class LearnerJournal(PartyJournal):
     """All queries of one run."""
 
-    form = Form(0x6D6D736C, "the journal of a collaboration's learner", _TABLES)  # "mmsl"
+    form = Form(0x6D6D6A6C, "the journal of a collaboration's learner", _TABLES)  # "mmjl"
 
     def records(self, limit: int | None = None) -> tuple[QueryRecord, ...]:
         """Return the last `limit` records (None: all), oldest first."""

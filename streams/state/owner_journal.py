@@ -25,7 +25,7 @@ _Row = tuple[int, bytes, bytes, int, float]
 class OwnerJournal(PartyJournal):
     """All answers of one owner in one run."""
 
-    form = Form(0x6D6D736F, "the journal of a collaboration's owner", _TABLES)  # "mmso"
+    form = Form(0x6D6D6A6F, "the journal of a collaboration's owner", _TABLES)  # "mmjo"
     _set: RecordSet | None
 
     @property

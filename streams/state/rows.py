@@ -37,7 +37,7 @@ def to_row(record: JournalRecord) -> Row:
         record.given_up,
         record.corrected,
         record.distrusted,
-        *((record.pardoned,) if record.pardoned else ()),
+        record.pardoned,
     )
     average = record.average
     return (
@@ -63,7 +63,7 @@ def from_row(row: Row) -> JournalRecord:
 
 def _from_row(row: Row) -> JournalRecord:
     round_, stepped, exact, charged, epsilon_spent, blob, text, rounds, mean = row
-    data, topology, edges, given_up, corrected, distrusted, *pardoned = json.loads(text)
+    data, topology, edges, given_up, corrected, distrusted, pardoned = json.loads(text)
     return JournalRecord(
         round=round_,
         stepped=stepped,
@@ -78,7 +78,7 @@ def _from_row(row: Row) -> JournalRecord:
         corrected=_pairs(corrected),
         distrusted=_pairs(distrusted),
         average=None if rounds is None or mean is None else Average(rounds, from_blob(mean)),
-        pardoned=tuple((source, life, last) for found in pardoned for source, life, last in found),
+        pardoned=tuple((source, life, last) for source, life, last in pardoned),
     )
 
 

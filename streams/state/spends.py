@@ -16,7 +16,7 @@ from nodes.accounting.price import Price
 from nodes.accounting.spends import Spend, merged, together
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty, Life, locked
-from streams.state.journal_reader import JournalReader, adopted
+from streams.state.journal_reader import JournalReader
 from streams.state.secret import wipe
 from streams.state.spend_file import read_spends, write_spends
 
@@ -124,7 +124,7 @@ def _with(known: _Lives, spend: Spend) -> Spend:
 
 def _told(known: _Lives, journal: JournalReader) -> _Lives:
     """Return the known lives with those of a journal, the newest last."""
-    known = _by_life(adopted(tuple(known.values()), journal.life))
+    known = _by_life(known.values())
     for found in journal.ended:
         known[found.identity] = _told_of(known.get(found.identity), found, priced=found.epsilon is not None)
     found = journal.spend

@@ -1,4 +1,4 @@
-"""Bombs and malformed records on every kind of topic of a live mesh, as older versions have made them."""
+"""Bombs and malformed records on every kind of topic of a live mesh, on topics without bounds."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ FLAT = 64 * MIB
 
 
 def made_older(at, specs):
-    """Let the topics take what those of older versions take."""
+    """Let the topics take what those without bounds take."""
     configs = {"compression.type": "producer", "max.message.bytes": str(LEAST_LIMIT)}
     with Admin(at) as admin:
         admin._client.alter_configs(

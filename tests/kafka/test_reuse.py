@@ -55,7 +55,7 @@ def test_without_a_line_of_who_has_read_the_records_a_node_asks_what_was_spent(t
     path = mesh_file(tmp_path, "deploy/meshes/tracking.yaml", broker.address, **QUICK)
     with LiveMesh(path) as mesh:
         names = list(mesh.file.mesh.nodes)
-        for name in names:  # what older versions of this program leave, and brokers forget
+        for name in names:  # what other programs leave, and brokers forget
             note_offset(connection(broker.address), name)
         node = mesh.node(names[0], state="elsewhere", label="asked")
         assert node.ends() == 2

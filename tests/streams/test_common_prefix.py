@@ -11,7 +11,6 @@ from streams.state.data_order import keep_order
 from streams.state.folder import StateFolder
 from streams.state.spends import earlier_spends, keep_spend, put_aside
 from streams.tools.up import programs
-from streams.tools.up.folders import default_folder, other_folders
 from streams.tools.up.programs import Options
 from tests.support.accounts import journal, record
 from tests.support.meshes import changed, loaded
@@ -63,17 +62,6 @@ def test_no_process_of_up_writes_to_the_log_of_another(tmp_path):
     )
 
 
-@pytest.mark.parametrize("mesh", ["m", "m-1", "m1"])
-def test_a_mesh_keeps_to_its_own_folders(tmp_path, mesh):
-    for name in ("m", "m-1", "m1", "m.run-1", "m.run-10", "m-1.run-1", "m1.run-10"):
-        (tmp_path / "kept" / name).mkdir(parents=True)
-    file = file_of(tmp_path, name=mesh, run="run-1")
-    here = default_folder(file, tmp_path / "kept")
-    own = {path for path in (tmp_path / "kept").iterdir() if path.name.split(".")[0] == mesh}
-    assert here.name == (mesh if mesh == "m1" else f"{mesh}.run-1")
-    assert {here, *other_folders(file, here)} == own
-
-
 def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
     nodes, state = ["n1", "n10", "n1-0", "n"], tmp_path / "state"
     state.mkdir()
@@ -93,15 +81,6 @@ def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
     keep_spend(StateFolder(state).spends("n"), spend._replace(charged=9))
     assert [one.charged for one in earlier_spends(state, "n10", "run-10")] == [4]
     assert [one.charged for one in earlier_spends(state, "n1", "run-1")] == []
-
-
-def test_an_older_folders_seed_is_that_of_its_own_run(tmp_path):
-    state = tmp_path / "state"
-    state.mkdir()
-    StateFolder(state).older_seed.write_text("7\n")
-    journal(state, file_of(tmp_path, run="run-10"), "n10", record(3))
-    keep_order(state, file_of(tmp_path, run="run-1"), 0)  # run-1 was not begun here
-    assert not StateFolder(state).older_seed.exists()
 
 
 def test_a_run_that_was_put_aside_may_begin_again(tmp_path):

@@ -26,7 +26,7 @@ from streams.mesh.file import MeshFile
 from topology.chain import PlanRecord
 
 LONG = 2**20 - 2048
-"""The bytes of the longest variants: what a topic of older versions takes."""
+"""The bytes of the longest variants: what a topic without bounds takes."""
 
 
 def decoders(file: MeshFile):

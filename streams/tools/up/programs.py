@@ -30,8 +30,7 @@ class Options:
     """The user's options, beside the mesh file.
 
     `rate`: records per second of each feeder; None: full speed. `metrics_from`: the first port of metrics,
-    which `observing` needs. `others`: folders in which the mesh has run before. `replay`: slots begin now.
-    `processes`: of nodes; None: see `hosts`.
+    which `observing` needs. `replay`: slots begin now. `processes`: of nodes; None: see `hosts`.
     """
 
     state: Path
@@ -39,7 +38,6 @@ class Options:
     feed: bool = True
     metrics_from: int | None = None
     observing: Observing | None = None
-    others: tuple[Path, ...] = ()
     replay: bool = False
     processes: int | None = None
 

@@ -29,7 +29,7 @@ from streams.tools.up import observers as observing
 from streams.tools.up import programs
 from streams.tools.up.brokers import Fact, Kept, ensure_brokers
 from streams.tools.up.children import Say
-from streams.tools.up.folders import bring_spends, has_begun
+from streams.tools.up.folders import has_begun
 from streams.tools.up.mesh import UpMesh
 from streams.tools.up.observers import Observers
 from streams.tools.up.programs import Options, Ports
@@ -62,8 +62,6 @@ def run_up(file: MeshFile, options: Options, console: Console, stop: Stop, *, pl
     with ExitStack() as closing:
         closing.enter_context(alone(options.state))
         fact("state", str(options.state))
-        for folder in bring_spends(file, options.state, options.others):
-            fact("earlier", f"{folder}: what its runs have spent counts")
         try:
             kept = ensure_brokers(file, options.state, stop, fact, closing)
         except Stopped:

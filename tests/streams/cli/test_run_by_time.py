@@ -159,7 +159,7 @@ def test_standard_input_cannot_be_put_in_order(call, timed):
     )
 
 
-def test_a_run_goes_on_by_time_and_not_in_a_folder_that_was_begun_in_file_order(call, timed, tmp_path):
+def test_a_run_goes_on_by_time(call, timed, tmp_path):
     assert call("run", timed, "--rounds", 3, "--state", "parts").code == 0
     outcome = call("run", timed, "--rounds", PERIODS, "--state", "parts", "--output", "out")
     assert "rounds 4 to 8" in outcome.out
@@ -167,15 +167,6 @@ def test_a_run_goes_on_by_time_and_not_in_a_folder_that_was_begun_in_file_order(
     assert {key: decision(found) for key, found in whole.items() if int(key[0]) > 3} == {
         key: decision(found) for key, found in parts.items()
     }
-    kept = tmp_path / "parts" / "order.json"
-    order = json.loads(kept.read_text())
-    assert order["run-1"].pop("order") == "time"
-    kept.write_text(json.dumps(order))  # as before records were put in order
-    outcome = call("run", timed, "--rounds", 12, "--state", "parts")
-    assert (outcome.code, outcome.out) == (2, "")
-    words = 'mesh.slots.by: "time": records are read in order of time, and were in another when run run-1'
-    assert words in outcome.err
-    assert len(outcome.err.splitlines()) == 1
 
 
 BROKERS = """

@@ -129,17 +129,11 @@ def test_the_file_keeps_settings_alone_and_its_owner_alone_reads_it(begun):
     assert (found["seed"], found["nodes"]["a"]) == (0, a)
 
 
-def test_an_older_folder_has_the_seed_alone(call, begun, tree):
-    state = begun / "state"
-    (state / "order.json").unlink()
-    (state / "seed").write_text("7\n")
+def test_a_run_whose_order_is_not_known_does_not_go_on(call, begun, tree):
+    (begun / "state" / "order.json").unlink()
     outcome = going_on(call, begun, tree)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("--seed is 0: must be 7, as when state was begun")
-    (state / "seed").write_text("0\n")
-    assert going_on(call, begun, tree).code == 0
-    assert not (state / "seed").exists()
-    assert going_on(call, begun, with_value(tree, "nodes.a.source.shuffle", value=True), rounds=12).code == 2
+    assert "run run-1 was begun in it, and state/order.json does not say in which order" in outcome.err
 
 
 def test_a_broken_file_is_one_line(call, begun, tree):

@@ -13,7 +13,7 @@ from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average
 from streams.state.folder import JournalError
 from streams.state.journal import Journal
-from streams.state.journal_file import JournalLocked
+from streams.state.journal_file import SCHEMA, JournalLocked
 from streams.state.journal_reader import JournalReader
 from streams.state.memory_journal import MemoryJournal
 
@@ -277,16 +277,13 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path):
     connection.execute("CREATE TABLE t (x)")
     connection.close()
     opened(tmp_path / "new").close()
-    opened(tmp_path / "old").close()
-    for name, version in (("new", 99), ("old", 4)):
-        connection = sqlite3.connect(tmp_path / name)
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.close()
+    connection = sqlite3.connect(tmp_path / "new")
+    connection.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    connection.close()
     for name, text in (
         ("text", "not a database"),
         ("other", "another program"),
-        ("new", "version 99"),
-        ("old", "version 4, this program reads 6"),
+        ("new", f"version {SCHEMA + 1}, this program reads {SCHEMA}"),
     ):
         before = (tmp_path / name).read_bytes()
         with pytest.raises(JournalError, match=text):
