@@ -67,12 +67,12 @@ class DynamicMirrorDescent:
             raise ValueError(f"gain has shape {gain.shape}: must be ({d}, {len(self.observes)})")
         if self.still.regulariser:
             raise ValueError(f"regulariser is {self.still.regulariser}: must be 0 with a motion model")
-        seen = np.array(self.observes, np.int64)
+        observed = np.array(self.observes, np.int64)
         object.__setattr__(self, "gain", gain)
         object.__setattr__(self, "start", self.still.start)
         object.__setattr__(self, "constraint", within)
-        object.__setattr__(self, "_seen", seen)
-        object.__setattr__(self, "observed_set", Box(within.lower[seen], within.upper[seen]))
+        object.__setattr__(self, "_seen", observed)
+        object.__setattr__(self, "observed_set", Box(within.lower[observed], within.upper[observed]))
 
     @property
     def dimension(self) -> int:

@@ -49,10 +49,10 @@ class Dynamics:
         """Return F^times x, shape (..., d), finite; `times` is at least 0."""
         if times == 0:
             return x
-        found = _times(self.matrix if times == 1 else _power(self, times), x)
-        if np.isfinite(found).all():
-            return found
-        return np.nan_to_num(found, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)  # Omega holds it
+        image = _times(self.matrix if times == 1 else _power(self, times), x)
+        if np.isfinite(image).all():
+            return image
+        return np.nan_to_num(image, nan=0.0, posinf=_LARGEST, neginf=-_LARGEST)  # Omega holds it
 
     def skipped(self, round: int, follows: int) -> int:
         """Return how many rounds no plan has between `follows` (0: none came before) and `round`."""
@@ -71,12 +71,12 @@ def _times(matrix: FloatArray, x: FloatArray) -> FloatArray:
 @lru_cache(maxsize=64)
 def _power(dynamics: Dynamics, times: int) -> FloatArray:
     """Return F^times by squaring, shape (d, d): skipped rounds may be as many as a day has."""
-    found, square = None, dynamics.matrix
+    power, square = None, dynamics.matrix
     while times > 1:
         if times % 2:
-            found = square if found is None else _product(found, square)
+            power = square if power is None else _product(power, square)
         square, times = _product(square, square), times // 2
-    return square if found is None else _product(found, square)
+    return square if power is None else _product(power, square)
 
 
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:

@@ -88,27 +88,27 @@ class Learner:
         q_{t+1} = update(z_t, privatise(gradients at x_t)). `secret`: the last lesson's; a relay needs none.
         The loss gets the observed coordinates alone, so nothing of a record is in others.
         """
-        seen = self.algorithm.observed(decision)
+        observed = self.algorithm.observed(decision)
         at = self.algorithm.gradient_point(consensus, decision)
-        point = seen if at is decision else self.algorithm.observed(at)
+        point = observed if at is decision else self.algorithm.observed(at)
         gradients = observations.map(partial(slot_gradients, self.loss, point))
         scored = (
             gradients
-            if point is seen or np.array_equal(point, seen)
-            else observations.map(partial(slot_gradients, self.loss, seen))
+            if point is observed or np.array_equal(point, observed)
+            else observations.map(partial(slot_gradients, self.loss, observed))
         )
         mean = scored.map(lambda rows: mean_gradient(rows, self.batch_size))
         update = partial(self.algorithm.update, round, consensus)
         if self.ledger.may_learn(round, charged):
-            made = self.mechanism.privatise(round, gradients, update, secret)
+            privatised = self.mechanism.privatise(round, gradients, update, secret)
             exact = self.mechanism.epsilon is None
             charged += 1
         else:
-            relayed = Release(update(np.zeros_like(seen)))
-            made = Privatised(relayed, Private(0), Private(0))
+            relayed = Release(update(np.zeros_like(observed)))
+            privatised = Privatised(relayed, Private(0), Private(0))
             exact = True
-        release = self.clamped(made.release)
-        return Lesson(release, exact, charged, mean, made.clipped, made.broken, made.secret)
+        release = self.clamped(privatised.release)
+        return Lesson(release, exact, charged, mean, privatised.clipped, privatised.broken, privatised.secret)
 
     def clamped(self, release: Release) -> Release:
         """Return the release (..., d), scaled into the public bound if outside (post-processing)."""
@@ -123,7 +123,7 @@ class Learner:
         near = np.add.reduce(releases * releases, -1) > self.release_bound**2 * (1 - 1e-9)
         if not np.count_nonzero(near):
             return releases
-        held = releases.copy()
+        clamped = releases.copy()
         for row in np.argwhere(near):
-            held[tuple(row)] = self.clamped(Release(releases[tuple(row)]))
-        return Release(held)
+            clamped[tuple(row)] = self.clamped(Release(releases[tuple(row)]))
+        return Release(clamped)

@@ -18,9 +18,9 @@ def mixed(terms: Iterable[Term]) -> FloatArray:
 
     z_t^i = sum_j a_ij(t) q_t^j (Zhou, Li 2025, Alg. 1).
     """
-    (_, weight, value), *others = sorted(terms, key=_BY_ID)
+    (_, weight, value), *more_terms = sorted(terms, key=_BY_ID)
     total: FloatArray = weight * value
-    for _, weight, value in others:
+    for _, weight, value in more_terms:
         total = total + weight * value
     return total
 
@@ -59,8 +59,8 @@ class Mixing:
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Return A values, both of shape (N, d)."""
-        (_, sources, weights), *others = self._groups
-        if not others and sources.size * values.shape[1] <= _BLOCK:
+        (_, sources, weights), *more_groups = self._groups
+        if not more_groups and sources.size * values.shape[1] <= _BLOCK:
             return _mixed(weights, values.take(sources, 0))
         total = np.empty_like(values)
         for rows, sources, weights in self._groups:

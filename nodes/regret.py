@@ -48,18 +48,18 @@ class LocalRegret:
 
         `truth`: x*_t (m,), the point that would have been right in this round, if it is known.
         """
-        seen: FloatArray = decision if self._observed is None else self._observed(decision)
+        observed: FloatArray = decision if self._observed is None else self._observed(decision)
 
         def added(sums: tuple[float, FloatArray], gradient: FloatArray) -> tuple[float, FloatArray]:
             if not _counts(gradient):
                 return sums
-            return sums[0] + float(np.add.reduce(gradient * seen)), sums[1] + gradient
+            return sums[0] + float(np.add.reduce(gradient * observed)), sums[1] + gradient
 
         def paid(gradient: FloatArray, right: FloatArray | None) -> float:
             if right is None or not _counts(gradient):
                 return 0.0
-            found = float(np.add.reduce(gradient * (seen - right)))
-            return found if abs(found) <= _LARGEST else 0.0
+            regret = float(np.add.reduce(gradient * (observed - right)))
+            return regret if abs(regret) <= _LARGEST else 0.0
 
         self._sums = self._sums.with_(gradient_mean, added)
         self._dynamic = self._dynamic.with_(gradient_mean.with_(truth, paid), lambda sum_, one: sum_ + one)
@@ -125,8 +125,10 @@ def sums_of_kinds(losses: Sequence[Loss], decisions: FloatArray, observations: O
         return network_sums(losses[0], decisions, observations)
     features, parts = dense(observations.features), []
     for alike in nodes.values():
-        seen = Observations(features[:, alike], observations.labels[:, alike], observations.present[:, alike])
-        parts.append(network_sums(losses[alike[0]], decisions, seen))
+        observations_alike = Observations(
+            features[:, alike], observations.labels[:, alike], observations.present[:, alike]
+        )
+        parts.append(network_sums(losses[alike[0]], decisions, observations_alike))
     paid, gradients = (np.add.reduce(sums, 0) for sums in zip(*parts, strict=True))
     return NetworkSums(paid, gradients)
 

@@ -44,17 +44,17 @@ class SparseRows:
         rows = np.repeat(np.arange(lengths.size), lengths)
         if np.count_nonzero(np.diff(rows * self.dimension + indices) <= 0):
             raise ValueError("the indices of a row must ascend, each once")
-        for name, made in (("indptr", indptr), ("indices", indices), ("values", values), ("rows", rows)):
-            object.__setattr__(self, name, made)
+        for name, array in (("indptr", indptr), ("indices", indices), ("values", values), ("rows", rows)):
+            object.__setattr__(self, name, array)
 
     @classmethod
     def of(cls, rows: Iterable[tuple[_Integers, _Floats]], dimension: int) -> "SparseRows":
         """Return rows, each given as (indices, values)."""
-        found = list(rows)
-        indptr = np.cumsum([0, *(indices.size for indices, _ in found)])
-        indices = np.concatenate([np.zeros(0, np.int64), *(indices for indices, _ in found)])
+        pairs = list(rows)
+        indptr = np.cumsum([0, *(indices.size for indices, _ in pairs)])
+        indices = np.concatenate([np.zeros(0, np.int64), *(indices for indices, _ in pairs)])
         return cls(
-            indptr, indices, np.concatenate([np.zeros(0), *(values for _, values in found)]), dimension
+            indptr, indices, np.concatenate([np.zeros(0), *(values for _, values in pairs)]), dimension
         )
 
     @property
@@ -81,13 +81,13 @@ class SparseRows:
 
         Makes one row at a time dense, (d,), as numpy's sum depends on where the zeros are.
         """
-        line, found = np.zeros(self.dimension), np.empty(self.shape[0])
-        for k in range(found.size):
+        line, reduced = np.zeros(self.dimension), np.empty(self.shape[0])
+        for k in range(reduced.size):
             part = slice(self.indptr[k], self.indptr[k + 1])
             line[self.indices[part]] = values[part]
-            found[k] = operation.reduce(line)
+            reduced[k] = operation.reduce(line)
             line[self.indices[part]] = 0.0
-        return found
+        return reduced
 
     def totals(self, integers: _Integers) -> _Integers:
         """Return, in place of each of the integers (stored,), the exact sum of its row."""
@@ -109,9 +109,9 @@ class SparseRows:
 
     def dense(self) -> _Floats:
         """Return the array (n, d)."""
-        made = np.zeros(self.shape)
-        made[self.rows, self.indices] = self.values
-        return made
+        array = np.zeros(self.shape)
+        array[self.rows, self.indices] = self.values
+        return array
 
 
 Rows = _Floats | SparseRows

@@ -59,12 +59,12 @@ class Chain:
         """Take the record if it continues the last valid plan, and return whether it does."""
         last = self.last
         if last is None:
-            taken = record.continues == NOTHING or not self._whole
+            follows = record.continues == NOTHING or not self._whole
         else:
-            taken = not last.ended and continues(record, last)
-        if taken:
+            follows = not last.ended and continues(record, last)
+        if follows:
             self.last = record.last
-        return taken
+        return follows
 
 
 def continues(record: PlanRecord, last: Plan) -> bool:

@@ -80,8 +80,8 @@ def least_weight(schedule: Schedule, rounds: int) -> tuple[float, bool]:
     least, positive = 1.0, True
     for number in range(1, rounds + 1):
         weights = schedule.weights(number, nodes)
-        own = 1.0 - np.bincount(weights.targets, weights.values, len(nodes))
-        there = own > TOLERANCE
-        positive = positive and bool(there.all())
-        least = min(least, own.min(initial=1.0, where=there), weights.values.min(initial=1.0))
+        own_weights = 1.0 - np.bincount(weights.targets, weights.values, len(nodes))
+        is_positive = own_weights > TOLERANCE
+        positive = positive and bool(is_positive.all())
+        least = min(least, own_weights.min(initial=1.0, where=is_positive), weights.values.min(initial=1.0))
     return float(least), positive

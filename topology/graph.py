@@ -28,14 +28,14 @@ def both_adjacencies(sources: IntArray, targets: IntArray, size: int) -> tuple[N
 
 def reach(neighbours: Neighbours, start: int) -> set[int]:
     """Return the nodes reachable from `start`, itself included. Linear in the edges."""
-    seen = {start}
+    reached = {start}
     waiting = [start]
     while waiting:
         for node in neighbours[waiting.pop()]:
-            if node not in seen:
-                seen.add(node)
+            if node not in reached:
+                reached.add(node)
                 waiting.append(node)
-    return seen
+    return reached
 
 
 def strongly_connected(sources: IntArray, targets: IntArray, size: int) -> bool:
@@ -117,8 +117,8 @@ class Graph:
         place = np.full(len(self.nodes), -1, np.int64)
         place[[self.index[name] for name in members]] = np.arange(len(members))
         sources, targets = place[self.sources], place[self.targets]
-        kept = (sources >= 0) & (targets >= 0)
-        return Graph(members, sources[kept], targets[kept], self.directed)
+        inside = (sources >= 0) & (targets >= 0)
+        return Graph(members, sources[inside], targets[inside], self.directed)
 
 
 def check_edges(nodes: tuple[str, ...], sources: IntArray, targets: IntArray) -> None:

@@ -75,8 +75,8 @@ def erdos_renyi(
         raise ValueError(f"erdos-renyi: the probability of an edge is {chance:g}: must be from 0 to 1")
     draws = generator("erdos-renyi", seed)
     # Row by row: all pairs of 4,096 nodes at once would take a quarter of a gigabyte.
-    found = [row + 1 + np.flatnonzero(draws.random(size - 1 - row) < chance) for row in range(size)]
-    edges = [(row, int(column)) for row, columns in enumerate(found) for column in columns]
+    neighbours = [row + 1 + np.flatnonzero(draws.random(size - 1 - row) < chance) for row in range(size)]
+    edges = [(row, int(column)) for row, columns in enumerate(neighbours) for column in columns]
     parts = _components(edges, size)
     for part, following in pairwise(parts):
         edges.append((int(draws.choice(part)), int(draws.choice(following))))
@@ -85,11 +85,11 @@ def erdos_renyi(
 
 def _components(edges: list[tuple[int, int]], size: int) -> list[list[int]]:
     neighbours = adjacency([*edges, *((b, a) for a, b in edges)], size)
-    seen: set[int] = set()
+    reached: set[int] = set()
     parts = []
     for node in range(size):
-        if node not in seen:
+        if node not in reached:
             part = reach(neighbours, node)
-            seen |= part
+            reached |= part
             parts.append(sorted(part))
     return parts

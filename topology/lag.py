@@ -125,18 +125,18 @@ class Lag:
         """
         self._out = {name: left - seconds for name, left in self._out.items() if left > seconds}
         self._see_rounds(seconds, progress, held=bool(holding))
-        found: list[LeftOut] = []
+        left_out: list[LeftOut] = []
         half = self.slow_limit / 2
         for name, stepped in progress.items():
-            one = self._members.setdefault(name, _Member(stepped))
-            one.pass_time(seconds, stepped, half, behind=name in behind, holds=name in holding)
-            slow = name in holding and one.slow >= (half if one.total else 2 * half)
-            over = one.still >= self._limits.stuck or slow
-            if over and len(found) < most:
-                held = max(one.still, one.slow)
-                self._out[name] = one.leave(held)
-                found.append(LeftOut(name, held, self._out[name]))
-        return found
+            member = self._members.setdefault(name, _Member(stepped))
+            member.pass_time(seconds, stepped, half, behind=name in behind, holds=name in holding)
+            slow = name in holding and member.slow >= (half if member.total else 2 * half)
+            over = member.still >= self._limits.stuck or slow
+            if over and len(left_out) < most:
+                delay = max(member.still, member.slow)
+                self._out[name] = member.leave(delay)
+                left_out.append(LeftOut(name, delay, self._out[name]))
+        return left_out
 
     def _see_rounds(self, seconds: float, progress: Mapping[str, int], *, held: bool) -> None:
         """Measure a round by the median member, while nobody is held."""

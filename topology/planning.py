@@ -42,8 +42,8 @@ class Horizon:
 
     def progress(self, last: Plan) -> dict[str, int]:
         """Return the last round stepped of each member of `last` that is waited for."""
-        found = {member.name: self._roster.progress(member, last.round) for member in last.members}
-        return {name: stepped for name, stepped in found.items() if stepped is not None}
+        progress = {member.name: self._roster.progress(member, last.round) for member in last.members}
+        return {name: stepped for name, stepped in progress.items() if stepped is not None}
 
     def holders(self, last: Plan, progress: Mapping[str, int]) -> list[str]:
         """Return who holds the others at the end of the plans, which end with `last`: usually nobody.
@@ -66,8 +66,8 @@ class Horizon:
         full = [progress[member.name] for member in last.members if member.full and member.name in progress]
         slowest = min(progress.values(), default=0)
         behind = [name for name, stepped in progress.items() if stepped == slowest]
-        others = outside + sum(stepped > slowest for stepped in full)
-        return behind if others >= len(behind) else []
+        faster = outside + sum(stepped > slowest for stepped in full)
+        return behind if faster >= len(behind) else []
 
     def skip(self, last: Plan | None, round: int, current: int) -> int:
         """Return the round to plan: `round`, or `current` to drop slots that are long gone.
@@ -77,7 +77,7 @@ class Horizon:
         """
         members = last.members if last else ()
         stepped = [self._roster.progress(member, round) for member in members]
-        slowest = min((done for done in stepped if done is not None), default=round - 1)
+        slowest = min((last_round for last_round in stepped if last_round is not None), default=round - 1)
         return max(round, current) if current - slowest > self._size else round
 
     def _is_behind(self, member: Member, oldest: int) -> bool:
@@ -120,9 +120,9 @@ def end_plan(run: str, round: int, last: Plan | None, generation: int) -> Plan:
 def _without_edges(
     run: str, round: int, last: Plan | None, members: tuple[Member, ...], generation: int
 ) -> Plan:
-    nothing = np.empty(0, np.int64)
+    no_edges = np.empty(0, np.int64)
     place = run, round, last.round if last else 0, members
-    return Plan(*place, nothing, nothing, np.empty(0), named_after(last), generation)
+    return Plan(*place, no_edges, no_edges, np.empty(0), named_after(last), generation)
 
 
 def named_after(last: Plan | None) -> tuple[tuple[str, int], ...]:
@@ -144,10 +144,10 @@ def _with_listeners(edges: Edges, members: tuple[Member, ...], graph: Graph) -> 
     for member in members:
         if member.full:
             continue
-        heard = [place[name] for name in graph.into[graph.index[member.name]] if name in full]
-        sources.append(np.array(heard, np.int64))
-        targets.append(np.full(len(heard), place[member.name], np.int64))
-        values.append(np.full(len(heard), 1 / max(len(heard), 1)))
+        sources_of_member = [place[name] for name in graph.into[graph.index[member.name]] if name in full]
+        sources.append(np.array(sources_of_member, np.int64))
+        targets.append(np.full(len(sources_of_member), place[member.name], np.int64))
+        values.append(np.full(len(sources_of_member), 1 / max(len(sources_of_member), 1)))
     joined = np.concatenate(sources), np.concatenate(targets), np.concatenate(values)
     order = np.lexsort((joined[0], joined[1]))
     return joined[0][order], joined[1][order], joined[2][order]

@@ -102,12 +102,12 @@ _SIZES = Struct("<QQIIII")
 def _mark(plan: "Plan") -> bytes:
     """Return the first half of a SHA-256 of all that the plan says (docs/reference/wire.md)."""
     members, named = plan.members, plan.named
-    words = (plan.run, *[one.name for one in members], *[one.instance for one in members])
+    words = (plan.run, *[member.name for member in members], *[member.instance for member in members])
     counts = np.array([count for _, count in named], "<u8")
     parts = (
         _SIZES.pack(plan.round, plan.follows, len(members), plan.weights.size, len(named), plan.generation),
         ",".join((*words, *[name for name, _ in named])).encode(),
-        bytes(one.full for one in members),
+        bytes(member.full for member in members),
         plan.sources.astype("<u4").tobytes(),
         plan.targets.astype("<u4").tobytes(),
         plan.weights.astype("<f8").tobytes(),

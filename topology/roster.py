@@ -60,8 +60,10 @@ class Roster:
         if beat.hello and beat.node in self._beats and self._beats[beat.node].boot != beat.boot:
             replaced = self._replaced.setdefault(beat.node, deque(maxlen=REPLACED))
             replaced.append(self._beats[beat.node].boot)
-        known = self._beats.get(beat.node)
-        if known is None or known.boot != beat.boot or _age(beat) >= _age(known):  # else read a second time
+        last_beat = self._beats.get(beat.node)
+        if (
+            last_beat is None or last_beat.boot != beat.boot or _age(beat) >= _age(last_beat)
+        ):  # else read a second time
             self._beats[beat.node] = beat
         self._heard.setdefault(beat.node, -inf)
 
@@ -99,8 +101,8 @@ class Roster:
 
     def is_live(self, name: str) -> bool:
         """Return whether the node was heard within `silence`, and is not left out."""
-        heard = self._heard.get(name)
-        return heard is not None and self._clock - heard <= self._silence and name not in self._left_out
+        heard_at = self._heard.get(name)
+        return heard_at is not None and self._clock - heard_at <= self._silence and name not in self._left_out
 
     def stepped(self, name: str) -> int:
         """Return the last round that the node reports as stepped (0: none)."""
@@ -122,8 +124,8 @@ class Roster:
         if last is None:
             return Member(name, beat.instance)
         if self._asks_to_join(beat):
-            asked = beat.join_after is None or round > beat.join_after
-            return Member(name, beat.instance, full=False) if asked else None
+            may_join = beat.join_after is None or round > beat.join_after
+            return Member(name, beat.instance, full=False) if may_join else None
         full = named is not None and named.instance == beat.instance
         return Member(name, beat.instance, full)
 
@@ -136,8 +138,8 @@ class Roster:
         if beat is None:
             named = last.member(name) if last else None
             return Member(name, named.instance, full=False) if named else None
-        asked = not self._asks_to_join(beat) or round > (beat.join_after or 0)
-        if not beat.stepped or not asked or _leaves(beat, round):
+        may_return = not self._asks_to_join(beat) or round > (beat.join_after or 0)
+        if not beat.stepped or not may_return or _leaves(beat, round):
             return None
         return Member(name, beat.instance, full=False)
 
@@ -194,7 +196,7 @@ class Roster:
 
 def _joining(plan: Plan) -> dict[str, _Entry]:
     entry = _Entry(plan.round, plan.follows)
-    return {one.name: entry for one in plan.members if not one.full or plan.follows == 0}
+    return {member.name: entry for member in plan.members if not member.full or plan.follows == 0}
 
 
 def _age(beat: Heartbeat) -> tuple[int, int]:

@@ -165,12 +165,12 @@ class SchedulerMachine:
 
     def _begin(self, records: tuple[PlanRecord, ...], *, whole: bool) -> list[Refusal | None]:
         """Take the stored records, of which some may be void."""
-        ours = [record for record in records if record.plans[0].run == self.settings.run]
-        self._chain, valid = Chain(whole=whole), chosen(ours, whole=whole)
+        own_records = [record for record in records if record.plans[0].run == self.settings.run]
+        self._chain, valid = Chain(whole=whole), chosen(own_records, whole=whole)
         for record in valid:
             self._follow(record)
-        others, void = len(records) - len(ours), len(ours) - len(valid)
-        return [*[Refusal.RUN] * others, *[Refusal.PLACE] * void]
+        foreign, void = len(records) - len(own_records), len(own_records) - len(valid)
+        return [*[Refusal.RUN] * foreign, *[Refusal.PLACE] * void]
 
     def _follow(self, record: PlanRecord) -> Refusal | None:
         if record.plans[0].run != self.settings.run:
@@ -233,9 +233,9 @@ class SchedulerMachine:
         outside = sum(name not in progress for name in live)
         behind = self._horizon.behind(last, progress, outside)
         most = len(live) - (self.settings.min_members or 1)
-        found = self._lag.pass_time(seconds, progress, behind, holding, most)
+        left_out = self._lag.pass_time(seconds, progress, behind, holding, most)
         self._roster.leave_out(self._lag.out)
-        return found
+        return left_out
 
     def _look_for_lost_plans(self, last: Plan, *, of_two: bool = False) -> None:
         """Find out whether plans after `last` were lost: of that, nodes that have begun anew know nothing.
@@ -253,10 +253,10 @@ class SchedulerMachine:
     def _doubt(self, last: Plan) -> list[Refusal]:
         """Believe nobody's progress beyond what can be, once there is a plan. Return a refusal for each."""
         believed = self._believed(last)
-        found = [name for name in self._nodes if self._roster.stepped(name) > believed]
-        for name in found:
+        doubted = [name for name in self._nodes if self._roster.stepped(name) > believed]
+        for name in doubted:
             self._roster.doubt(name)
-        return [Refusal.PROGRESS] * len(found)
+        return [Refusal.PROGRESS] * len(doubted)
 
     def _believed(self, last: Plan) -> int:
         return self._claims.believed(last.round, self._current)
@@ -286,10 +286,10 @@ class SchedulerMachine:
 
     def _next(self, last: Plan | None) -> Plan | None:
         """Return the plan to publish after `last`, if any."""
-        run, roster, round, again = self.settings.run, self._roster, 1, False
+        run, roster, round, begins_again = self.settings.run, self._roster, 1, False
         generation = self.settings.generation
         if last is not None:
-            round, again = self._claims.following(last.round, self._current)
+            round, begins_again = self._claims.following(last.round, self._current)
             if last.ended or last.generation > generation:
                 return None
             if is_over(roster, last, round):
@@ -301,12 +301,12 @@ class SchedulerMachine:
         if last is None:
             if len(live) < least:  # what a few say is no median
                 return None
-            round, again = self._first(live)
+            round, begins_again = self._first(live)
         if self._current is not None:
             round = self._horizon.skip(last, round, self._current)
         if round > self._rounds:
             return end_plan(run, round, last, generation)
-        members = chosen_members(roster, live, last, round, least, again=again)
+        members = chosen_members(roster, live, last, round, least, again=begins_again)
         return make_plan(run, round, last, members, self.settings.schedule, generation) if members else None
 
     def _first(self, live: list[str]) -> tuple[int, bool]:

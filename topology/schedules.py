@@ -138,8 +138,8 @@ def _pairs_among(graph: Graph, members: tuple[str, ...]) -> tuple[IntArray, Grap
     low, high = np.minimum(graph.sources, graph.targets), np.maximum(graph.sources, graph.targets)
     keys, pairs = np.unique(low * len(graph.nodes) + high, return_inverse=True)
     chosen = set(members)
-    there = np.array([name in chosen for name in graph.nodes], np.bool_)
-    return pairs[there[graph.sources] & there[graph.targets]], graph.among(members), keys.size
+    is_member = np.array([name in chosen for name in graph.nodes], np.bool_)
+    return pairs[is_member[graph.sources] & is_member[graph.targets]], graph.among(members), keys.size
 
 
 class Copies:

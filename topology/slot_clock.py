@@ -41,9 +41,10 @@ class SlotClock:
 
     def is_ahead(self, record: PlanRecord, appended: float) -> bool:
         """Return whether the record is void by its append time (inf: it has none)."""
-        known, most = self.round_at(appended), 2 * self.horizon + 1
+        confirmed, most = self.round_at(appended), 2 * self.horizon + 1
         return any(
-            plan.round > max(plan.follows, known) + most and not _begins_again(plan) for plan in record.plans
+            plan.round > max(plan.follows, confirmed) + most and not _begins_again(plan)
+            for plan in record.plans
         )
 
 

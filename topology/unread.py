@@ -42,8 +42,8 @@ class Unread:
         size = len(record.plans)
         self._waited = 0.0
         self._missing.clear()
-        own = len(self.plans) >= size and self.plans[size - 1].mark == record.last.mark
-        self.plans = self.plans[size:] if own else []
+        is_own = len(self.plans) >= size and self.plans[size - 1].mark == record.last.mark
+        self.plans = self.plans[size:] if is_own else []
         if not self.plans:
             self._roster.forget_foreseen()
 
@@ -55,9 +55,9 @@ class Unread:
         marks = [plan.mark for plan in self.plans]
         if record.last.mark not in marks:
             return False
-        lost = record.continues in self._missing
+        follows_missing = record.continues in self._missing
         self._missing.add(record.continues)
-        self._keep(0 if lost else max(0, marks.index(record.last.mark) + 1 - len(record.plans)))
+        self._keep(0 if follows_missing else max(0, marks.index(record.last.mark) + 1 - len(record.plans)))
         return True
 
     def pass_time(self, seconds: float) -> None:

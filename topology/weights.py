@@ -149,15 +149,15 @@ def _refuse_one_way(graph: Graph, along: Neighbours, against: Neighbours) -> Non
         if node in settled:
             continue
         after, before = reach(along, node), reach(against, node)
-        both = after & before
+        component = after & before
         if after != before:
             ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-            source, target = next((a, b) for a, b in ends if (a in both) != (b in both))
+            source, target = next((a, b) for a, b in ends if (a in component) != (b in component))
             raise ValueError(
                 f"edge {graph.nodes[source]} -> {graph.nodes[target]} is on no directed cycle: every doubly "
                 "stochastic weight on it is 0"
             )
-        settled |= both
+        settled |= component
 
 
 def _path_to_deficit(along: Neighbours, start: int, surplus: list[int]) -> list[tuple[int, int]]:

@@ -40,13 +40,13 @@ def checked_delta(delta: float) -> float:
 
 def laplace(epsilon: float, releases: int, delta: float) -> float:
     """Return the epsilon of `releases` Laplace mechanisms. Raises ValueError without dp-accounting."""
-    together = releases * epsilon * _UP
+    basic = releases * epsilon * _UP
     if epsilon > _ADDS_UP or releases < 2:
-        return together
+        return basic
     interval = epsilon * math.sqrt(releases) / _POINTS
     scale = 1 / (epsilon * _UP)
     single = _distributions().from_laplace_mechanism(scale, value_discretization_interval=interval)
-    return min(together, float(single.self_compose(releases).get_epsilon_for_delta(delta)) * _UP)
+    return min(basic, float(single.self_compose(releases).get_epsilon_for_delta(delta)) * _UP)
 
 
 def _distributions() -> Any:
@@ -67,9 +67,9 @@ def pure(epsilon: float, releases: int, delta: float) -> float:
     C(T, l) p^(T-l) q^l, and delta(x) is the sum of C(T, l) (p^(T-l) q^l - e^x q^(T-l) p^l) over the losses
     above x. It is solved for x in the piece between two losses where it equals delta.
     """
-    together = releases * epsilon * _UP
+    basic = releases * epsilon * _UP
     if epsilon > _ADDS_UP or releases < 2:
-        return together
+        return basic
     log_p = -math.log1p(math.exp(-epsilon))
     losing: FloatArray = np.arange((releases + 1) // 2, dtype=np.float64)
     ways = np.concatenate([[0.0], np.cumsum(np.log((releases - losing[:-1]) / (losing[:-1] + 1)))])
@@ -82,7 +82,7 @@ def pure(epsilon: float, releases: int, delta: float) -> float:
     rest = math.exp(likely[piece]) - delta
     if rest <= 0:
         return max(0.0, float(ends[piece])) * _UP
-    return min(max(0.0, math.log(rest) - float(unlikely[piece])) * (1 + 1e-7), together)
+    return min(max(0.0, math.log(rest) - float(unlikely[piece])) * (1 + 1e-7), basic)
 
 
 def gaussian(sensitivity: int, scale: float, coordinates: int, releases: int, delta: float) -> float:

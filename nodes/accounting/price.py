@@ -44,9 +44,9 @@ class Price(NamedTuple):
 
         A price without settings is compared by its epsilon and delta alone.
         """
-        was, new = dict(self.settings), dict(now.settings)
-        keys = dict.fromkeys([*was, *new]) if was else {}
-        pairs = [(key, was.get(key, "none"), new.get(key, "none")) for key in keys]
+        before, new = dict(self.settings), dict(now.settings)
+        keys = dict.fromkeys([*before, *new]) if before else {}
+        pairs = [(key, before.get(key, "none"), new.get(key, "none")) for key in keys]
         pairs += [
             ("epsilon", _text(self.epsilon), _text(now.epsilon)),
             ("delta", repr(self.delta), repr(now.delta)),

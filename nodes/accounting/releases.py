@@ -81,9 +81,9 @@ class GrowingSum:
         Charges beyond the number of rounds count as the largest of all.
         """
         last = self.schedule.rounds if round is None else min(round, self.schedule.rounds)
-        known = min(charged, last)
-        costs = self.schedule.until(last) - self.schedule.until(last - known)
-        costs += (charged - known) * self.schedule.epsilon_at(self.schedule.rounds)
+        recent = min(charged, last)
+        costs = self.schedule.until(last) - self.schedule.until(last - recent)
+        costs += (charged - recent) * self.schedule.epsilon_at(self.schedule.rounds)
         return rounded_up(self.schedule.batch_size * costs)
 
     def affordable(self, budget: Fraction) -> int:
@@ -156,9 +156,9 @@ class BandComposition:
         if not charged:
             return 0.0
         coordinates = self.coordinates * charged
-        moved = self.sensitivity * self.matrix.stream_norm(charged)
-        moved += self.matrix.gain * math.sqrt(coordinates)
-        return gaussian_pair(moved, self.scale, coordinates, self.delta)
+        distance = self.sensitivity * self.matrix.stream_norm(charged)
+        distance += self.matrix.gain * math.sqrt(coordinates)
+        return gaussian_pair(distance, self.scale, coordinates, self.delta)
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n, up to 2^40, within the budget."""

@@ -51,12 +51,12 @@ class Tight:
 
     def spent(self, charged: int, round: int | None = None) -> float:  # noqa: ARG002 # all cost the same
         """Return the epsilon at delta of at least `charged` releases."""
-        together = Sum(self.cost).spent(charged)
+        basic = Sum(self.cost).spent(charged)
         last = self._points[-1]
         if charged > last:  # more charges than rounds: round up to twice, four times ... as many
             most = last << ((charged - 1) // last).bit_length()
-            return min(together, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, most)))
-        return min(together, self._spent[bisect_left(self._points, charged)])
+            return min(basic, max(self._spent[-1], _exact(self.kind, self.cost, self.delta, most)))
+        return min(basic, self._spent[bisect_left(self._points, charged)])
 
     def affordable(self, budget: Fraction) -> int:
         """Return the largest n known to be within `budget`, which is at most the table's."""
@@ -101,7 +101,7 @@ def _last_within(spent_by: Callable[[int], float], low: int, budget: Fraction) -
 
 @lru_cache(maxsize=1024)
 def _exact(kind: TightKind, cost: Fraction, delta: float, charged: int) -> float:
-    together = Sum(cost).spent(charged)
+    basic = Sum(cost).spent(charged)
     if charged > _MOST_RELEASES:
-        return together
-    return min(together, _TIGHT[kind](rounded_up(cost), charged, delta))
+        return basic
+    return min(basic, _TIGHT[kind](rounded_up(cost), charged, delta))

@@ -23,21 +23,23 @@ def band_lattice_holds(mechanism: Audited, band: Band, pairs: int, seed: int) ->
 
 def _alike(mechanism: Audited, band: Band, random: np.random.Generator, round: int) -> bool:
     shape = (min(mechanism.batch_size, 2), mechanism.dimension)
-    slots, others = (mechanism.theta * random.uniform(-1, 1, (2, *shape)) for _ in range(2))
+    slots, other_slots = (mechanism.theta * random.uniform(-1, 1, (2, *shape)) for _ in range(2))
     tape = _Tape(mechanism.sampler)
-    seen = _pair(mechanism, tape, slots, round)
-    other = _pair(mechanism, _Tape(None, tape.answers), others, round)
-    moved = np.rint((seen[1] - other[1]) / band.step).astype(np.int64)
-    last = tape.answers[1] + (moved << FINER)
-    same = _pair(mechanism, _Tape(None, [tape.answers[0], last]), others, round)
-    return tape.whole and all(one.tobytes() == two.tobytes() for one, two in zip(seen, same, strict=True))
+    pair = _pair(mechanism, tape, slots, round)
+    other_pair = _pair(mechanism, _Tape(None, tape.answers), other_slots, round)
+    difference = np.rint((pair[1] - other_pair[1]) / band.step).astype(np.int64)
+    last = tape.answers[1] + (difference << FINER)
+    answered_pair = _pair(mechanism, _Tape(None, [tape.answers[0], last]), other_slots, round)
+    return tape.whole and all(
+        first.tobytes() == two.tobytes() for first, two in zip(pair, answered_pair, strict=True)
+    )
 
 
 def _pair(mechanism: Audited, tape: "_Tape", slots: FloatArray, round: int) -> tuple[Release, Release]:
     taped = mechanism.with_sampler(cast("Sampler", tape))  # only its `gaussian` is called
-    made = taped.privatise(round, Private(slots[0]), _as_it_is)
-    after = taped.privatise(round + 1, Private(slots[1]), _as_it_is, made.secret)
-    return made.release, after.release
+    privatised = taped.privatise(round, Private(slots[0]), _as_it_is)
+    after = taped.privatise(round + 1, Private(slots[1]), _as_it_is, privatised.secret)
+    return privatised.release, after.release
 
 
 def _as_it_is(gradient: FloatArray) -> FloatArray:

@@ -30,13 +30,13 @@ _STRICTER = 20_000
 
 def proportion_bounds(successes: int, trials: int, error: float) -> tuple[float, float]:
     """Return (low, high): each bounds the probability, except with a chance of `error`."""
-    seen, limit = successes / trials, math.log(1 / error) / trials
+    rate, limit = successes / trials, math.log(1 / error) / trials
 
     def furthest(outside: float) -> float:
-        inside = seen
+        inside = rate
         for _ in range(60):
             middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if _divergence(seen, middle) <= limit else (inside, middle)
+            inside, outside = (middle, outside) if _divergence(rate, middle) <= limit else (inside, middle)
         return outside
 
     return furthest(0.0), furthest(1.0)
@@ -77,8 +77,8 @@ def _lower_bound(
         return bound(low, high) if high < 1.0 else -math.inf
 
     def promise(event: tuple[int, int, float]) -> float:
-        ones, others = _happened(choosing, *event)
-        return of_event(ones, others, error / _STRICTER) if ones.mean() > others.mean() else -math.inf
+        ones, zeros = _happened(choosing, *event)
+        return of_event(ones, zeros, error / _STRICTER) if ones.mean() > zeros.mean() else -math.inf
 
     choosing, judging = (first[::2], second[::2]), (first[1::2], second[1::2])
     pooled = np.concatenate(choosing)
@@ -92,8 +92,8 @@ def _happened(
     samples: tuple[FloatArray, FloatArray], swap: int, sign: int, level: float
 ) -> tuple[BoolArray, BoolArray]:
     """Return where the event happened on the input where it is assumed likelier, and on the other one."""
-    one, other = samples[swap], samples[1 - swap]
-    return sign * one >= sign * level, sign * other >= sign * level
+    sample, neighbour = samples[swap], samples[1 - swap]
+    return sign * sample >= sign * level, sign * neighbour >= sign * level
 
 
 def _divergence(seen: float, p: float) -> float:

@@ -105,8 +105,8 @@ def _alike(mechanism: Audited, random: np.random.Generator, round: int) -> bool:
     recorder = _Recorder(mechanism.sampler)
     taped = mechanism.with_sampler(recorder)
     slots = _slot(mechanism, random), _slot(mechanism, random)
-    one, other = (taped.privatise(round, Private(slot), _steep).release for slot in slots)
-    return recorder.whole and one.tobytes() == other.tobytes()
+    release, neighbour = (taped.privatise(round, Private(slot), _steep).release for slot in slots)
+    return recorder.whole and release.tobytes() == neighbour.tobytes()
 
 
 def _slot(mechanism: Audited, random: np.random.Generator) -> FloatArray:
@@ -134,8 +134,8 @@ def _statistic(mechanism: Audited, slots: FloatArray, round: int) -> FloatArray:
     releases: list[FloatArray] = []
     secret: Secret | None = None
     for t in range(audit_rounds(mechanism)):
-        given = slots if t == 0 else np.zeros_like(slots)
-        private = mechanism.privatise(round + t, Private(given), _steep, secret)
+        gradients = slots if t == 0 else np.zeros_like(slots)
+        private = mechanism.privatise(round + t, Private(gradients), _steep, secret)
         releases.append(private.release[:, 0])
         secret = private.secret
     if mechanism.band is None:
@@ -174,9 +174,9 @@ class _Recorder:
         return answer
 
     def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
-        kept: BoolArray = self._answer("coin", lambda: self.sampler.randomised(round, bits, epsilon))
-        self.whole &= kept.dtype == np.bool_
-        return kept
+        coins: BoolArray = self._answer("coin", lambda: self.sampler.randomised(round, bits, epsilon))
+        self.whole &= coins.dtype == np.bool_
+        return coins
 
     def _integers(self, kind: str, draw: Any) -> IntArray:
         noisy: IntArray = self._answer(kind, draw)

@@ -32,10 +32,10 @@ def zhou_li_theorem_2(
     first = 2 * n * math.sqrt(n * d) * agreement * slope * start if start else 0.0
     noise = 8 * math.sqrt(2 * n) * d * theta**2 / (omega * epsilon)
     noise += 8 * d**2 * smooth * theta**2 / (omega * epsilon) ** 2
-    apart = 8 * math.sqrt(2 * d) * d * n * theta * slope / (omega * epsilon)
-    apart += 4 * math.sqrt(d) * n * theta * slope / omega
-    own = 2 * math.sqrt(n) * theta**2 / omega + smooth * eta**2 / 2
-    return first + (noise + own + apart * agreement) * math.sqrt(rounds)
+    disagreement = 8 * math.sqrt(2 * d) * d * n * theta * slope / (omega * epsilon)
+    disagreement += 4 * math.sqrt(d) * n * theta * slope / omega
+    local = 2 * math.sqrt(n) * theta**2 / omega + smooth * eta**2 / 2
+    return first + (noise + local + disagreement * agreement) * math.sqrt(rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LiTheorem5:
     def _of(self, steps: float) -> float:
         """Return equation 20 with the sum of the steps and, in expectation, of the noise."""
         m, slope = self.nodes, self.gradient  # slope is L
-        apart = 3 * (1 - self.mixing.gap) * self.mixing.scale * m * slope / self.mixing.gap
+        disagreement = 3 * (1 - self.mixing.gap) * self.mixing.scale * m * slope / self.mixing.gap
         noise = 2 * math.sqrt(2) * m * self.dimension * slope / self.epsilon * steps
-        own = m * slope * (self.diameter + apart + 6.5 * slope) * steps
-        return own + (apart + (2 * slope + 1) / (2 * m)) * noise + m * self.diameter / 2
+        local = m * slope * (self.diameter + disagreement + 6.5 * slope) * steps
+        return local + (disagreement + (2 * slope + 1) / (2 * m)) * noise + m * self.diameter / 2

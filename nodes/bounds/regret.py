@@ -61,10 +61,10 @@ def with_noise_on_gradients(network: Network) -> float:
         return math.hypot(network.gradient, network.noise(t))
 
     squares = total(lambda t: alpha(t) * length(t) ** 2, rounds)
-    apart = network.left * total(lambda t: alpha(t) * length(t), rounds) / of.modulus
-    own = of.divergence * growth(alpha, rounds, network.strong) + squares / (2 * of.modulus)
+    disagreement = network.left * total(lambda t: alpha(t) * length(t), rounds) / of.modulus
+    local = of.divergence * growth(alpha, rounds, network.strong) + squares / (2 * of.modulus)
     lasso = network.slope * network.shift * total(alpha, rounds) if network.shift else 0.0
-    return network.nodes * (own + lasso + _between(network, apart))
+    return network.nodes * (local + lasso + _between(network, disagreement))
 
 
 def with_noise_on_parameters(network: Network) -> float:
@@ -80,10 +80,10 @@ def with_noise_on_parameters(network: Network) -> float:
     steps, theta = total(alpha, rounds), network.gradient
     noise = total(network.noise, rounds - 1)  # that of the release of round t + 1 is drawn in round t
     squares = total(lambda t: network.noise(t) ** 2 / alpha(t + 1), rounds - 1)
-    own = of.divergence * growth(alpha, rounds) + theta**2 * steps / (2 * of.modulus)
+    local = of.divergence * growth(alpha, rounds) + theta**2 * steps / (2 * of.modulus)
     noisy = of.smoothness / 2 * squares + network.slope * stretch * noise
-    apart = stretch * network.left * (theta * steps / of.modulus + (1 + stretch) * noise)
-    return network.nodes * (own + noisy + _between(network, apart))
+    disagreement = stretch * network.left * (theta * steps / of.modulus + (1 + stretch) * noise)
+    return network.nodes * (local + noisy + _between(network, disagreement))
 
 
 def of_any_decisions(network: Network) -> float:
@@ -112,13 +112,13 @@ def total(term: Callable[[int], float], rounds: int) -> float:
 
     The first 256 rounds are summed one by one, then each hundredth of the way at its first value.
     """
-    found = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
+    partial_sum = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
     first = _EXACT + 1
     while first <= rounds:
         end = min(rounds + 1, first + max(1, first // _WIDER))
-        found += (end - first) * term(first)
+        partial_sum += (end - first) * term(first)
         first = end
-    return found
+    return partial_sum
 
 
 def _between(network: Network, apart: float) -> float:

@@ -91,8 +91,8 @@ class Cost:
         n, d = self.features.shape
         system = self.features.T @ self.features / n + self.regulariser * np.eye(d)
         fitted = np.linalg.lstsq(system, self.features.T @ self.labels / n, rcond=None)[0]
-        both = np.stack([_held(np.zeros(d), constraint), _held(fitted, constraint)])
-        start: FloatArray = both[int(np.argmin(self.at(both)))]
+        candidates = np.stack([_held(np.zeros(d), constraint), _held(fitted, constraint)])
+        start: FloatArray = candidates[int(np.argmin(self.at(candidates)))]
         return start
 
     def _blocks(self, theta: FloatArray) -> Iterator[slice]:
@@ -102,8 +102,8 @@ class Cost:
 
     def _slopes(self, theta: FloatArray, rows: slice) -> FloatArray:
         """Return the loss's derivative in each record's score, shape (..., n)."""
-        found = self.loss.gradients(*self._by_score(theta, rows))
-        return np.asarray(found)[..., 0, 0]
+        slopes = self.loss.gradients(*self._by_score(theta, rows))
+        return np.asarray(slopes)[..., 0, 0]
 
     def _by_score(self, theta: FloatArray, rows: slice) -> tuple[FloatArray, Observations]:
         """Return the scores (..., n, 1), as decisions on records whose one feature is 1."""

@@ -85,7 +85,9 @@ class Forecast(NamedTuple):
 def noise_of(owners: Iterable[Terms]) -> float:
     """Return the noise on the weighted mean answer of these owners; at least one."""
     terms = list(owners)
-    return math.hypot(*(own.records * own.deviation for own in terms)) / sum(own.records for own in terms)
+    return math.hypot(*(owner.records * owner.deviation for owner in terms)) / sum(
+        owner.records for owner in terms
+    )
 
 
 def theorem_2(noise: float, *, rho: float, convexity: float, queries: int, dimension: int) -> float:
@@ -115,12 +117,12 @@ def fit(noises: FloatArray, fitness: FloatArray, sampling: float, power: Power) 
 
 def _not_negative(columns: FloatArray) -> tuple[float, float]:
     """Return (a, b) >= 0 of least ||columns (a, b) - 1||: that of both, or of the better one alone."""
-    both = np.linalg.lstsq(columns, np.ones(len(columns)), rcond=None)[0]
-    if (both >= 0).all():
-        return float(both[0]), float(both[1])
-    alone = columns.sum(0) / (columns * columns).sum(0)
-    left = ((columns * alone - 1) ** 2).sum(0)
-    return (float(alone[0]), 0.0) if left[0] < left[1] else (0.0, float(alone[1]))
+    coefficients = np.linalg.lstsq(columns, np.ones(len(columns)), rcond=None)[0]
+    if (coefficients >= 0).all():
+        return float(coefficients[0]), float(coefficients[1])
+    single = columns.sum(0) / (columns * columns).sum(0)
+    left = ((columns * single - 1) ** 2).sum(0)
+    return (float(single[0]), 0.0) if left[0] < left[1] else (0.0, float(single[1]))
 
 
 def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
@@ -140,16 +142,21 @@ def forecast(owners: Mapping[str, Terms], fitted: Fit) -> Forecast:
 
 
 def _new(owners: Mapping[str, Terms], fitted: Fit) -> float:
-    total = sum(own.records for own in owners.values())
+    total = sum(owner.records for owner in owners.values())
     return fitted.at(noise_of(owners.values())) + fitted.sampling / total
 
 
 def _owner(owners: Mapping[str, Terms], name: str, fitted: Fit, noise: float) -> Owner:
-    own, total = owners[name], sum(one.records for one in owners.values())
-    others = {other: terms for other, terms in owners.items() if other != name}
-    share = (own.records * own.deviation / (noise * total)) ** 2 if noise else 0.0
-    alone = fitted.sampling / own.records
-    return Owner(share, _new(others, fitted) if others else None, alone, _margin(fitted, alone, noise, total))
+    terms_of_owner, total = owners[name], sum(owner.records for owner in owners.values())
+    other_owners = {other_name: terms for other_name, terms in owners.items() if other_name != name}
+    share = (terms_of_owner.records * terms_of_owner.deviation / (noise * total)) ** 2 if noise else 0.0
+    own_sampling = fitted.sampling / terms_of_owner.records
+    return Owner(
+        share,
+        _new(other_owners, fitted) if other_owners else None,
+        own_sampling,
+        _margin(fitted, own_sampling, noise, total),
+    )
 
 
 def _margin(fitted: Fit, alone: float, noise: float, total: int) -> float:

@@ -98,28 +98,28 @@ class LearnerMachine:
 
     def _receive(self, event: ResponseArrived) -> None:
         response, now = event.response, self.record.number
-        who, number = response.owner, response.query
-        if response.run != self.identity.run or who not in self._records:
-            self._notice(Notice.FOREIGN, who, number)
+        owner, number = response.owner, response.query
+        if response.run != self.identity.run or owner not in self._records:
+            self._notice(Notice.FOREIGN, owner, number)
         elif number > now:
-            self._notice(Notice.EARLY, who, number)
+            self._notice(Notice.EARLY, owner, number)
         else:
-            first = self._first(who, number)
+            first = self._first(owner, number)
             if first is not None:
                 self._receive_again(response, first)
             elif number < now:
-                self._notice(Notice.LATE, who, number)
-                self._forgive(who)
+                self._notice(Notice.LATE, owner, number)
+                self._forgive(owner)
             else:
-                self._answers[who] = response
-                self._forgive(who)
+                self._answers[owner] = response
+                self._forgive(owner)
                 if not any(self._is_waited_for(name) for name in self.waiting_for):
                     self._advance()
 
     def _receive_again(self, response: Response, first: FloatArray) -> None:
-        same = response.response.tobytes() == first.tobytes()
-        self._notice(Notice.DUPLICATE if same else Notice.EVIDENCE, response.owner, response.query)
-        if not same:
+        is_repeated = response.response.tobytes() == first.tobytes()
+        self._notice(Notice.DUPLICATE if is_repeated else Notice.EVIDENCE, response.owner, response.query)
+        if not is_repeated:
             self._effects.append(ResponseEvidence(response, first))
 
     def _first(self, owner: str, number: int) -> FloatArray | None:
@@ -127,7 +127,7 @@ class LearnerMachine:
         if number == self.record.number and owner in self._answers:
             return self._answers[owner].response
         if number == self.record.number - 1:
-            return next((one.response for one in self.record.answers if one.owner == owner), None)
+            return next((answer.response for answer in self.record.answers if answer.owner == owner), None)
         return None
 
     def _give_up(self, event: DeadlinePassed) -> None:
@@ -173,8 +173,10 @@ class LearnerMachine:
         return weights(sizes, np.array([name in self._answers for name in self._records]))
 
     def _responses(self) -> list[FloatArray]:
-        nothing = np.zeros_like(self.record.parameters)
-        return [self._answers[name].response if name in self._answers else nothing for name in self._records]
+        no_answer = np.zeros_like(self.record.parameters)
+        return [
+            self._answers[name].response if name in self._answers else no_answer for name in self._records
+        ]
 
     def _diverge(self) -> None:
         self._halted = True
@@ -197,8 +199,8 @@ class LearnerMachine:
             self._effects.append(StartDeadline(number))
 
     def _query(self, *, final: bool) -> Query:
-        who, record = self.identity, self.record
-        return Query(who.run, who.name, who.instance, record.number, record.parameters, final)
+        identity, record = self.identity, self.record
+        return Query(identity.run, identity.name, identity.instance, record.number, record.parameters, final)
 
     def _is_waited_for(self, owner: str) -> bool:
         return self._waited_from.get(owner, 0) <= self.record.number
@@ -212,6 +214,6 @@ class LearnerMachine:
 
 
 def _frozen(values: FloatArray) -> FloatArray:
-    held = np.array(values)
-    held.flags.writeable = False
-    return held
+    frozen = np.array(values)
+    frozen.flags.writeable = False
+    return frozen

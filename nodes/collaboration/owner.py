@@ -105,8 +105,8 @@ class OwnerMachine:
         self._asked = {record.query: record.asked for record in event.records}
         due, last = self._mechanism.records, max(self._answered, default=0)
         if event.set.records != due:
-            held = f"owner {self.identity.name}: the set holds {event.set.records:,} records"
-            self._halt(f"{held}: must be {due:,}, as mesh.owners.{self.identity.name}.records says")
+            text = f"owner {self.identity.name}: the set holds {event.set.records:,} records"
+            self._halt(f"{text}: must be {due:,}, as mesh.owners.{self.identity.name}.records says")
         elif event.records and event.records[0].set != event.set:
             self._halt(self._changed(event.records[0].set, event.set))
         elif event.published > last:
@@ -172,9 +172,11 @@ class OwnerMachine:
         self._effects += (JournalResponse(record), SendResponse(self._message(record)))
 
     def _message(self, record: ResponseRecord) -> Response:
-        who = self.identity
+        identity = self.identity
         simulated = self._mechanism.simulated
-        return Response(who.run, who.name, who.instance, record.query, simulated, record.response)
+        return Response(
+            identity.run, identity.name, identity.instance, record.query, simulated, record.response
+        )
 
     def _refuse(self, notice: Notice, query: Query) -> None:
         self._notice(notice, query.number)
@@ -191,9 +193,9 @@ class OwnerMachine:
             differs = f"{now.records:,} records, {first.records:,} at first"
         else:
             differs = f"it ends at {_ends(now)}, at {_ends(first)} at first"
-        who = self.identity.name
+        name = self.identity.name
         must = "must be that of the first answer, or the run a new one"
-        return f"owner {who}: the set has changed ({differs}): {must}"
+        return f"owner {name}: the set has changed ({differs}): {must}"
 
     def _halt(self, reason: str, *, failed: bool = True) -> None:
         self._halted, self._reading = True, None

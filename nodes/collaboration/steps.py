@@ -73,8 +73,8 @@ class StronglyConvex:
     def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
         """Return the next stage, arrays (..., d); ValueError after query T."""
         k, theta, _ = _asked(stage, self.queries)
-        moved = theta - self.rho / (self.queries**2 * k) * (self.regulariser * theta + gradient)
-        return Stage(k + 1, moved, moved)
+        stepped = theta - self.rho / (self.queries**2 * k) * (self.regulariser * theta + gradient)
+        return Stage(k + 1, stepped, stepped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ class Averaged:
     def advance(self, stage: Stage, gradient: FloatArray) -> Stage:
         """Return the next stage, arrays (..., d); ValueError after query T."""
         k, theta, average = _asked(stage, self.queries)
-        moved = theta - self.step / math.sqrt(k) * (self.regulariser * theta + gradient)
+        stepped = theta - self.step / math.sqrt(k) * (self.regulariser * theta + gradient)
         shift = 1.0 / math.sqrt(self.queries)
         mixed = (k - 1) / (shift + k) * average + (shift + 1) / (shift + k) * theta
-        return Stage(k + 1, self.constraint.project(moved), mixed)
+        return Stage(k + 1, self.constraint.project(stepped), mixed)
 
 
 def weights(records: IntArray, answered: BoolArray) -> FloatArray:
@@ -130,8 +130,8 @@ def combined(responses: FloatArray, shares: FloatArray) -> FloatArray:
 
     Owners are added in their order. A response of weight 0 counts as 0, whatever it holds.
     """
-    held = np.where(shares[..., None] > 0, responses, 0.0)
-    total: FloatArray = np.add.reduce(shares[..., None] * held, -2)
+    answered = np.where(shares[..., None] > 0, responses, 0.0)
+    total: FloatArray = np.add.reduce(shares[..., None] * answered, -2)
     return total
 
 

@@ -52,10 +52,10 @@ class _Search:
             self.origin = True
             return True
         gradient = (self.q * self.x).sum(-1) - self.b
-        asked = np.abs(gradient)
-        asked[self.active] = 0.0
-        k = int(asked.argmax())
-        if asked[k] <= multiplier + self.rounding:
+        pull = np.abs(gradient)
+        pull[self.active] = 0.0
+        k = int(pull.argmax())
+        if pull[k] <= multiplier + self.rounding:
             return False
         self.active.append(k)
         self.signs[k] = -np.sign(gradient[k])
@@ -66,15 +66,15 @@ class _Search:
         while True:
             target, multiplier = self._hull_minimum()
             now = self.signs[self.active] * self.x[self.active]  # weights times the radius, the origin's last
-            then = self.signs[self.active] * target
+            goal = self.signs[self.active] * target
             if self.origin:
                 now = np.append(now, self.radius - now.sum())
-                then = np.append(then, self.radius - then.sum())
-            crossing = np.flatnonzero(then <= 0.0)
+                goal = np.append(goal, self.radius - goal.sum())
+            crossing = np.flatnonzero(goal <= 0.0)
             if not crossing.size:
                 self.x[self.active] = target
                 return multiplier
-            weights, ways = now[crossing], now[crossing] - then[crossing]
+            weights, ways = now[crossing], now[crossing] - goal[crossing]
             ratios = np.divide(weights, ways, out=np.zeros_like(ways), where=ways > 0.0)  # 0/0: at 0 already
             first = int(ratios.argmin())
             self.x[self.active] += ratios[first] * (target - self.x[self.active])

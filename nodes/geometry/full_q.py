@@ -131,17 +131,17 @@ class _Search:
         """Move to the minimum over the free coordinates, holding those that would leave the box."""
         while (free := np.flatnonzero(self.free)).size:
             now = self.x[free]
-            then = now - np.linalg.solve(self.q[np.ix_(free, free)], self._gradient()[free])
+            goal = now - np.linalg.solve(self.q[np.ix_(free, free)], self._gradient()[free])
             low, high = self.lower[free], self.upper[free]
-            reached = np.flatnonzero((then <= low) | (then >= high))
+            reached = np.flatnonzero((goal <= low) | (goal >= high))
             if not reached.size:
-                self.x[free] = then
+                self.x[free] = goal
                 return
-            bound = np.where(then <= low, low, high)[reached]
-            room, ways = bound - now[reached], (then - now)[reached]
+            bound = np.where(goal <= low, low, high)[reached]
+            room, ways = bound - now[reached], (goal - now)[reached]
             ratios = np.divide(room, ways, out=np.zeros_like(ways), where=ways != 0.0)  # 0/0: there already
             share = float(ratios.min())
-            self.x[free] = np.minimum(np.maximum(now + share * (then - now), low), high)
-            held = free[reached[ratios <= share]]
-            self.x[held] = bound[ratios <= share]
-            self.free[held] = False
+            self.x[free] = np.minimum(np.maximum(now + share * (goal - now), low), high)
+            blocked = free[reached[ratios <= share]]
+            self.x[blocked] = bound[ratios <= share]
+            self.free[blocked] = False

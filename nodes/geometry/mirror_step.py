@@ -116,8 +116,8 @@ def _mahalanobis(
 
 def _preconditioned(inverse: FloatArray, z: FloatArray, s: FloatArray) -> FloatArray:
     """Return z - Q^-1 s, without BLAS."""
-    moved: FloatArray = inverse * s if inverse.ndim == 1 else (inverse * s[..., None, :]).sum(-1)
-    return z - moved
+    offset: FloatArray = inverse * s if inverse.ndim == 1 else (inverse * s[..., None, :]).sum(-1)
+    return z - offset
 
 
 def _multiplicative(onto: Callable[[FloatArray], FloatArray], z: FloatArray, s: FloatArray) -> FloatArray:

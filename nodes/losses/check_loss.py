@@ -47,25 +47,25 @@ def check_loss(
         The seed of the random records.
     """
     draw = Draws(dimension, width or dimension, labels, generator("check loss", seed))
-    found = list(dict.fromkeys(_shapes(loss, draw)))
-    if found:
-        return found  # the other checks need the right shapes
+    faults = list(dict.fromkeys(_shapes(loss, draw)))
+    if faults:
+        return faults  # the other checks need the right shapes
     try:
         for look in (_finite, wrong_slopes, _apart, _absent, _steady):
-            found += look(loss, draw)
-        found += _clipped(loss, draw, gradient_bound, norm)
+            faults += look(loss, draw)
+        faults += _clipped(loss, draw, gradient_bound, norm)
     except (Exception, SystemExit) as error:  # noqa: BLE001 # a user's code may raise anything; the records are random
-        found.append(f"raised {type(error).__name__}: {error}")
-    return list(dict.fromkeys(found))
+        faults.append(f"raised {type(error).__name__}: {error}")
+    return list(dict.fromkeys(faults))
 
 
 def _shapes(loss: Loss, draw: Draws) -> Iterator[str]:
     for leading in ((), (2,)):
         for n in (0, 1, 3):
-            where = f"{n} records{' and two decisions' if leading else ''}"
-            asked = (draw.decision(*leading), draw.records(*leading, n))
-            yield from _shape("value", loss.value, asked, (*leading, n), where)
-            yield from _shape("gradients", loss.gradients, asked, (*leading, n, draw.dimension), where)
+            place = f"{n} records{' and two decisions' if leading else ''}"
+            arguments = (draw.decision(*leading), draw.records(*leading, n))
+            yield from _shape("value", loss.value, arguments, (*leading, n), place)
+            yield from _shape("gradients", loss.gradients, arguments, (*leading, n, draw.dimension), place)
 
 
 def _shape(
@@ -98,31 +98,31 @@ def _finite(loss: Loss, draw: Draws) -> Iterator[str]:
     }
     if draw.width == draw.dimension:
         points["where features and decision are equal"] = (features[0], o)
-    for where, (x, records) in points.items():
+    for place, (x, records) in points.items():
         with np.errstate(all="ignore"):
             answers = {"value": loss.value(x, records), "gradients": dense(loss.gradients(x, records))}
         for name, answer in answers.items():
             if not np.isfinite(answer).all():
-                yield f"{name} is not finite {where}"
+                yield f"{name} is not finite {place}"
 
 
 def _apart(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(3)
     features = dense(o.features)
     for name, of in _both(loss):
-        together = of(x, o)
-        alone = [
+        batch = of(x, o)
+        singles = [
             of(x, Observations(features[k : k + 1], o.labels[k : k + 1], o.present[k : k + 1]))[0]
             for k in range(3)
         ]
-        if not np.allclose(together, alone, rtol=1e-9, atol=1e-12):
+        if not np.allclose(batch, singles, rtol=1e-9, atol=1e-12):
             yield f"{name} of a record depends on the records beside it: must depend on that record alone"
 
 
 def _absent(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(2)
-    here = np.array([False, True])
-    empty = Observations(dense(o.features) * here[:, None], o.labels * here, here)
+    present = np.array([False, True])
+    empty = Observations(dense(o.features) * present[:, None], o.labels * present, present)
     for name, of in _both(loss):
         if of(x, empty)[0].any():
             yield f"{name} of an absent record is not 0: must be where `present` is false"
@@ -130,11 +130,11 @@ def _absent(loss: Loss, draw: Draws) -> Iterator[str]:
 
 def _steady(loss: Loss, draw: Draws) -> Iterator[str]:
     x, o = draw.decision(), draw.records(3)
-    asked = (x, dense(o.features), o.labels, o.present)
-    before = [part.copy() for part in asked]
+    arguments = (x, dense(o.features), o.labels, o.present)
+    before = [part.copy() for part in arguments]
     for name, of in _both(loss):
         first = of(x, o)
-        if any(not np.array_equal(part, kept) for part, kept in zip(asked, before, strict=True)):
+        if any(not np.array_equal(part, copy) for part, copy in zip(arguments, before, strict=True)):
             yield f"{name} changes its arguments"
             return
         if not np.array_equal(first, of(x, o)):
@@ -148,6 +148,6 @@ def _both(loss: Loss) -> Iterator[tuple[str, Callable[[FloatArray, Observations]
 
 def _clipped(loss: Loss, draw: Draws, bound: float, norm: Norm) -> Iterator[str]:
     rows, _, broken = clip(dense(loss.gradients(draw.decision(), draw.records(20))), bound, norm)
-    again, changed, _ = clip(rows, bound * (1 + 1e-9), norm)
-    if broken or changed or not np.array_equal(rows, again):
+    clipped, changed, _ = clip(rows, bound * (1 + 1e-9), norm)
+    if broken or changed or not np.array_equal(rows, clipped):
         yield f"gradients do not stay within {bound:g} in {norm} after the mechanism's clip"

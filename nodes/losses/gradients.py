@@ -62,8 +62,8 @@ def _row_by_row(
 
 def _one(observations: Observations, k: int) -> Observations:
     features, labels, present = observations
-    alone = features.row(k) if isinstance(features, SparseRows) else features[k : k + 1]
-    return Observations(alone, labels[k : k + 1], present[k : k + 1])
+    row = features.row(k) if isinstance(features, SparseRows) else features[k : k + 1]
+    return Observations(row, labels[k : k + 1], present[k : k + 1])
 
 
 def _sparse_gradients(
@@ -73,13 +73,13 @@ def _sparse_gradients(
     rows = _sparse_attempt(loss, point, observations, shape)
     if rows is not None:
         return rows
-    found = []
+    gradients = []
     for k in range(shape[0]):
         row = _sparse_attempt(loss, point, _one(observations, k), (1, point.size))
-        found.append(
+        gradients.append(
             (np.zeros(1, np.int64), np.full(1, np.nan)) if row is None else (row.indices, row.values)
         )
-    return SparseRows.of(found, point.size)
+    return SparseRows.of(gradients, point.size)
 
 
 def _sparse_attempt(

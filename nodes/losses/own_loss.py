@@ -52,12 +52,12 @@ class OwnLoss:
         shape, features = (*leading, 1, *tail), dense(observations.features)
         rows = [np.zeros((*leading, 0, *tail))]
         for k in range(observations.labels.shape[-1]):
-            one = Observations(
+            record = Observations(
                 features[..., k : k + 1, :].copy(),
                 observations.labels[..., k : k + 1].copy(),
                 observations.present[..., k : k + 1].copy(),
             )
-            answer = self._answer(of, (decision.copy(), one), shape) if one.present.any() else None
+            answer = self._answer(of, (decision.copy(), record), shape) if record.present.any() else None
             rows.append(np.full(shape, np.nan) if answer is None else answer)
         present = observations.present.reshape(*observations.present.shape, *(1 for _ in tail))
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)

@@ -32,9 +32,9 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
         return RobustRange().expected(decision, features)
     if isinstance(loss, OfAResidual):
         return loss.expected(decision, features)
-    own = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
-    if own is not None:
-        return own
+    own_predictions = loss.predict(decision, dense(features)) if isinstance(loss, OwnLoss) else None
+    if own_predictions is not None:
+        return own_predictions
     if features.shape[-1] != decision.shape[-1]:
         sizes = f"{features.shape[-1]} features at dimension {decision.shape[-1]}"
         raise ValueError(f"{sizes}: the own loss must have a `predict`")

@@ -86,18 +86,18 @@ class Bearing(OfAResidual):
 
     def _residuals(self, decision: FloatArray, observations: Observations) -> FloatArray:
         turn = 2 * math.pi
-        apart = self.expected(decision, observations.features) - np.remainder(observations.labels, turn)
-        apart = np.where(apart < -math.pi, apart + turn, apart)  # from -3 pi on
+        residuals = self.expected(decision, observations.features) - np.remainder(observations.labels, turn)
+        residuals = np.where(residuals < -math.pi, residuals + turn, residuals)  # from -3 pi on
         offsets = _offsets(decision, dense(observations.features))
-        return np.where(np.logical_or.reduce(offsets != 0.0, -1), apart, 0.0)
+        return np.where(np.logical_or.reduce(offsets != 0.0, -1), residuals, 0.0)
 
     def _slopes(self, decision: FloatArray, features: FloatArray) -> FloatArray:
         """Return (-(x_2 - s_2), x_1 - s_1)/||x - s||^2."""
         offsets = _offsets(decision, features)
         squares = np.add.reduce(offsets * offsets, -1)
-        there = squares > 0.0
+        is_positive = squares > 0.0
         across = np.stack((-offsets[..., 1], offsets[..., 0]), -1)
-        return np.where(there[..., None], across / np.where(there, squares, 1.0)[..., None], 0.0)
+        return np.where(is_positive[..., None], across / np.where(is_positive, squares, 1.0)[..., None], 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,5 +138,5 @@ def _lengths(offsets: FloatArray) -> FloatArray:
 def _units(offsets: FloatArray) -> FloatArray:
     """Return the rows over their norms; 0 for 0."""
     lengths = _lengths(offsets)
-    there = lengths > 0.0
-    return np.where(there[..., None], offsets / np.where(there, lengths, 1.0)[..., None], 0.0)
+    is_positive = lengths > 0.0
+    return np.where(is_positive[..., None], offsets / np.where(is_positive, lengths, 1.0)[..., None], 0.0)

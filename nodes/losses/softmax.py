@@ -33,9 +33,9 @@ class Softmax:
         """Return (softmax_c - [c = y]) a for each class c, shape (..., n, C p)."""
         features = dense(observations.features)
         is_label = self._is_label(observations)
-        known = np.logical_or.reduce(is_label, -1, keepdims=True)
+        has_label = np.logical_or.reduce(is_label, -1, keepdims=True)
         slopes = np.exp(self._logarithms(decision, features)) - is_label
-        products = np.where(known, slopes, 0.0)[..., None] * features[..., None, :]
+        products = np.where(has_label, slopes, 0.0)[..., None] * features[..., None, :]
         gradients: FloatArray = products.reshape(*products.shape[:-2], self.classes * features.shape[-1])
         return gradients
 

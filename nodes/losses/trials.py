@@ -53,9 +53,9 @@ def wrong_slopes(loss: Loss, draw: Draws) -> Iterator[str]:
         wrong = ~_between(left, right, gradients[:, chosen].T, np.abs(at))
         if wrong.any():
             k, i = np.argwhere(wrong)[0].tolist()
-            wanted = f"slopes to the left and to the right are {left[k, i]:.6g} and {right[k, i]:.6g}"
-            given = f"coordinate {int(chosen[k])} is {gradients[i, chosen[k]]:.6g}"
-            yield f"the gradient's {given} where the value's {wanted}"
+            bounds = f"slopes to the left and to the right are {left[k, i]:.6g} and {right[k, i]:.6g}"
+            coordinate = f"coordinate {int(chosen[k])} is {gradients[i, chosen[k]]:.6g}"
+            yield f"the gradient's {coordinate} where the value's {bounds}"
             return
 
 

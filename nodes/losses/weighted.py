@@ -43,5 +43,5 @@ class Weighted:
 
     def _of(self, observations: Observations) -> FloatArray:
         matches = observations.labels[..., None] == self.labels
-        found: FloatArray = np.add.reduce(np.where(matches, self.weights, 0.0), -1)
-        return found
+        weights: FloatArray = np.add.reduce(np.where(matches, self.weights, 0.0), -1)
+        return weights

@@ -46,19 +46,19 @@ class History:
             return []
         return [
             (round, source)
-            for (round, source), lost in sorted(self._lost.items())
+            for (round, source), gap in sorted(self._lost.items())
             if source in self.edges
             and round in self._own
-            and self.edges[source].release(round, lost.instance) is not None
+            and self.edges[source].release(round, gap.instance) is not None
         ]
 
     def correction(self, round: int, source: str) -> FloatArray:
         """Return a_ij(t) (q_t^j - q_t^i), shape (d,): the source's missing part of round t's consensus."""
-        lost = self._lost[round, source]
-        release = self.edges[source].release(round, lost.instance)
+        gap = self._lost[round, source]
+        release = self.edges[source].release(round, gap.instance)
         if release is None:
             raise KeyError(f"nothing has come from {source} for round {round}")
-        return lost.weight * (release - self._own[round][0])
+        return gap.weight * (release - self._own[round][0])
 
     def moves(self, dynamics: Dynamics, round: int, now: int) -> int:
         """Return how often F moved the consensus of `round` until that of round `now`.
@@ -76,18 +76,26 @@ class History:
 
     def distrusted(self) -> tuple[tuple[str, str], ...]:
         """Return (source, instance) of sources that count as silent, as they sent two values for a round."""
-        found = [edge for edge in self.edges.values() if edge.accused and edge.isolates]
-        return tuple([(edge.source, instance) for edge in found for instance in sorted(edge.accused)])
+        accused_edges = [edge for edge in self.edges.values() if edge.accused and edge.isolates]
+        return tuple([(edge.source, instance) for edge in accused_edges for instance in sorted(edge.accused)])
 
     def pardoned(self) -> tuple[tuple[str, str, int], ...]:
         """Return (source, instance, last round whose second values are no evidence any more)."""
-        found = [edge for edge in self.edges.values() if edge.pardoned]
-        return tuple([(edge.source, *one) for edge in found for one in sorted(edge.pardoned.items())])
+        pardoned_edges = [edge for edge in self.edges.values() if edge.pardoned]
+        return tuple(
+            [
+                (edge.source, *instance)
+                for edge in pardoned_edges
+                for instance in sorted(edge.pardoned.items())
+            ]
+        )
 
     def accused(self) -> tuple[str, ...]:
         """Return the instances of sources that two values for a round are known of, the newest first."""
-        found = [(round, one) for edge in self.edges.values() for one, round in edge.accused.items()]
-        return tuple([instance for _, instance in sorted(found, reverse=True)])
+        accusations = [
+            (round, accused) for edge in self.edges.values() for accused, round in edge.accused.items()
+        ]
+        return tuple([instance for _, instance in sorted(accusations, reverse=True)])
 
     def join_from(self, round: int) -> None:
         """Forget rounds below `round`: the node joins in that round or later, from other nodes' releases."""
@@ -106,14 +114,14 @@ class History:
         if record.stepped:
             self._stepped.append(record.stepped)
             self.oldest = self._stepped[0]
-        for lost in record.given_up:
-            self._lost[record.stepped, lost.source] = lost
+        for gap in record.given_up:
+            self._lost[record.stepped, gap.source] = gap
         for made_good in record.corrected:
             self._lost.pop(made_good, None)
         while (first := next(iter(self._own))) < self.oldest:
             del self._own[first]
         if self._lost:
-            self._lost = {place: lost for place, lost in self._lost.items() if place[0] >= self.oldest}
+            self._lost = {place: gap for place, gap in self._lost.items() if place[0] >= self.oldest}
 
     def _remember_evidence(self, newest: JournalRecord) -> None:
         for source, instance in newest.distrusted:

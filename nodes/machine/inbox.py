@@ -44,9 +44,9 @@ class InEdge:
         if message.round < oldest:
             return Notice.STALE
         key = (message.round, message.instance)
-        known = self._kept.get(key)
-        if known is not None:
-            if known[0].tobytes() == message.release.tobytes():
+        first = self._kept.get(key)
+        if first is not None:
+            if first[0].tobytes() == message.release.tobytes():
                 return Notice.DUPLICATE
             if message.round <= self.pardoned.get(message.instance, 0):
                 return Notice.DUPLICATE
@@ -61,8 +61,8 @@ class InEdge:
         """Return the source's release for that round, if it came and its instance is trusted."""
         if self.distrusts(instance):
             return None
-        found = self._kept.get((round, instance))
-        return found[0] if found else None
+        entry = self._kept.get((round, instance))
+        return entry[0] if entry else None
 
     def first(self, round: int, instance: str) -> Release:
         """Return the first value for that round, trusted or not. Raises KeyError if none is kept."""
@@ -85,19 +85,21 @@ class InEdge:
         Sources send rounds in order. A value that came before one for a lower round is moved behind it, so
         that a round far ahead holds back neither the others nor the position.
         """
-        kept = self._kept
+        releases = self._kept
         if self.pardoned:
-            self.pardoned = {one: last for one, last in self.pardoned.items() if last >= round}
+            self.pardoned = {
+                known_instance: last for known_instance, last in self.pardoned.items() if last >= round
+            }
         if self.accused and not self.isolates:
             self.accused = {instance: last for instance, last in self.accused.items() if last >= round}
-        while kept:
-            first = next(iter(kept))
+        while releases:
+            first = next(iter(releases))
             if first[0] < round:
-                del kept[first]
-            elif first[0] > next(reversed(kept))[0]:
-                kept[first] = kept.pop(first)
+                del releases[first]
+            elif first[0] > next(reversed(releases))[0]:
+                releases[first] = releases.pop(first)
             else:
-                return kept[first][1]
+                return releases[first][1]
         return self._next
 
     def _make_room(self, message: ReleaseMessage, oldest: int, planned: frozenset[str]) -> bool:

@@ -27,9 +27,9 @@ def enter(node: NodeState) -> bool:
         case Choice.OVER:
             node.halt("the run is over")
         case Choice.LEFT:
-            asked = node.membership.leave_from == node.membership.asked_from
+            as_asked = node.membership.leave_from == node.membership.asked_from
             node.halt(
-                "the node has left, as asked" if asked else "the budget is spent, and the node has left"
+                "the node has left, as asked" if as_asked else "the budget is spent, and the node has left"
             )
         case Choice.JOIN:
             node.ask_to_join()
@@ -48,11 +48,11 @@ def _take_part(node: NodeState, plan: Plan) -> None:
         start, charged = Release(node.learner.algorithm.start), _charged_by_plan(node, plan)
         position = None if node.learner.from_end else ()
         node.write(plan, stepped=0, release=start, exact=True, charged=charged, position=position)
-    record, who = node.record, node.identity
+    record, identity = node.record, node.identity
     targets = tuple(filter(node.history.edges.__contains__, place.targets))
     if targets:
         simulated = node.learner.mechanism.simulated
-        message = record.message(who.run, who.name, who.instance, simulated=simulated)
+        message = record.message(identity.run, identity.name, identity.instance, simulated=simulated)
         node.effects.append(SendRelease(targets, message))
     node.effects.append(OpenSlot(plan.round, record.data_position))
     if node.deadlines and place.row:
@@ -68,10 +68,10 @@ def listen(node: NodeState) -> bool:
     following = node.book.first_after(opened.round)
     if following is None or opened.is_waiting():
         return False
-    heard = opened.heard()
+    neighbours = opened.heard()
     record = node.history.record
-    if heard:
-        release = _moved(node, opened.average(heard), opened.plan)
+    if neighbours:
+        release = _moved(node, opened.average(neighbours), opened.plan)
     else:
         release = _moved_alone(node, record, opened.round)
     node.membership.join_after = None

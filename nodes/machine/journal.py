@@ -97,13 +97,13 @@ def is_outdated(records: Iterable[JournalRecord], instance: str, published: Iter
     instance, or a value that differs from the journal's, proves it: another life may have read records that
     this journal would read again. The node then joins as a new instance, with a new journal.
     """
-    known = {record.round: record.release.tobytes() for record in records}
-    newest = max(known, default=0)
+    releases = {record.round: record.release.tobytes() for record in records}
+    newest = max(releases, default=0)
     return any(
-        (message.round > newest and (known or message.instance == instance))
+        (message.round > newest and (releases or message.instance == instance))
         or (
             message.instance == instance
-            and known.get(message.round, message.release.tobytes()) != message.release.tobytes()
+            and releases.get(message.round, message.release.tobytes()) != message.release.tobytes()
         )
         for message in published
     )

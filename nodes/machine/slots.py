@@ -102,10 +102,10 @@ class CountSlots(Generic[T]):
         if len(self._waiting) < self._size:
             position = ((0, self._waiting[0].offset),) if self._waiting else self._next
             return ClosedSlot(self._round, (), position)
-        taken = [self._waiting.popleft() for _ in range(self._size)]
-        self._next = ((0, taken[-1].offset + 1),)
-        values = tuple([arrival.value for arrival in taken])
-        return ClosedSlot(self._round, values, self._next, places=places(taken))
+        arrivals = [self._waiting.popleft() for _ in range(self._size)]
+        self._next = ((0, arrivals[-1].offset + 1),)
+        values = tuple([arrival.value for arrival in arrivals])
+        return ClosedSlot(self._round, values, self._next, places=places(arrivals))
 
 
 def places(arrivals: list[Arrival[T]]) -> tuple[Place, ...]:

@@ -64,12 +64,12 @@ class NodeState:
     @property
     def heartbeat(self) -> Heartbeat:
         """The node's current heartbeat."""
-        who, wish = self.identity, self.membership.join_after
+        identity, wish = self.identity, self.membership.join_after
         return Heartbeat(
-            who.run,
-            who.name,
-            who.instance,
-            who.boot,
+            identity.run,
+            identity.name,
+            identity.instance,
+            identity.boot,
             self.history.stepped,
             wish,
             self.membership.leave_from,

@@ -17,15 +17,15 @@ def decide(node: NodeState) -> bool:
             opened.asked_at_once = True
             node.effects.append(StartDeadline(opened.round, at_once=True))
         return False
-    own = node.record.release
-    heard = opened.heard()
+    own_release = node.record.release
+    neighbours = opened.heard()
     opened.corrected = tuple(node.history.late())
-    consensus = _corrected(node, _moved(node, opened.consensus(own, heard)), opened.corrected)
+    consensus = _corrected(node, _moved(node, opened.consensus(own_release, neighbours)), opened.corrected)
     decision = node.learner.algorithm.decide(opened.round, consensus)
     opened.settled = consensus, decision
-    releases = tuple([release for _, _, release in heard])
+    releases = tuple([release for _, _, release in neighbours])
     edges = tuple([source.name for source, _ in opened.place.row])
-    node.effects.append(Decided(opened.round, decision, own, releases, edges))
+    node.effects.append(Decided(opened.round, decision, own_release, releases, edges))
     return True
 
 
@@ -76,8 +76,8 @@ def step(node: NodeState) -> bool:
         given_up=opened.given_up,
         corrected=opened.corrected,
     )
-    found = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
-    node.effects.append(Scored(opened.round, decision, slot.observations, *found))
+    figures = lesson.gradient, lesson.clipped, lesson.broken, slot.truth
+    node.effects.append(Scored(opened.round, decision, slot.observations, *figures))
     node.open = None
     return True
 

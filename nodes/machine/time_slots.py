@@ -58,10 +58,10 @@ class TimeSlots(Generic[T]):
         elif arrival.timestamp > now + self._horizon * self._period:
             self._early += 1
         else:
-            kept = self._waiting.setdefault(number, [])
-            insort(kept, arrival, key=_order)
-            if len(kept) > self._size:
-                kept.pop()
+            slot = self._waiting.setdefault(number, [])
+            insort(slot, arrival, key=_order)
+            if len(slot) > self._size:
+                slot.pop()
                 self._overfull += 1
 
     def ready(self, now: float) -> bool:
@@ -79,20 +79,20 @@ class TimeSlots(Generic[T]):
 
     def take(self) -> ClosedSlot[T]:
         """Close the slot with the first `size` of its records; the rest are dropped."""
-        taken = self._waiting.pop(self._round, [])
+        arrivals = self._waiting.pop(self._round, [])
         position = dict(self._next)
-        for kept in self._waiting.values():
-            for arrival in kept:
+        for later_slot in self._waiting.values():
+            for arrival in later_slot:
                 position[arrival.partition] = min(position[arrival.partition], arrival.offset)
         late, early, overfull = self._late, self._early, self._overfull
         self._late = self._early = self._overfull = 0
         return ClosedSlot(
             self._round,
-            tuple([arrival.value for arrival in taken]),
+            tuple([arrival.value for arrival in arrivals]),
             tuple(sorted(position.items())),
             late,
             overfull,
-            places(taken),
+            places(arrivals),
             early,
         )
 

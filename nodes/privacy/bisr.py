@@ -83,8 +83,8 @@ class GaussianBisr(GridMechanism):
     @property
     def sensitivity(self) -> int:
         """The L2 distance by which one record moves all draws, in their steps: s D + gain sqrt(d T)."""
-        moved = self.matrix.norm * (2 * self.grid.radius << FINER)
-        return math.ceil(moved + self.matrix.gain * math.sqrt(self.dimension * _MOST_STEPS))
+        distance = self.matrix.norm * (2 * self.grid.radius << FINER)
+        return math.ceil(distance + self.matrix.gain * math.sqrt(self.dimension * _MOST_STEPS))
 
     @property
     def mu(self) -> float:
@@ -99,8 +99,8 @@ class GaussianBisr(GridMechanism):
     def composition(self, budget: DeltaBudget | None) -> Composition:
         """Return how releases compose if all h records of every slot may change."""
         delta = self.delta if budget is None else budget.delta
-        moved = 2 * self.grid.radius * self.batch_size << FINER
-        return BandComposition(self.matrix, moved, self.scale, self.dimension, delta)
+        distance = 2 * self.grid.radius * self.batch_size << FINER
+        return BandComposition(self.matrix, distance, self.scale, self.dimension, delta)
 
     def noise_scale(self, round: int) -> float:  # noqa: ARG002 # the same in every round
         """Return the standard deviation of a coordinate's noise on the mean gradient, with a full band."""
@@ -123,9 +123,9 @@ class GaussianBisr(GridMechanism):
         noisy = self.sampler.gaussian(round, points, self.scale)
         draw = noisy - points
         band = self._checked_band(secret, draw)
-        kept = np.concatenate([draw[None], band])[: self.bands - 1]
-        kept.setflags(write=False)
-        after = Secret(self.basis, Private(kept)) if self.bands > 1 else None
+        next_band = np.concatenate([draw[None], band])[: self.bands - 1]
+        next_band.setflags(write=False)
+        after = Secret(self.basis, Private(next_band)) if self.bands > 1 else None
         return self._rounded(noisy, band), after
 
     def _rounded(self, noisy: IntArray, band: IntArray) -> IntArray:

@@ -88,8 +88,8 @@ def clip(vectors: Rows, bound: float, norm: Norm) -> tuple[Rows, int, int]:
     changed = int(np.count_nonzero(whole & (sizes > bound)))
     broken = whole.size - int(np.count_nonzero(whole))
     if isinstance(vectors, SparseRows):
-        held = np.where(whole[vectors.rows], vectors.values * factors[vectors.rows], 0.0)
-        return vectors.with_values(held), changed, broken
+        clipped = np.where(whole[vectors.rows], vectors.values * factors[vectors.rows], 0.0)
+        return vectors.with_values(clipped), changed, broken
     return np.where(whole[..., None], vectors * factors[..., None], 0.0), changed, broken
 
 
@@ -125,8 +125,8 @@ def _norms(vectors: Rows, norm: Norm) -> FloatArray:
 
 
 def _reduced(operation: np.ufunc, values: FloatArray) -> FloatArray:
-    found: FloatArray = operation.reduce(values, -1)
-    return found
+    reduced: FloatArray = operation.reduce(values, -1)
+    return reduced
 
 
 def l2_grid(bound: float, dimension: int, bits: int = _BITS) -> Grid:
@@ -138,8 +138,8 @@ def l2_grid(bound: float, dimension: int, bits: int = _BITS) -> Grid:
     ValueError unless 1e-100 <= bound <= 1e100 and 1 <= d <= 2^24.
     """
     finest = Grid.of(bound, dimension).step  # 30 bits, and both ranges checked
-    kept = min(bits, (62 - dimension.bit_length()) // 2)
-    step = math.ldexp(finest, _BITS - kept)
+    bits_left = min(bits, (62 - dimension.bit_length()) // 2)
+    step = math.ldexp(finest, _BITS - bits_left)
     return Grid(step, math.ceil(bound / step + math.sqrt(dimension) / 2))
 
 
@@ -160,10 +160,10 @@ def to_l2_grid(vectors: FloatArray, grid: Grid, totals: Totals = along_rows) -> 
 
 def _rounded(vectors: FloatArray, limit: float, step: float) -> IntArray:
     """Return the vectors in steps, rounded, each coordinate first limited to `limit` (NaN as well)."""
-    held = np.fmax(vectors, -limit)
-    np.fmin(held, limit, out=held)
-    np.divide(held, step, out=held)
-    return np.rint(held, out=held).astype(np.int64)
+    clipped = np.fmax(vectors, -limit)
+    np.fmin(clipped, limit, out=clipped)
+    np.divide(clipped, step, out=clipped)
+    return np.rint(clipped, out=clipped).astype(np.int64)
 
 
 def _scaled(points: IntArray, magnitudes: IntArray, radius: int, sizes: IntArray) -> IntArray:

@@ -99,18 +99,18 @@ def _laplace(scale: float, words: Words) -> int:
 def _gaussian(scale: float, words: Words) -> int:
     wide = _wide(scale)
     while True:
-        drawn = _laplace(wide, words)
-        apart = abs(drawn) / scale - scale / wide
-        if _kept(one_word(words), apart * apart / 2, lambda: _apart(drawn, scale, wide), words):  # noqa: B023
-            return drawn
+        draw = _laplace(wide, words)
+        z = abs(draw) / scale - scale / wide
+        if _kept(one_word(words), z * z / 2, lambda: _apart(draw, scale, wide), words):  # noqa: B023
+            return draw
 
 
 def _remainder(bits: int, scale: float, words: Words) -> int:
     """Return a number b below 2^bits, P(b) proportional to e^(-b/scale)."""
     while True:
-        found = one_word(words) >> (64 - bits)
-        if _kept(one_word(words), found / scale, lambda: found / Fraction(scale), words):  # noqa: B023
-            return found
+        remainder = one_word(words) >> (64 - bits)
+        if _kept(one_word(words), remainder / scale, lambda: remainder / Fraction(scale), words):  # noqa: B023
+            return remainder
 
 
 def _geometric(word: int, scale: float, words: Words) -> int:
@@ -144,9 +144,9 @@ def _kept(word: int, x: float, exact: Callable[[], Fraction], words: Words) -> b
     """Return True with probability e^-x, x = `exact()`."""
     x = min(x, 64.0)
     halvings = round(x / _LN_2)
-    apart = word * 2.0**-64 - math.ldexp(_polynomial(_EXPONENTIAL, x - halvings * _LN_2), -halvings)
-    if abs(apart) > _KEPT_BAND:
-        return apart < 0
+    difference = word * 2.0**-64 - math.ldexp(_polynomial(_EXPONENTIAL, x - halvings * _LN_2), -halvings)
+    if abs(difference) > _KEPT_BAND:
+        return difference < 0
     return EndlessNumber(word, 64, words).below(exact())
 
 
@@ -155,41 +155,41 @@ def _kept(word: int, x: float, exact: Callable[[], Fraction], words: Words) -> b
 
 def _filled(count: int, some: Callable[[int], IntArray]) -> IntArray:
     """Return the first `count` of the independent draws that `some` makes, which may be fewer than asked."""
-    drawn = some(count)
-    while drawn.size < count:
-        drawn = np.concatenate([drawn, some(count - drawn.size)])
-    return drawn[:count]
+    draws = some(count)
+    while draws.size < count:
+        draws = np.concatenate([draws, some(count - draws.size)])
+    return draws[:count]
 
 
 def _laplaces(size: int, scale: float, words: Words) -> IntArray:
     """Return up to `size` draws as `_laplace` makes them, without (negative, 0)."""
-    drawn = words(size)
+    draws = words(size)
     fine = max(0, math.frexp(scale)[1] - _COARSE)
-    magnitude = _geometrics(drawn, math.ldexp(scale, -fine), words)
+    magnitude = _geometrics(draws, math.ldexp(scale, -fine), words)
     if fine:
         np.minimum(magnitude, (MOST >> fine) - 1, out=magnitude)
         magnitude = (magnitude << fine) + _filled(size, lambda some: _remainders(some, fine, scale, words))
-    drawn &= np.uint64(1)
-    positive = 1 - drawn.view(np.int64)
-    drawn.fill(0)
-    found: IntArray = (magnitude * (2 * positive - 1))[(magnitude | positive) != 0]
-    return found
+    draws &= np.uint64(1)
+    positive = 1 - draws.view(np.int64)
+    draws.fill(0)
+    noise: IntArray = (magnitude * (2 * positive - 1))[(magnitude | positive) != 0]
+    return noise
 
 
 def _gaussians(size: int, scale: float, words: Words) -> IntArray:
     """Return up to `size` draws as `_gaussian` makes them."""
     wide = _wide(scale)
-    drawn = laplace(size, wide, words)
-    apart = np.abs(drawn) / scale - scale / wide
-    return drawn[_all_kept(apart * apart / 2, lambda k: _apart(int(drawn[k]), scale, wide), words)]
+    draws = laplace(size, wide, words)
+    z = np.abs(draws) / scale - scale / wide
+    return draws[_all_kept(z * z / 2, lambda k: _apart(int(draws[k]), scale, wide), words)]
 
 
 def _remainders(size: int, bits: int, scale: float, words: Words) -> IntArray:
     """Return up to `size` numbers as `_remainder` makes them."""
-    drawn = words(size)
-    found = (drawn >> np.uint64(64 - bits)).view(np.int64)
-    drawn.fill(0)
-    return found[_all_kept(found / scale, lambda k: int(found[k]) / Fraction(scale), words)]
+    draws = words(size)
+    remainders = (draws >> np.uint64(64 - bits)).view(np.int64)
+    draws.fill(0)
+    return remainders[_all_kept(remainders / scale, lambda k: int(remainders[k]) / Fraction(scale), words)]
 
 
 def _geometrics(drawn: WordArray, scale: float, words: Words) -> IntArray:
@@ -200,23 +200,23 @@ def _geometrics(drawn: WordArray, scale: float, words: Words) -> IntArray:
     mantissa += mantissa * small
     least, most = _enclosed(middle, mantissa, (exponent - small).astype(np.float64), scale)
     low = np.floor(least)
-    found = low.astype(np.int64)
+    magnitudes = low.astype(np.int64)
     for k in np.flatnonzero((low != np.floor(most)) | (middle == 1)):
-        found[k] = _geometric(int(drawn[k]), scale, words)
-    return found
+        magnitudes[k] = _geometric(int(drawn[k]), scale, words)
+    return magnitudes
 
 
 def _all_kept(x: FloatArray, exact: Callable[[int], Fraction], words: Words) -> BoolArray:
     """Return `_kept` of each x; `exact(k)` is the k-th."""
-    drawn, x = words(x.size), np.minimum(x, 64.0)
+    draws, x = words(x.size), np.minimum(x, 64.0)
     halvings = np.rint(x / _LN_2)
     likely = np.ldexp(_polynomial(_EXPONENTIAL, x - halvings * _LN_2), -halvings.astype(np.int64))
-    apart = drawn * 2.0**-64 - likely
-    kept: BoolArray = apart < 0
-    for k in np.flatnonzero(np.abs(apart) <= _KEPT_BAND):
-        kept[k] = EndlessNumber(int(drawn[k]), 64, words).below(exact(int(k)))
-    drawn.fill(0)
-    return kept
+    difference = draws * 2.0**-64 - likely
+    accepted: BoolArray = difference < 0
+    for k in np.flatnonzero(np.abs(difference) <= _KEPT_BAND):
+        accepted[k] = EndlessNumber(int(draws[k]), 64, words).below(exact(int(k)))
+    draws.fill(0)
+    return accepted
 
 
 # ----------------------------------------------------------------- what both share: floats and formulas
@@ -241,7 +241,7 @@ def _enclosed(middle: _Floats, mantissa: _Floats, exponent: _Floats, scale: floa
 
 def _polynomial(coefficients: tuple[float, ...], x: _Floats) -> _Floats:
     """Return the polynomial of x, its highest coefficient first (Horner)."""
-    found = coefficients[0] * x + coefficients[1]
+    value = coefficients[0] * x + coefficients[1]
     for coefficient in coefficients[2:]:
-        found = found * x + coefficient
-    return found
+        value = value * x + coefficient
+    return value

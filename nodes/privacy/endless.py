@@ -42,9 +42,9 @@ class EndlessNumber:
 
 def one_word(words: Words) -> int:
     """Return one word, and overwrite the array that it came in."""
-    drawn = words(1)
-    word = int(drawn[0])
-    drawn.fill(0)
+    buffer = words(1)
+    word = int(buffer[0])
+    buffer.fill(0)
     return word
 
 

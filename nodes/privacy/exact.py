@@ -70,8 +70,8 @@ class ExactSampler:
     def randomised(self, round: int, bits: BoolArray, epsilon: Fraction) -> BoolArray:
         """Return `bits`, each kept with probability 1/(1 + e^(-1/S)), 1/S at most epsilon. As `laplace`."""
         noisy = self.laplace(round, np.where(bits, 0, -1), rounded_up(1 / epsilon))
-        kept: BoolArray = noisy >= 0
-        return kept
+        coins: BoolArray = noisy >= 0
+        return coins
 
     def _noisy(
         self, draw: Callable[[int, float, Words], IntArray], values: IntArray, scale: float

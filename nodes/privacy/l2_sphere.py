@@ -110,13 +110,13 @@ class L2Sphere(OnGradients):
     ) -> Privatised:
         """Return update(mean of h directions), gradients (..., n, d), n <= h; sparse ones become dense."""
         rows = dense(opened(gradients), self.batch_size, self.dimension)
-        held, clipped, broken = clip(rows, self.theta, "l2")
+        bounded, clipped, broken = clip(rows, self.theta, "l2")
         places = np.zeros((*rows.shape[:-2], self.batch_size, self.dimension))
-        places[..., : rows.shape[-2], :] = held
+        places[..., : rows.shape[-2], :] = bounded
         directions, fractions = self.sampler.sphere(round, places.shape)
         sizes = np.sqrt(np.add.reduce(places * places, -1))
-        same = fractions < 0.5 + sizes / (2 * self.theta)  # +u, not -u
-        bits = (np.add.reduce(directions * places, -1) >= 0.0) == same
+        is_plus = fractions < 0.5 + sizes / (2 * self.theta)  # +u, not -u
+        bits = (np.add.reduce(directions * places, -1) >= 0.0) == is_plus
         signs = np.where(self.sampler.randomised(round, bits, self.epsilon), 1, -1)
         points = np.rint(directions * _UNIT).astype(np.int64)
         total = np.add.reduce(points * signs[..., None], -2)

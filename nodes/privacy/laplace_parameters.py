@@ -152,12 +152,12 @@ class LaplaceParameters(Sampled):
         `update` uses the step size of the same `round`. Sparse gradients become dense.
         """
         rows = dense(opened(gradients), 1, self.dimension)
-        held, clipped, broken = clip(rows, self.theta, self.norm)
-        gradient = np.add.reduce(held, -2)
+        bounded, clipped, broken = clip(rows, self.theta, self.norm)
+        gradient = np.add.reduce(bounded, -2)
         zero_step = update(np.zeros_like(gradient))
         radius, grid, scale = self._calibrated(round)
-        moved, _, failed = clip(_moved(update, gradient, zero_step), radius, "l1")
-        noisy = self.sampler.laplace(round, to_grid(moved, grid), scale)
+        step, _, failed = clip(_moved(update, gradient, zero_step), radius, "l1")
+        noisy = self.sampler.laplace(round, to_grid(step, grid), scale)
         return Privatised(Release(zero_step + noisy * grid.step), Private(clipped), Private(broken + failed))
 
     def _calibrated(self, round: int) -> tuple[float, Grid, float]:

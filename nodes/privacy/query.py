@@ -75,8 +75,8 @@ class GaussianAnswer(GaussianGradient):
     answers: int = 1
 
     def _noise(self) -> float:
-        moved = (2 * self.grid.radius) ** 2 * self.answers
-        sensitivity = math.isqrt(moved - 1) + 1  # rounded up
+        squared_distance = (2 * self.grid.radius) ** 2 * self.answers
+        sensitivity = math.isqrt(squared_distance - 1) + 1  # rounded up
         room = room_for_noise(self.grid.radius, self.batch_size)
         return analytic_scale(
             self.epsilon, self.delta, sensitivity, self.dimension * self.answers, room / TAIL

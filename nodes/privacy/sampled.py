@@ -171,8 +171,8 @@ def dense(gradients: Rows, batch_size: int, dimension: int) -> FloatArray:
 def bounded_sum(gradients: Rows, theta: float, norm: Norm, to_points: ToPoints) -> tuple[IntArray, int, int]:
     """Return (sum (..., d) of the clipped gradients' grid points, number clipped, number broken)."""
     if isinstance(gradients, SparseRows):
-        held, clipped, broken = clip(gradients, theta, norm)
-        return held.counted(to_points(held.values, totals=held.totals)), clipped, broken
+        bounded, clipped, broken = clip(gradients, theta, norm)
+        return bounded.counted(to_points(bounded.values, totals=bounded.totals)), clipped, broken
     rows, clipped, broken = clip(gradients, theta, norm)
     total: IntArray = np.add.reduce(to_points(rows, totals=along_rows), -2)
     return total, clipped, broken

@@ -40,14 +40,14 @@ class SimulatedSampler:
 
     def laplace(self, round: int, values: IntArray, scale: float) -> IntArray:
         """Return `values`, shape (d,), plus the node's noise of `round`; ValueError for other shapes."""
-        drawn = self._of_round("noise", _laplace, round, values.shape, 1)
-        noisy: IntArray = values + np.rint(drawn * scale).astype(np.int64)
+        draws = self._of_round("noise", _laplace, round, values.shape, 1)
+        noisy: IntArray = values + np.rint(draws * scale).astype(np.int64)
         return noisy
 
     def gaussian(self, round: int, values: IntArray, scale: float) -> IntArray:
         """Return `values`, shape (d,), plus the node's noise of `round`; ValueError for other shapes."""
-        drawn = self._of_round("gaussian", _normal, round, values.shape, 1)
-        noisy: IntArray = values + np.rint(drawn * scale).astype(np.int64)
+        draws = self._of_round("gaussian", _normal, round, values.shape, 1)
+        noisy: IntArray = values + np.rint(draws * scale).astype(np.int64)
         return noisy
 
     def sphere(self, round: int, shape: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
@@ -64,19 +64,23 @@ class SimulatedSampler:
     def _of_round(self, kind: str, draw: _Draw, round: int, shape: _Shape, axes: int) -> FloatArray:
         block = _BLOCK if math.prod(shape[-axes:]) <= _MOST else 1
         number, row = divmod(round, block)
-        kept = self._kept.get(kind)
-        if kept is None or kept[0] != number or kept[1] != shape:
-            kept = self._kept[kind] = (number, shape, self._block(kind, draw, number, (block, *shape), axes))
-        drawn: FloatArray = kept[2][row]
-        return drawn
+        block_of_rounds = self._kept.get(kind)
+        if block_of_rounds is None or block_of_rounds[0] != number or block_of_rounds[1] != shape:
+            block_of_rounds = self._kept[kind] = (
+                number,
+                shape,
+                self._block(kind, draw, number, (block, *shape), axes),
+            )
+        draws: FloatArray = block_of_rounds[2][row]
+        return draws
 
     def _block(self, kind: str, draw: _Draw, number: int, shape: _Shape, axes: int) -> FloatArray:
         nodes = (self.node,) if isinstance(self.node, str) else self.node
         over = () if isinstance(self.node, str) else (len(nodes),)
         if len(shape) - 1 != len(over) + axes or shape[1:-axes] != over:
-            whose = "that of one node" if isinstance(self.node, str) else f"that of {len(nodes)} nodes"
+            owner = "that of one node" if isinstance(self.node, str) else f"that of {len(nodes)} nodes"
             raise ValueError(
-                f"values are of shape {shape[1:]}: simulated noise is {whose}, ({'h, d'[-axes:]},)"
+                f"values are of shape {shape[1:]}: simulated noise is {owner}, ({'h, d'[-axes:]},)"
             )
         rounds = np.empty((shape[0], len(nodes), *shape[-axes:]))
         for row, name in enumerate(nodes):

@@ -70,7 +70,7 @@ class Unprotected:
 
     def _sum(self, rows: Rows) -> tuple[FloatArray, int, int]:
         if isinstance(rows, SparseRows):
-            held, clipped, broken = clip(rows, self.theta, self.norm)
-            return held.summed(held.values), clipped, broken
+            clipped_rows, clipped, broken = clip(rows, self.theta, self.norm)
+            return clipped_rows.summed(clipped_rows.values), clipped, broken
         bounded, clipped, broken = clip(rows, self.theta, self.norm)
         return np.add.reduce(bounded, -2), clipped, broken

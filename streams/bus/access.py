@@ -40,11 +40,11 @@ class Access:
 
 def together(work: Iterable[Access]) -> Access:
     """Return the rights of a process that does all this."""
-    found = Access((), ())
-    for one in work:
-        added = (getattr(found, name) + getattr(one, name) for name in Access.__slots__)
-        found = Access(*map(tuple, map(dict.fromkeys, added)))
-    return found
+    union = Access((), ())
+    for access in work:
+        added = (getattr(union, name) + getattr(access, name) for name in Access.__slots__)
+        union = Access(*map(tuple, map(dict.fromkeys, added)))
+    return union
 
 
 class Rule(NamedTuple):
@@ -72,11 +72,11 @@ class User:
 def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
     """Return a node's rights on the mesh broker; it also reads its own messages, and its readers' beats."""
     targets = tuple(targets)
-    own = dict.fromkeys(topics.edge(node, target) for target in targets)
+    out_edges = dict.fromkeys(topics.edge(node, target) for target in targets)
     beats = [topics.progress(target) for target in targets]
     edges = [topics.edge(source, node) for source in sources]
     progress, written = topics.progress(node), topics.dead_letters(node)
-    reads, writes = (topics.topology, progress, *edges, *own, *beats), (progress, written, *own)
+    reads, writes = (topics.topology, progress, *edges, *out_edges, *beats), (progress, written, *out_edges)
     prefix = edges_of(topics, node)
     return Access(reads, writes, owned=() if prefix is None else (prefix,))
 
@@ -91,8 +91,8 @@ def node_on_data(node: str, group: str | None = None) -> Access:
 def feeder(node: str) -> Access:
     """Return a feed's rights on the party's own broker; it continues after the stored records."""
     topics = DataTopics(node)
-    records, both = (topics.records,), (topics.records, topics.dead_letters)
-    return Access(both, both, configs=records)
+    records, read_and_written = (topics.records,), (topics.records, topics.dead_letters)
+    return Access(read_and_written, read_and_written, configs=records)
 
 
 def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
@@ -103,36 +103,36 @@ def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
 
 def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
     """Return the rules that allow all this, each resource once."""
-    found: dict[_Place, set[str]] = {}
+    operations: dict[_Place, set[str]] = {}
     for access in work:
-        asked = [(topic, "Read") for topic in access.reads]
-        asked += [(topic, "Write") for topic in access.writes]
-        asked += [(topic, "DescribeConfigs") for topic in access.configs]
-        for topic, operation in asked:
+        topic_operations = [(topic, "Read") for topic in access.reads]
+        topic_operations += [(topic, "Write") for topic in access.writes]
+        topic_operations += [(topic, "DescribeConfigs") for topic in access.configs]
+        for topic, operation in topic_operations:
             prefix = next((owned for owned in access.owned if topic.startswith(owned)), None)
             place: _Place = ("topic", topic, "literal") if prefix is None else ("topic", prefix, "prefix")
-            found.setdefault(place, set()).add(operation)
+            operations.setdefault(place, set()).add(operation)
         for group in access.groups:
-            found.setdefault(("group", group, "literal"), set()).add("Read")
+            operations.setdefault(("group", group, "literal"), set()).add("Read")
     return tuple(
-        Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in found.items()
+        Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in operations.items()
     )
 
 
 def mesh_users(mesh: Mesh) -> tuple[User, ...]:
     """Return the users of the mesh broker: each party's, the scheduler's, and the auditor's."""
     topics, rate = mesh.topics, rounds_per_second(mesh)
-    found = []
+    users = []
     for user, nodes in _nodes_of(mesh, mesh.settings.nodes).items():
         work = [node_on_mesh(topics, node, *mesh.graph.neighbours(node)) for node in nodes]
         limits = quota(mesh, rate, [node_load(mesh, node) for node in nodes])
-        found.append(User(user, tuple(f"node {node}" for node in nodes), rules(work), limits))
+        users.append(User(user, tuple(f"node {node}" for node in nodes), rules(work), limits))
     name, planning = mesh.settings.name, scheduler(topics, mesh.settings.nodes)
     limits = quota(mesh, rate, [scheduler_load(mesh)])
-    found.append(User(scheduler_user(name), ("scheduler",), rules([planning]), limits))
-    everything = Rule("topic", all_of(topics), "prefix", ("Read",))
+    users.append(User(scheduler_user(name), ("scheduler",), rules([planning]), limits))
+    read_all = Rule("topic", all_of(topics), "prefix", ("Read",))
     limits = quota(mesh, rate, [auditor_load(mesh)])
-    return (*found, User(auditor_user(name), ("auditor",), (everything,), limits))
+    return (*users, User(auditor_user(name), ("auditor",), (read_all,), limits))
 
 
 def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
@@ -140,14 +140,15 @@ def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
 
     None has a quota: the broker is the party's own.
     """
-    found = []
-    for user, own in _nodes_of(mesh, nodes).items():
-        work = [node_on_data(node, DataTopics(node).group) for node in own]
-        found.append(User(user, tuple(f"node {node}" for node in own), rules(work), None))
-        found += [
-            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None) for node in own
+    users = []
+    for user, user_nodes in _nodes_of(mesh, nodes).items():
+        work = [node_on_data(node, DataTopics(node).group) for node in user_nodes]
+        users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
+        users += [
+            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None)
+            for node in user_nodes
         ]
-    return tuple(found)
+    return tuple(users)
 
 
 def merged(users: Iterable[User]) -> tuple[User, ...]:
@@ -158,7 +159,9 @@ def merged(users: Iterable[User]) -> tuple[User, ...]:
     parts: dict[str, list[User]] = {}
     for user in users:
         parts.setdefault(user.name, []).append(user)
-    return tuple(found[0] if len(found) == 1 else _together(found) for found in parts.values())
+    return tuple(
+        same_name[0] if len(same_name) == 1 else _together(same_name) for same_name in parts.values()
+    )
 
 
 def _together(parts: Sequence[User]) -> User:
@@ -171,7 +174,7 @@ def _together(parts: Sequence[User]) -> User:
 
 def _nodes_of(mesh: Mesh, nodes: Iterable[str]) -> dict[str, Sequence[str]]:
     """Return each user's nodes among these."""
-    users, found = mesh.settings.users, dict[str, list[str]]()
+    users, nodes_of_user = mesh.settings.users, dict[str, list[str]]()
     for node in nodes:
-        found.setdefault(users[node], []).append(node)
-    return dict(found)
+        nodes_of_user.setdefault(users[node], []).append(node)
+    return dict(nodes_of_user)

@@ -74,13 +74,13 @@ class Admin:
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
         """Return the existing topics among these."""
-        asked = list(names)
+        topic_names = list(names)
         counts = {}
-        for found in self._asked(lambda: self._client.describe_topics(asked)):
-            if found["error_code"] == 0:
-                counts[found["name"]] = len(found["partitions"])
-            elif found["error_code"] != UNKNOWN_TOPIC:
-                raise self._refused(f"topic {found['name']}", found, "see it (Describe)")
+        for description in self._asked(lambda: self._client.describe_topics(topic_names)):
+            if description["error_code"] == 0:
+                counts[description["name"]] = len(description["partitions"])
+            elif description["error_code"] != UNKNOWN_TOPIC:
+                raise self._refused(f"topic {description['name']}", description, "see it (Describe)")
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in counts]
         configs = {}
         if resources:
@@ -96,33 +96,35 @@ class Admin:
 
         A broker that has just started counts as fenced for a moment: it is asked again, for up to `READY`.
         """
-        asked = {spec.name: spec for spec in specs}
-        wanted = {name: {"num_partitions": 1, "configs": spec.configs} for name, spec in asked.items()}
+        specs_by_name = {spec.name: spec for spec in specs}
+        requests = {
+            name: {"num_partitions": 1, "configs": spec.configs} for name, spec in specs_by_name.items()
+        }
         until = time.monotonic() + READY / 1000
         while True:
-            answer = self._asked(lambda: self._client.create_topics(wanted, raise_errors=False))
+            answer = self._asked(lambda: self._client.create_topics(requests, raise_errors=False))
             if not all(map(_is_fenced, answer["topics"])) or time.monotonic() > until:
                 break
             time.sleep(_AGAIN)
-        made: list[TopicSpec] = []
-        for found in answer["topics"]:
-            if found["error_code"] == 0:
-                made.append(asked[found["name"]])
-            elif found["error_code"] != EXISTS:
-                raise self._refused(f"topic {found['name']}", found, "make it (Create)")
-        if made:
-            names, patience = [spec.name for spec in made], READY + READY_EACH * len(made)
+        created: list[TopicSpec] = []
+        for result in answer["topics"]:
+            if result["error_code"] == 0:
+                created.append(specs_by_name[result["name"]])
+            elif result["error_code"] != EXISTS:
+                raise self._refused(f"topic {result['name']}", result, "make it (Create)")
+        if created:
+            names, patience = [spec.name for spec in created], READY + READY_EACH * len(created)
             self._asked(lambda: self._client.wait_for_topics(names, timeout_ms=patience))
-        return made
+        return created
 
     def bound(self, specs: Iterable[TopicSpec]) -> None:
         """Give existing topics the settings that keep their records small (TopicSpec.bounds)."""
         resources = [ConfigResource(ConfigResourceType.TOPIC, spec.name, spec.bounds) for spec in specs]
         question = partial(self._client.alter_configs, resources)
         answer = self._asked(question, "change the settings of its topics (AlterConfigs)")["topic"]
-        for name, told in answer.items():
-            if told != "OK":
-                raise AdminError(f"{self.servers}: topic {name}: {told}")
+        for name, result in answer.items():
+            if result != "OK":
+                raise AdminError(f"{self.servers}: topic {name}: {result}")
 
     def _refused(self, subject: str, answer: dict[str, Any], right: str) -> AdminError:
         kind = for_code(answer["error_code"])
@@ -150,17 +152,17 @@ def differences(spec: TopicSpec, topic: Topic, *, by_time: bool) -> list[str]:
 
     For the party's own stream only differences that change the data count: partitions and compaction.
     """
-    found = []
+    lines = []
     if topic.partitions != 1 and not (spec.owned and by_time):
-        why = "slots by count need one" if spec.owned else "must have one"
-        found.append(f"has {topic.partitions} partitions: {why}")
-    for key, wanted in spec.configs.items():
+        reason = "slots by count need one" if spec.owned else "must have one"
+        lines.append(f"has {topic.partitions} partitions: {reason}")
+    for key, value in spec.configs.items():
         right, words = _RULES[key]
         if spec.shared and key == "max.message.bytes":  # more is a danger to those who read it
             right, words = str.__eq__, "{}"
-        if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], wanted):
-            found.append(f"{key} is {topic.configs[key]}: must be {words.format(wanted)}")
-    return found
+        if not (spec.owned and key != "cleanup.policy") and not right(topic.configs[key], value):
+            lines.append(f"{key} is {topic.configs[key]}: must be {words.format(value)}")
+    return lines
 
 
 def _at_least(value: str, wanted: str) -> bool:

@@ -14,14 +14,14 @@ from streams.mesh.wire import Wire
 
 def learner(topics: MeshTopics, name: str, owners: Iterable[str]) -> Access:
     """Return the learner's rights on the broker that all share; it also reads its own messages."""
-    own = (topics.query, topics.progress(name))
-    return Access((*own, *map(topics.response, owners)), (*own, topics.dead_letters(name)))
+    own_topics = (topics.query, topics.progress(name))
+    return Access((*own_topics, *map(topics.response, owners)), (*own_topics, topics.dead_letters(name)))
 
 
 def owner_on_mesh(topics: MeshTopics, name: str) -> Access:
     """Return an owner's rights on the broker that all share; it also reads its own messages."""
-    own = (topics.response(name), topics.progress(name))
-    return Access((topics.query, *own), (*own, topics.dead_letters(name)))
+    own_topics = (topics.response(name), topics.progress(name))
+    return Access((topics.query, *own_topics), (*own_topics, topics.dead_letters(name)))
 
 
 def owner_on_data(name: str) -> Access:
@@ -39,21 +39,21 @@ def collaboration_users(wire: Wire) -> tuple[User, ...]:
     """Return the users of the broker that all share: the learner's, each owner's, and the auditor's."""
     settings, topics = wire.whole.settings, wire.topics
     asking = learner(topics, settings.learner, settings.owners)
-    everything = Rule("topic", all_of(topics), "prefix", ("Read",))
+    read_all = Rule("topic", all_of(topics), "prefix", ("Read",))
     return (
         User(settings.learner, ("learner",), rules([asking]), learner_quota(wire)),
         *(
             User(name, (f"owner {name}",), rules([owner_on_mesh(topics, name)]), owner_quota(wire, name))
             for name in settings.owners
         ),
-        User(auditor_user(settings.name), ("auditor",), (everything,), auditor_quota(wire)),
+        User(auditor_user(settings.name), ("auditor",), (read_all,), auditor_quota(wire)),
     )
 
 
 def owner_data_users(owners: Iterable[str]) -> tuple[User, ...]:
     """Return the users of an owner's own broker: the owner's, and its feeder's. None has a quota."""
-    found = []
+    users = []
     for name in owners:
-        found.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
-        found.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(name)]), None))
-    return tuple(found)
+        users.append(User(name, (f"owner {name}",), rules([owner_on_data(name)]), None))
+        users.append(User(feeder_user(name), (f"feeder of {name}",), rules([owner_feeder(name)]), None))
+    return tuple(users)

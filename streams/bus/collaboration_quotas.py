@@ -26,21 +26,21 @@ def owner_quota(wire: Wire, owner: str) -> Quota:
 
 def auditor_quota(wire: Wire) -> Quota:
     """Return that of who reads all topics."""
-    asked, said = _sizes(wire, wire.responses)
-    load = Load(0, asked + said, 1 + len(wire.responses))
+    query_bytes, response_bytes = _sizes(wire, wire.responses)
+    load = Load(0, query_bytes + response_bytes, 1 + len(wire.responses))
     return _quota(wire, load, heard=1 + len(wire.responses), sent=0)
 
 
 def learner_load(wire: Wire) -> Load:
     """Return the learner's load per query."""
-    asked, said = _sizes(wire, wire.responses)
-    return Load(asked, said, 1 + len(wire.responses))
+    query_bytes, response_bytes = _sizes(wire, wire.responses)
+    return Load(query_bytes, response_bytes, 1 + len(wire.responses))
 
 
 def owner_load(wire: Wire, owner: str) -> Load:
     """Return an owner's load per query."""
-    asked, said = _sizes(wire, (owner,))
-    return Load(said, asked, 2)
+    query_bytes, response_bytes = _sizes(wire, (owner,))
+    return Load(response_bytes, query_bytes, 2)
 
 
 def queries_per_second(wire: Wire) -> float:
@@ -59,5 +59,5 @@ def _quota(wire: Wire, load: Load, heard: int, sent: int = 1) -> Quota:
 
 def _sizes(wire: Wire, owners: Iterable[str]) -> tuple[int, int]:
     """Return the bytes of a query, and of a response of each of these owners."""
-    said = sum(with_overhead(wire.responses[owner].length) for owner in owners)
-    return with_overhead(wire.queries.length), said
+    response_bytes = sum(with_overhead(wire.responses[owner].length) for owner in owners)
+    return with_overhead(wire.queries.length), response_bytes

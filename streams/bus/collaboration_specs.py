@@ -22,11 +22,12 @@ BEATS = 128
 def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
     """Return the topics of the broker that all share."""
     settings, topics = wire.whole.settings, wire.topics
-    longest = max(one.length for one in (wire.queries, *wire.responses.values()))
-    beat, asked = heartbeat.LONGEST, RELEASES * settings.queries
-    specs = [shared_spec(topics.query, "query", asked + RELEASES, longest, longest)]
+    longest = max(message.length for message in (wire.queries, *wire.responses.values()))
+    beat, query_records = heartbeat.LONGEST, RELEASES * settings.queries
+    specs = [shared_spec(topics.query, "query", query_records + RELEASES, longest, longest)]
     specs += [
-        shared_spec(topics.response(owner), "response", asked, longest, longest) for owner in settings.owners
+        shared_spec(topics.response(owner), "response", query_records, longest, longest)
+        for owner in settings.owners
     ]
     limit = longest + ROOM + OVERHEAD
     for name in (settings.learner, *settings.owners):

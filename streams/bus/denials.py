@@ -10,8 +10,8 @@ def lacking(subject: str, rights: str) -> str:
 
 def given_by(user: str | None = None) -> str:
     """Return what gives a process its rights; `user`: the one that it should be."""
-    who = "" if user is None else f" to the user {user}"
-    return f"mirrormesh provision MESH --users gives the rights{who}, with an administrator's credentials"
+    to_user = "" if user is None else f" to the user {user}"
+    return f"mirrormesh provision MESH --users gives the rights{to_user}, with an administrator's credentials"
 
 
 def denied(servers: str, subject: str, rights: str, user: str | None = None) -> Denied:

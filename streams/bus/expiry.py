@@ -36,12 +36,12 @@ class Expiry:
         """Return a sentence on those that end within two weeks; None if none does."""
         now = datetime.now(UTC)
         near = {name: end for name, end in self._ends.items() if end < now + SOON}
-        said = [
+        lines = [
             f"{name} {'ends' if end > now else 'ended'} on {end:%Y-%m-%d %H:%M} UTC"
             for name, end in near.items()
         ]
-        return f"{', '.join(said)}: renew it and restart" if said else None
+        return f"{', '.join(lines)}: renew it and restart" if lines else None
 
 
 def _ends(path: str) -> list[datetime]:
-    return [one.not_valid_after_utc for one in certificates(path)]
+    return [certificate.not_valid_after_utc for certificate in certificates(path)]

@@ -50,9 +50,15 @@ class Scope:
     def of(cls, mesh: str | None, nodes: Iterable[str]) -> "Scope":
         """Return that of a mesh broker (`mesh`: its name) that also carries the data of these nodes."""
         topics = [DataTopics(node) for node in nodes]
-        own = {name for one in topics for name in (one.records, one.dead_letters, one.spends, one.group)}
-        own |= {name for one in topics for name in (one.predictions, one.decisions)}
-        return cls(None if mesh is None else f"{mesh}.", frozenset(own))
+        owned_names = {
+            name
+            for node_topics in topics
+            for name in (node_topics.records, node_topics.dead_letters, node_topics.spends, node_topics.group)
+        }
+        owned_names |= {
+            name for node_topics in topics for name in (node_topics.predictions, node_topics.decisions)
+        }
+        return cls(None if mesh is None else f"{mesh}.", frozenset(owned_names))
 
     def holds(self, grant: Grant, users: Iterable[str]) -> bool:
         """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
@@ -87,8 +93,8 @@ class Wanted:
 
     def grants(self) -> dict[Grant, None]:
         """Return their rules, in order."""
-        found = (grants(principal(user.name, tls=self.tls), user.rules) for user in self.users)
-        return dict.fromkeys(grant for some in found for grant in some)
+        grants_by_user = (grants(principal(user.name, tls=self.tls), user.rules) for user in self.users)
+        return dict.fromkeys(grant for user_grants in grants_by_user for grant in user_grants)
 
     def quotas(self) -> dict[str, Quota]:
         """Return their quotas by the broker's name of the user, without its type."""
@@ -138,20 +144,20 @@ def gap(
     denials: Iterable[Grant] = (),
 ) -> Gap:
     """Compare what is wanted with the rules that are there (`denials`: those that deny), and the quotas."""
-    rules, own, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
+    rules, existing, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
     users = {grant.principal for grant in rules}
     for grant in there:
         if wanted.scope.holds(grant, users):
-            own[grant] = None
+            existing[grant] = None
         elif wanted.scope.reached(grant):
             reaching.append(grant)
-    ours = {*users, *EVERYONE}
+    principals = {*users, *EVERYONE}
     limits = wanted.quotas()
     return Gap(
-        tuple(grant for grant in rules if grant not in own),
+        tuple(grant for grant in rules if grant not in existing),
         tuple(rule for rule in denials if any(_takes(rule, grant) for grant in rules)),
-        tuple(grant for grant in own if grant not in rules),
-        tuple(grant for grant in reaching if grant.principal in ours),
-        tuple(grant for grant in reaching if grant.principal not in ours),
+        tuple(grant for grant in existing if grant not in rules),
+        tuple(grant for grant in reaching if grant.principal in principals),
+        tuple(grant for grant in reaching if grant.principal not in principals),
         {name: limit for name, limit in limits.items() if quotas.get(name) != limit._asdict()},
     )

@@ -41,14 +41,14 @@ def encrypted(asked: socket.socket, broker: BrokerSettings, host: str) -> Iterat
         raise ValueError(f"security {broker.security} has no TLS")
     address = asked.getpeername()
     try:
-        found = context.wrap_socket(asked, server_hostname=host)
+        tls_socket = context.wrap_socket(asked, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         raise Untrusted(_why(error, broker, _shown(address), host)) from None
     except ssl.SSLError as error:
         raise _refused(error, broker) or error from None
-    with found:
-        _hear(found, broker)
-        yield found
+    with tls_socket:
+        _hear(tls_socket, broker)
+        yield tls_socket
 
 
 def _hear(connection: ssl.SSLSocket, broker: BrokerSettings) -> None:
@@ -71,8 +71,8 @@ def _refused(error: ssl.SSLError, broker: BrokerSettings) -> Untrusted | None:
         return Untrusted("demands a certificate: certificate and key are missing") if demanded else None
     if "certificate" not in alert and "unknown ca" not in alert:
         return None
-    asked = "is it from a CA that the broker trusts, and is the broker's clock right?"
-    return Untrusted(f"refuses the own certificate {broker.certificate} ({alert}): {asked}")
+    question = "is it from a CA that the broker trusts, and is the broker's clock right?"
+    return Untrusted(f"refuses the own certificate {broker.certificate} ({alert}): {question}")
 
 
 def _why(
@@ -107,10 +107,10 @@ def _names(shown: "x509.Certificate") -> str:
     from cryptography import x509  # noqa: PLC0415 # loaded for TLS alone
 
     try:
-        own = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return "no host"
-    return ", ".join(str(name.value) for name in own) or "no host"
+    return ", ".join(str(name.value) for name in alternative_names) or "no host"
 
 
 def _shown(address: tuple[str, int]) -> "x509.Certificate | None":
@@ -121,10 +121,10 @@ def _shown(address: tuple[str, int]) -> "x509.Certificate | None":
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with (
-            socket.create_connection(address[:2], _ALERT) as asked,
-            context.wrap_socket(asked) as connection,
+            socket.create_connection(address[:2], _ALERT) as plain_socket,
+            context.wrap_socket(plain_socket) as connection,
         ):
-            found = connection.getpeercert(binary_form=True)
-        return None if found is None else x509.load_der_x509_certificate(found)
+            certificate = connection.getpeercert(binary_form=True)
+        return None if certificate is None else x509.load_der_x509_certificate(certificate)
     except (OSError, ValueError):
         return None

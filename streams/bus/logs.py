@@ -61,14 +61,14 @@ class Logs(Stores):
 
     def partitions(self, topics: Iterable[str]) -> dict[str, int]:
         """Return each topic's number of partitions. Raises UnknownTopic, Denied."""
-        there = self._listing().topics
+        listed_topics = self._listing().topics
         counts = {}
         for topic in topics:
             # the list of all topics omits forbidden ones; a request by name gives the reason
-            found = there.get(topic) or self._listing(topic).topics[topic]
-            if found.error is not None:
-                raise bus_error(found.error, topic)
-            counts[topic] = len(found.partitions)
+            listing = listed_topics.get(topic) or self._listing(topic).topics[topic]
+            if listing.error is not None:
+                raise bus_error(listing.error, topic)
+            counts[topic] = len(listing.partitions)
         return counts
 
     def span(self, topic: str, partition: int = 0) -> tuple[int, int]:
@@ -123,14 +123,14 @@ class Logs(Stores):
             reading.take(topic, message)
 
     def _listing(self, topic: str | None = None) -> Any:
-        asked = {} if topic is None else {"topic": topic}
+        topic_filter = {} if topic is None else {"topic": topic}
         try:
-            return self._consumer.list_topics(timeout=PATIENCE, **asked)
+            return self._consumer.list_topics(timeout=PATIENCE, **topic_filter)
         except KafkaException as error:
-            told = bus_error(error.args[0], self._servers)
-            if isinstance(told, Unreachable):  # the client's own text is for programmers
-                told = Unreachable(f"{self._servers}: {SILENT}")
-            raise told from None
+            failure = bus_error(error.args[0], self._servers)
+            if isinstance(failure, Unreachable):  # the client's own text is for programmers
+                failure = Unreachable(f"{self._servers}: {SILENT}")
+            raise failure from None
 
 
 class _Reading:
@@ -160,10 +160,10 @@ class _Reading:
             self._reach(topic, offset if error else offset + 1)
 
     def _heal(self, topic: str, error: KafkaError, offset: int | None) -> None:
-        what = cure(error)
-        if what is Cure.SKIP:
+        remedy = cure(error)
+        if remedy is Cure.SKIP:
             self._skip(topic, error, offset)
-        elif what is not Cure.WAIT and (what is not Cure.SEEK or self._is_past_gap(topic)):
+        elif remedy is not Cure.WAIT and (remedy is not Cure.SEEK or self._is_past_gap(topic)):
             raise bus_error(error, topic)
 
     def _skip(self, topic: str, error: KafkaError, offset: int | None) -> None:
@@ -217,18 +217,18 @@ def reach(broker: BrokerSettings) -> str:
         _warn_unverified(broker.servers)
     with _denied(broker):
         check_own(broker)
-    told: list[KafkaError] = []
-    consumer = Consumer(consumer_settings(broker) | {"error_cb": told.append, "log_level": 0})
+    client_errors: list[KafkaError] = []
+    consumer = Consumer(consumer_settings(broker) | {"error_cb": client_errors.append, "log_level": 0})
     try:
         return str(consumer.list_topics(timeout=PATIENCE).cluster_id)
     except KafkaException:
         consumer.poll(0)  # only this reports a refused password
-        for failure in [bus_error(error, broker.servers) for error in told]:
+        for failure in [bus_error(error, broker.servers) for error in client_errors]:
             if isinstance(failure, Denied):
                 raise failure from None
         with _denied(broker):
-            why = why_silent(broker)
-        raise Unreachable(f"{broker.servers}: {why}") from None
+            reason = why_silent(broker)
+        raise Unreachable(f"{broker.servers}: {reason}") from None
     finally:
         consumer.close()
 

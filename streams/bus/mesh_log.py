@@ -36,11 +36,11 @@ def valid(entries: Iterable[Entry[PlanRecord]], *, known: bool = False) -> list[
     records = [record for _, record in read]
     if known:
         chain = Chain(whole=False)
-        found = [record for record in records if chain.take(record)]
+        valid_records = [record for record in records if chain.take(record)]
     else:
-        found = chosen(records, whole=not read or read[0][0].record.offset == 0)
-    kept = set(map(id, found))
-    return [entry for entry, record in read if id(record) in kept]
+        valid_records = chosen(records, whole=not read or read[0][0].record.offset == 0)
+    valid_ids = set(map(id, valid_records))
+    return [entry for entry, record in read if id(record) in valid_ids]
 
 
 class MeshLog:

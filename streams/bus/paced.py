@@ -68,8 +68,8 @@ class PacedSender:
 
     def flush(self, seconds: float) -> bool:
         """Wait up to `seconds` for each producer until all are acknowledged, and return whether they are."""
-        done = [sender.flush(seconds) for sender in self._made]
-        return all(done)
+        flushed = [sender.flush(seconds) for sender in self._made]
+        return all(flushed)
 
     def close(self) -> None:
         """Drop records not acknowledged, and disconnect."""

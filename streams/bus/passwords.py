@@ -31,8 +31,8 @@ class Passwords:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise UsageError(f"{path}: cannot be read: {why}: must hold a password in one line") from None
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise UsageError(f"{path}: cannot be read: {reason}: must hold a password in one line") from None
         if not text or any(sign in text for sign in "\n\0"):
             wrong = "has several lines" if text else "is empty"
             raise UsageError(f"{path}: {wrong}: must hold a password in one line")

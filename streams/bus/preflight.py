@@ -49,12 +49,12 @@ def check_clusters(
     """Raise MeshFileError if clusters do not fit the mesh file, which its addresses may not show."""
     lines: list[str] = []
     shared = file.mesh_broker
-    for name, own in brokers.items():
+    for name, node_brokers in brokers.items():
         path = (file.part, name, "brokers")
-        if clusters[own.mesh] != clusters[shared]:
+        if clusters[node_brokers.mesh] != clusters[shared]:
             words = f"another cluster than {shared.servers}: must be the same for all"
             lines += file.refuse((*path, "mesh"), words).lines
-        if clusters[own.mesh] == clusters[own.data] and not own.trust_broker:
+        if clusters[node_brokers.mesh] == clusters[node_brokers.data] and not node_brokers.trust_broker:
             words = "data and mesh are one cluster, by two addresses: must be true, or two clusters"
             lines += file.refuse((*path, "trust_broker"), words).lines
     if lines:
@@ -83,10 +83,10 @@ def preflight(
     wrong: list[str] = []
     denied: list[str] = []
     counts: dict[str, int] = {}
-    shown: set[str] = set()
+    described_topics: set[str] = set()
     for topic, future in described.items():
         try:
-            found = _answer(future, topic)
+            description = _answer(future, topic)
         except Unreachable:
             raise
         except Denied:  # whether it is there or not: Kafka tells neither
@@ -95,14 +95,14 @@ def preflight(
         except BusError as error:
             wrong.append(str(error))
             continue
-        counts[topic] = len(found.partitions)
-        allowed = _allowed(found)
+        counts[topic] = len(description.partitions)
+        allowed = _allowed(description)
         denied += _lacking(topic, allowed, access)
         if "DESCRIBE_CONFIGS" in allowed:
-            shown.add(topic)
+            described_topics.add(topic)
         if counts[topic] != 1 and topic not in several:
             wrong.append(f"{topic}: has {counts[topic]} partitions: must have one")
-    wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in shown])
+    wrong += _unbounded(client, [spec for spec in specs if spec.bounds and spec.name in described_topics])
     denied += _group_failures(client, access.groups)
     if denied:
         denied[-1] = f"{denied[-1]} ({given_by(user)})"
@@ -137,15 +137,15 @@ def _group_failures(client: AdminClient, groups: Sequence[str]) -> list[str]:
 
 def _unbounded(client: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
     """Return a line for each setting of these topics that lets records grow beyond their limit."""
-    asked = {spec.name: spec for spec in specs}
-    if not asked:
+    specs_by_name = {spec.name: spec for spec in specs}
+    if not specs_by_name:
         return []
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in asked]
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in specs_by_name]
     wrong = []
     for resource, future in client.describe_configs(resources, request_timeout=PATIENCE).items():
-        found = {key: entry.value for key, entry in _answer(future, resource.name).items()}
-        said = asked[resource.name].unbounded(found)
-        wrong += [f"{resource.name}: {line}: run mirrormesh provision" for line in said]
+        configs = {key: entry.value for key, entry in _answer(future, resource.name).items()}
+        lines = specs_by_name[resource.name].unbounded(configs)
+        wrong += [f"{resource.name}: {line}: run mirrormesh provision" for line in lines]
     return wrong
 
 
@@ -165,12 +165,12 @@ def _outside(
 ) -> tuple[Outside, ...]:
     logs = Logs(broker)
     try:
-        found = []
+        outside = []
         for topic, offsets in positions.items():
             for partition, position in offsets.items():
                 first, end = logs.span(topic, partition) if partition < counts[topic] else (0, 0)
                 if not first <= position <= end:
-                    found.append(Outside(topic, partition, position, first, end))
-        return tuple(found)
+                    outside.append(Outside(topic, partition, position, first, end))
+        return tuple(outside)
     finally:
         logs.close()

@@ -52,20 +52,20 @@ def _who_listens(broker: BrokerSettings, host: str, port: int) -> str:
     if broker.tls:
         with (
             suppress(OSError),
-            socket.create_connection((host, port), _WAIT) as asked,
-            encrypted(asked, broker, host) as connection,
+            socket.create_connection((host, port), _WAIT) as plain_socket,
+            encrypted(plain_socket, broker, host) as connection,
         ):
             return _asked(connection, broker)[0] or SILENT
-    with socket.create_connection((host, port), _WAIT) as asked:
-        found, answer = _asked(asked, broker)
-        if found is not None:
-            other = "sasl" if broker.users else "plaintext"
-            return f"does not speak TLS: must be security {other}" if broker.tls else found
+    with socket.create_connection((host, port), _WAIT) as plain_socket:
+        refusal, answer = _asked(plain_socket, broker)
+        if refusal is not None:
+            security = "sasl" if broker.users else "plaintext"
+            return f"does not speak TLS: must be security {security}" if broker.tls else refusal
     if answer.startswith(_TLS_ALERT):
         return f"speaks TLS: must be security {'sasl-tls' if broker.users else 'tls'}, with ca"
-    with socket.create_connection((host, port), _WAIT) as asked:
-        asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        if _received(asked, 5) == b"HTTP/":
+    with socket.create_connection((host, port), _WAIT) as plain_socket:
+        plain_socket.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        if _received(plain_socket, 5) == b"HTTP/":
             return "speaks HTTP: it is no Kafka broker"
     return f"{SILENT}, but something listens there: is it a Kafka broker?"
 
@@ -94,15 +94,15 @@ def _answer(asked: socket.socket, key: int, version: int, body: bytes) -> bytes:
 
 def _received(asked: socket.socket, size: int) -> bytes:
     """Return so many bytes, or fewer if no more come in time: `_WAIT` is for all of them."""
-    found, until = b"", time.monotonic() + _WAIT
+    received, until = b"", time.monotonic() + _WAIT
     with suppress(OSError):
-        while len(found) < size and (left := until - time.monotonic()) > 0:
+        while len(received) < size and (left := until - time.monotonic()) > 0:
             asked.settimeout(left)
-            more = asked.recv(size - len(found))
+            more = asked.recv(size - len(received))
             if not more:
                 break
-            found += more
-    return found
+            received += more
+    return received
 
 
 def _version(answer: bytes) -> int | None:

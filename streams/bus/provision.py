@@ -59,22 +59,22 @@ class _Topics:
 
     @property
     def unbounded(self) -> dict[TopicSpec, list[str]]:
-        found = {
+        lines_by_spec = {
             spec: spec.unbounded(self.there[spec.name].configs)
             for spec in self.specs
             if spec.name in self.there
         }
-        return {spec: said for spec, said in found.items() if said}
+        return {spec: lines for spec, lines in lines_by_spec.items() if lines}
 
     def differences(self, *, by_time: bool) -> list[str]:
         unbounded = self.unbounded
-        found = []
+        named_lines = []
         for spec in self.specs:
             topic = self.there.get(spec.name)
             if topic is not None:
                 mended = replace(topic, configs=topic.configs | (spec.bounds if spec in unbounded else {}))
-                found += [(spec.name, text) for text in differences(spec, mended, by_time=by_time)]
-        return [self.line(name, text) for name, text in found]
+                named_lines += [(spec.name, text) for text in differences(spec, mended, by_time=by_time)]
+        return [self.line(name, text) for name, text in named_lines]
 
     def line(self, name: str, text: str) -> str:
         return f"{self.label} {self.admin.servers}: topic {name}: {text}"
@@ -86,20 +86,23 @@ def provision(file: AnyFile, *, dry_run: bool = False, only: Side | None = None)
     `only`: on one side. Raises MeshFileError if a node's brokers are missing, Differs, BusError if a broker
     refuses.
     """
-    wanted = sides(file, only)
+    labelled_brokers = sides(file, only)
     brokers = {} if only is not None else {name: file.brokers(name) for name in with_data(file)}
     with ExitStack() as stack:
         admins: dict[BrokerSettings, Admin] = {}
-        for broker in [*(broker for _, broker in wanted), *(own.mesh for own in brokers.values())]:
+        for broker in [
+            *(broker for _, broker in labelled_brokers),
+            *(node_brokers.mesh for node_brokers in brokers.values()),
+        ]:
             if broker not in admins:
                 admins[broker] = stack.enter_context(Admin(broker))
         if only is None:
             check_clusters(file, brokers, {broker: admin.cluster for broker, admin in admins.items()})
-        found = list(_topics(file, wanted, admins))
-        wrong = [line for side in found for line in side.differences(by_time=_several(file))]
+        topic_sides = list(_topics(file, labelled_brokers, admins))
+        wrong = [line for side in topic_sides for line in side.differences(by_time=_several(file))]
         if wrong:
             raise Differs(wrong)
-        return tuple(_done(side, dry_run=dry_run) for side in found)
+        return tuple(_done(side, dry_run=dry_run) for side in topic_sides)
 
 
 def with_data(file: AnyFile) -> tuple[str, ...]:
@@ -112,18 +115,18 @@ def sides(file: AnyFile, only: Side | None = None) -> list[tuple[str | None, Bro
 
     Raises MeshFileError if a broker is missing.
     """
-    found: list[tuple[str | None, BrokerSettings]] = []
+    labelled_brokers: list[tuple[str | None, BrokerSettings]] = []
     lines: list[str] = []
     if only != "data":
-        found.append((None, file.mesh_broker))
+        labelled_brokers.append((None, file.mesh_broker))
     for name in with_data(file) if only != "mesh" else ():
         try:
-            found.append((name, file.brokers(name).data))
+            labelled_brokers.append((name, file.brokers(name).data))
         except MeshFileError as error:
             lines += error.lines
     if lines:
         raise MeshFileError(lines)
-    return found
+    return labelled_brokers
 
 
 def label(node: str | None) -> str:
@@ -156,10 +159,10 @@ def _topics(
 
 def _done(side: _Topics, *, dry_run: bool) -> Provisioned:
     missing = side.missing
-    made = missing if dry_run or not missing else tuple(side.admin.create(missing))
-    found = tuple(spec for spec in side.specs if spec not in made)
+    created = missing if dry_run or not missing else tuple(side.admin.create(missing))
+    existing = tuple(spec for spec in side.specs if spec not in created)
     unbounded = side.unbounded
     if unbounded and not dry_run:
         side.admin.bound(unbounded)
-    bounded = tuple(side.line(spec.name, text) for spec, said in unbounded.items() for text in said)
-    return Provisioned(side.label, side.admin.servers, made, found, bounded)
+    bounded = tuple(side.line(spec.name, text) for spec, lines in unbounded.items() for text in lines)
+    return Provisioned(side.label, side.admin.servers, created, existing, bounded)

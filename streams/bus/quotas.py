@@ -48,7 +48,7 @@ class Load(NamedTuple):
 
     def plus(self, other: "Load", times: float = 1) -> "Load":
         """Return the load together with another, so many times."""
-        return Load(*(own + times * more for own, more in zip(self, other, strict=True)))
+        return Load(*(part + times * more for part, more in zip(self, other, strict=True)))
 
 
 def node_load(mesh: Mesh, node: str) -> Load:
@@ -56,20 +56,20 @@ def node_load(mesh: Mesh, node: str) -> Load:
     sources, targets = mesh.graph.neighbours(node)
     size = sizes(mesh)
     sends = len({mesh.topics.edge(node, target) for target in targets})
-    sent = sends * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
+    sent_bytes = sends * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
     received = (
         len(sources) * with_overhead(size.release)
         + PLANS * with_overhead(size.plan)
         + with_overhead(heartbeat.LONGEST)
     )
-    return Load(sent, received, len(sources) + sends + PLANS + 2)
+    return Load(sent_bytes, received, len(sources) + sends + PLANS + 2)
 
 
 def scheduler_load(mesh: Mesh) -> Load:
     """Return a scheduler's load per round."""
     size, nodes = sizes(mesh), len(mesh.graph.nodes)
-    sent = with_overhead(size.plan) + with_overhead(heartbeat.LONGEST)
-    return Load(sent, _public(size, nodes), PLANS + nodes + 2)
+    sent_bytes = with_overhead(size.plan) + with_overhead(heartbeat.LONGEST)
+    return Load(sent_bytes, _public(size, nodes), PLANS + nodes + 2)
 
 
 def auditor_load(mesh: Mesh) -> Load:

@@ -113,8 +113,8 @@ class KafkaReader(Reader):
         except ClientFailed as failed:
             self._failed(ALL, failed)
         except Exception as error:  # noqa: BLE001 # a process must not continue without its reader
-            said = str(error) if isinstance(error, BusError) else type(error).__name__
-            self._failed(ALL, BusError(f"reading has failed: {said}"))
+            reason = str(error) if isinstance(error, BusError) else type(error).__name__
+            self._failed(ALL, BusError(f"reading has failed: {reason}"))
 
     def _read_once(self) -> None:
         if self._moves:
@@ -157,9 +157,9 @@ class KafkaReader(Reader):
             self._positions[topic] = offset
             if not self._awaited:
                 return
-            done = [action for ends, action in self._awaited if self._is_read(ends)]
+            due_actions = [action for ends, action in self._awaited if self._is_read(ends)]
             self._awaited = [entry for entry in self._awaited if not self._is_read(entry[0])]
-        for action in done:
+        for action in due_actions:
             action()
 
     def _is_read(self, ends: Mapping[str, int]) -> bool:
@@ -174,18 +174,18 @@ class KafkaReader(Reader):
 
     def _heal(self, error: KafkaError, topic: str | None, offset: int | None) -> None:
         """Do what is to be done about an error; `topic` None: it is about all of them."""
-        what = cure(error)
-        if what is Cure.WAIT:
+        remedy = cure(error)
+        if remedy is Cure.WAIT:
             _report(error, topic)
         elif topic is None or topic not in self._positions:
             self._break(error)
         elif self._positions[topic] == NOWHERE:  # it has failed, and is told again
             return
-        elif what is Cure.SKIP:
+        elif remedy is Cure.SKIP:
             self._skip(topic, error, offset)
-        elif what is Cure.SEEK and self._is_past_gap(topic):
+        elif remedy is Cure.SEEK and self._is_past_gap(topic):
             self._outside[topic] = error
-        elif what is Cure.END:
+        elif remedy is Cure.END:
             self._fail(topic, error)
 
     def _skip(self, topic: str, error: KafkaError, offset: int | None) -> None:
@@ -237,8 +237,10 @@ class KafkaReader(Reader):
         if first is None or position >= first:  # or the log has lost its end, which a start mends
             self._fail(topic, error)
             return
-        lost = first - position
-        LOGGER.warning("%s [%s] %d records were deleted before they were read", error.name(), topic, lost)
+        lost_count = first - position
+        LOGGER.warning(
+            "%s [%s] %d records were deleted before they were read", error.name(), topic, lost_count
+        )
         with self._lock:
             self._moves[topic] = self._positions[topic] = first
 
@@ -252,8 +254,8 @@ class KafkaReader(Reader):
         position = self._positions[topic]
         waits = topic in self._moves or topic in self._gaps or topic in self._outside
         if self._silent.is_deaf(topic, position, end) and not waits and position != NOWHERE:
-            said = f"stands at {position} for ever, and the log ends at {end}: it may be another one"
-            self._fail(topic, KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, said))
+            detail = f"stands at {position} for ever, and the log ends at {end}: it may be another one"
+            self._fail(topic, KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, detail))
 
     def _fail(self, topic: str, error: KafkaError) -> None:
         refused = is_denial(error)

@@ -120,7 +120,7 @@ class Sender:
         """Keep a record that is to be sent again, and say why."""
         with self._lock:
             self._refused.append((time.monotonic() + AGAIN, record))
-            if sum(len(one.value) for _, one in self._refused) > MOST:
+            if sum(len(kept_record.value) for _, kept_record in self._refused) > MOST:
                 self._broken = BusError(f"{record.topic}: {self.waiting} records wait for the broker already")
             new = record.topic not in self._denied
             if is_denial(error):

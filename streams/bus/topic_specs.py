@@ -86,9 +86,9 @@ class TopicSpec:
     def unbounded(self, configs: Mapping[str, str]) -> list[str]:
         """Return which of these settings an existing topic has looser, a line each."""
         return [
-            f"{key} is {configs[key]}: must be {wanted}"
-            for key, wanted in self.bounds.items()
-            if key in configs and _is_looser(configs[key], wanted)
+            f"{key} is {configs[key]}: must be {bound}"
+            for key, bound in self.bounds.items()
+            if key in configs and _is_looser(configs[key], bound)
         ]
 
 
@@ -126,18 +126,18 @@ def shared_spec(
 def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
     """Return the topics of the mesh broker, with all edges that the schedule may ever switch on."""
     topics, graph, size, beat = mesh.topics, mesh.graph, sizes(mesh), heartbeat.LONGEST
-    kept, together = 4 * mesh.settings.horizon, max(size.plan, plans.TOGETHER)
+    retained_rounds, plans_size = 4 * mesh.settings.horizon, max(size.plan, plans.TOGETHER)
     specs = [
-        shared_spec(topics.topology, "topology", kept * PLANS, size.plan, together, timed=True),
-        shared_spec(topics.scheduler, "scheduler", kept, beat, beat, timed=True),
+        shared_spec(topics.topology, "topology", retained_rounds * PLANS, size.plan, plans_size, timed=True),
+        shared_spec(topics.scheduler, "scheduler", retained_rounds, beat, beat, timed=True),
     ]
-    read = max(together, size.release) + ROOM + OVERHEAD
+    read = max(plans_size, size.release) + ROOM + OVERHEAD
     for node in graph.nodes:
-        specs.append(shared_spec(topics.progress(node), "progress", kept, beat, beat, timed=True))
+        specs.append(shared_spec(topics.progress(node), "progress", retained_rounds, beat, beat, timed=True))
         specs.append(letters_spec(topics.dead_letters(node), "deadletter", read, shared=True))
     kind = "edge" if topics.layout == "edges" else "outbox"
     specs += [
-        shared_spec(topic, kind, kept * RELEASES, size.release, size.release)
+        shared_spec(topic, kind, retained_rounds * RELEASES, size.release, size.release)
         for topic in release_topics(mesh)
     ]
     return tuple(specs)
@@ -145,14 +145,18 @@ def mesh_specs(mesh: Mesh) -> tuple[TopicSpec, ...]:
 
 def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
     """Return the topics of a party's own broker. They outlive runs, so a later run may need more room."""
-    topics, kept = DataTopics(node), 4 * mesh.horizon
+    topics, retained_rounds = DataTopics(node), 4 * mesh.horizon
     record = LONGEST_LINE + OVERHEAD
     decision = 32 * mesh.dimension + OVERHEAD  # JSON: a number has at most 24 characters
     return (
         records_spec(node),
         letters_spec(topics.dead_letters, "data-deadletter", record),
-        TopicSpec(topics.predictions, "predictions", max(kept * mesh.slots.size * OVERHEAD, 16 * MIB)),
-        TopicSpec(topics.decisions, "decisions", max(kept * decision, MIB), max(decision, LEAST_LIMIT)),
+        TopicSpec(
+            topics.predictions, "predictions", max(retained_rounds * mesh.slots.size * OVERHEAD, 16 * MIB)
+        ),
+        TopicSpec(
+            topics.decisions, "decisions", max(retained_rounds * decision, MIB), max(decision, LEAST_LIMIT)
+        ),
         TopicSpec(topics.spends, "spends", MIB, compacted=True),
     )
 

@@ -34,7 +34,7 @@ _ANY_NAME = 2
 
 def _words(kind: type[K]) -> dict[K, str]:
     """Return Kafka's words for these: `DescribeConfigs`."""
-    return {one: "".join(part.capitalize() for part in one.name.split("_")) for one in kind}
+    return {member: "".join(part.capitalize() for part in member.name.split("_")) for member in kind}
 
 
 _OPERATIONS = _words(ACLOperation)
@@ -55,44 +55,44 @@ class UserAdmin(Admin):
 
     def _rules(self, kind: ACLPermissionType) -> list[Grant]:
         anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
-        asked = ACLFilter(None, None, ACLOperation.ANY, kind, anything)
+        acl_filter = ACLFilter(None, None, ACLOperation.ANY, kind, anything)
         try:
-            found, _ = self._asked_of_users(lambda: self._client.describe_acls(asked))
+            acls, _ = self._asked_of_users(lambda: self._client.describe_acls(acl_filter))
         except ValueError as error:  # Kafka has more operations than kafka-python
             raise AdminError(f"{self.servers}: has a rule that cannot be read here: {error}") from None
-        return [_grant(acl) for acl in found]
+        return [_grant(acl) for acl in acls]
 
     def grant(self, grants: Iterable[Grant]) -> None:
         """Add these rules."""
-        for some in _several(list(grants)):
-            acls = [ACL(*_allowed(grant), ResourcePattern(*_resource(grant))) for grant in some]
+        for batch in _several(list(grants)):
+            acls = [ACL(*_allowed(grant), ResourcePattern(*_resource(grant))) for grant in batch]
             answer = self._asked_of_users(lambda acls=acls: self._client.create_acls(acls))
             for kind in answer["failed"]:
                 raise AdminError(f"{self.servers}: a rule: {_why(kind)}")
 
     def revoke(self, grants: Iterable[Grant]) -> None:
         """Take these rules away."""
-        for some in _several(list(grants)):
-            acls = [ACLFilter(*_allowed(grant), ResourcePatternFilter(*_resource(grant))) for grant in some]
+        for batch in _several(list(grants)):
+            acls = [ACLFilter(*_allowed(grant), ResourcePatternFilter(*_resource(grant))) for grant in batch]
             for _, _, kind in self._asked_of_users(lambda acls=acls: self._client.delete_acls(acls)):
                 if kind is not NoError:
                     raise AdminError(f"{self.servers}: a rule: {_why(kind)}")
 
     def with_password(self, users: Iterable[str], mechanism: str) -> set[str]:
         """Return those of the users who have a password for the mechanism, like `scram-sha-512`."""
-        asked = list(users)
-        answer = self._asked_of_users(lambda: self._client.describe_user_scram_credentials(asked))
+        user_names = list(users)
+        answer = self._asked_of_users(lambda: self._client.describe_user_scram_credentials(user_names))
         return {
             user
-            for user, found in answer.items()
-            for known in found["credential_infos"]
-            if known["mechanism"].name == mechanism.upper().replace("-", "_")
+            for user, credentials in answer.items()
+            for credential in credentials["credential_infos"]
+            if credential["mechanism"].name == mechanism.upper().replace("-", "_")
         }
 
     def set_password(self, user: str, mechanism: str, password: str) -> None:
         """Make the user, or give it another password."""
-        made = UserScramCredentialUpsertion(user, mechanism, password)
-        answer = self._asked_of_users(lambda: self._client.alter_user_scram_credentials([made]))
+        upsertion = UserScramCredentialUpsertion(user, mechanism, password)
+        answer = self._asked_of_users(lambda: self._client.alter_user_scram_credentials([upsertion]))
         if answer[user] is not None:
             raise AdminError(f"{self.servers}: user {user}: {answer[user]}")
 
@@ -123,12 +123,12 @@ class UserAdmin(Admin):
             )
             for user, quota in quotas.items()
         ]
-        for some in _several(entries):
-            for entry in self._sent(request(entries=some, validate_only=False)).entries:
+        for batch in _several(entries):
+            for entry in self._sent(request(entries=batch, validate_only=False)).entries:
                 if entry.error_code:
                     user = entry.entity[0].entity_name
-                    why = _why(for_code(entry.error_code), entry.error_message)
-                    raise AdminError(f"{self.servers}: quota of {user}: {why}")
+                    reason = _why(for_code(entry.error_code), entry.error_message)
+                    raise AdminError(f"{self.servers}: quota of {user}: {reason}")
 
     def _sent(self, request: Any) -> Any:
         """Send a request that kafka-python's admin client has no method for."""
@@ -160,8 +160,8 @@ def _several(items: Sequence[T]) -> Iterator[Sequence[T]]:
 def _grant(acl: ACL) -> Grant:
     place = acl.resource_pattern
     pattern = _PATTERNS[place.pattern_type]
-    where = (_KINDS[place.resource_type], place.resource_name, pattern)
-    return Grant(acl.principal, *where, _OPERATIONS[acl.operation], acl.host)
+    resource = (_KINDS[place.resource_type], place.resource_name, pattern)
+    return Grant(acl.principal, *resource, _OPERATIONS[acl.operation], acl.host)
 
 
 def _allowed(grant: Grant) -> tuple[Any, ...]:
@@ -173,4 +173,4 @@ def _resource(grant: Grant) -> tuple[Any, ...]:
 
 
 def _key(words: Mapping[K, str], word: str) -> K:
-    return next(one for one, its in words.items() if its == word)
+    return next(member for member, member_word in words.items() if member_word == word)

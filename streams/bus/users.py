@@ -51,9 +51,9 @@ class Changes:
     @property
     def different(self) -> bool:
         """Whether anything is missing or too much."""
-        found, logins = self.gap, self.logins
-        lacking = found.missing or found.quotas or logins.new or logins.changed
-        return bool(lacking or found.denied or found.excess or found.wider)
+        grant_gap, logins = self.gap, self.logins
+        lacking = grant_gap.missing or grant_gap.quotas or logins.new or logins.changed
+        return bool(lacking or grant_gap.denied or grant_gap.excess or grant_gap.wider)
 
 
 @dataclass(slots=True)
@@ -101,8 +101,8 @@ class UserPlan:
         with ExitStack() as stack:
             self._brokers = _brokers(file, only, stack)
             if folder is not None:
-                _check_apart([(one.label, one.wanted(file)) for one in self._brokers])
-            self.changes = tuple(_changes(one, one.wanted(file), self._passwords) for one in self._brokers)
+                _check_apart([(side.label, side.wanted(file)) for side in self._brokers])
+            self.changes = tuple(_changes(side, side.wanted(file), self._passwords) for side in self._brokers)
             self._closing = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class UserPlan:
 
     def check_folder(self) -> None:
         """Raise UsageError if new passwords have no place."""
-        names = [user.name for found in self.changes for user in found.logins.new]
+        names = [user.name for broker_changes in self.changes for user in broker_changes.logins.new]
         if names and self._passwords is None:
             words = f"must be the folder for the passwords of {', '.join(names)}"
             raise UsageError(f"--output: missing: {words}")
@@ -123,25 +123,25 @@ class UserPlan:
     def write(self, *, prune: bool = False) -> None:
         """Make the changes. `prune`: take away the rules that the mesh file does not give."""
         self.check_folder()
-        for broker, found in zip(self._brokers, self.changes, strict=True):
+        for broker, broker_changes in zip(self._brokers, self.changes, strict=True):
             if self._passwords is not None:
-                _set_passwords(broker, found.logins, self._passwords)
-            broker.admin.grant(found.gap.missing)
-            broker.admin.set_quotas(found.gap.quotas)
+                _set_passwords(broker, broker_changes.logins, self._passwords)
+            broker.admin.grant(broker_changes.gap.missing)
+            broker.admin.set_quotas(broker_changes.gap.quotas)
             if prune:
-                broker.admin.revoke(found.gap.excess)
+                broker.admin.revoke(broker_changes.gap.excess)
 
 
 def _check_apart(brokers: list[tuple[str, Wanted]]) -> None:
     """Raise UsageError if a user of several brokers would have one password: each must have its own."""
     first: dict[str, str] = {}
-    for broker, wanted in brokers:
-        for user in wanted.logins():
-            other = first.setdefault(user.name, broker)
-            if other != broker:
-                both = f"would hold one password of {user.name} for the {other} and the {broker}"
-                apart = "must be provisioned apart (--only mesh, --only data), with a folder each"
-                raise UsageError(f"--output: {both}: {apart}")
+    for broker, desired in brokers:
+        for user in desired.logins():
+            first_broker = first.setdefault(user.name, broker)
+            if first_broker != broker:
+                conflict = f"would hold one password of {user.name} for the {first_broker} and the {broker}"
+                remedy = "must be provisioned apart (--only mesh, --only data), with a folder each"
+                raise UsageError(f"--output: {conflict}: {remedy}")
 
 
 def _brokers(file: AnyFile, only: Side | None, stack: ExitStack) -> list[_Broker]:
@@ -169,8 +169,8 @@ def _changes(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> Ch
         words = "provisions here, so it must be an administrator and no user of the mesh"
         raise UsageError(f"{broker.label} {broker.settings.servers}: the user {name} {words}")
     logins, warnings = _logins(broker, wanted, passwords)
-    found = gap(wanted, broker.admin.grants(), broker.admin.quotas(), broker.admin.denials())
-    return Changes(broker.label, broker.settings.servers, wanted.users, logins, found, warnings)
+    grant_gap = gap(wanted, broker.admin.grants(), broker.admin.quotas(), broker.admin.denials())
+    return Changes(broker.label, broker.settings.servers, wanted.users, logins, grant_gap, warnings)
 
 
 def _logins(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> tuple[Logins, tuple[str, ...]]:
@@ -179,19 +179,19 @@ def _logins(broker: _Broker, wanted: Wanted, passwords: Passwords | None) -> tup
         return Logins(), ()
     if settings.mechanism == "plain":
         return Logins(), ("mechanism plain: passwords are made in the broker's own settings, not here",)
-    known = broker.admin.with_password((user.name for user in users), settings.mechanism)
-    new, changed, elsewhere, warnings = [], [], [], []
+    users_with_password = broker.admin.with_password((user.name for user in users), settings.mechanism)
+    new, changed, other_users, warnings = [], [], [], []
     for user in users:
         password = None if passwords is None else passwords.of(user.name)
-        if user.name not in known:
+        if user.name not in users_with_password:
             new.append(user)
         elif password is None:
-            elsewhere.append(user)
+            other_users.append(user)
         elif not _logs_in(settings, user.name, password):
             changed.append(user)
         if passwords is not None and passwords.shown_to_others(user.name):
             warnings.append(f"{passwords.path(user.name)}: not only its owner may read it")
-    return Logins(tuple(new), tuple(changed), tuple(elsewhere)), tuple(warnings)
+    return Logins(tuple(new), tuple(changed), tuple(other_users)), tuple(warnings)
 
 
 def _logs_in(settings: BrokerSettings, user: str, password: str) -> bool:

@@ -19,10 +19,10 @@ def encode_dead_letter(topic: str, value: bytes, refused: Refused, longest: int 
 
     `longest`: the bytes that the letter may have; None: any number.
     """
-    kept = value if longest is None else value[: max(0, longest - AROUND) // 4 * 3]
-    content, detail = base64.b64encode(kept).decode("ascii"), str(refused)[:_DETAIL]
+    head = value if longest is None else value[: max(0, longest - AROUND) // 4 * 3]
+    content, detail = base64.b64encode(head).decode("ascii"), str(refused)[:_DETAIL]
     letter: dict[str, object] = {"topic": topic, "reason": refused.reason.value, "detail": detail}
-    if len(kept) < len(value):
+    if len(head) < len(value):
         letter["bytes"] = len(value)
     return json.dumps(letter | {"value": content}).encode()
 

@@ -52,9 +52,11 @@ def accuses(data: bytes) -> bool:
 
 def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbeat:
     """Return the heartbeat in `data`. Raises Refused unless it is one of this node and run."""
-    flags, found, instance, boot, stepped, join, leave = unpacked(data, HEADER, Kind.HEARTBEAT, LONGEST)
+    flags, message_digest, instance, boot, stepped, join, leave = unpacked(
+        data, HEADER, Kind.HEARTBEAT, LONGEST
+    )
     end = checked_ids(data, HEADER.size, ((run, Reason.RUN), (node, Reason.SOURCE)))
-    check_digest(found, digest)
+    check_digest(message_digest, digest)
     if flags > JOIN | LEAVE | HELLO | ACCUSES:
         raise Refused(Reason.FLAGS, f"{flags}")
     accused = _accused(data, end) if flags & ACCUSES else ()
@@ -79,7 +81,7 @@ def decode_heartbeat(data: bytes, run: str, node: str, digest: bytes) -> Heartbe
 
 def _accused(data: bytes, start: int) -> tuple[str, ...]:
     """Return the instances from `start` on: all whole ones, of which there must be one, and not too many."""
-    found = [data[at : at + INSTANCE].hex() for at in range(start, len(data) - INSTANCE + 1, INSTANCE)]
-    if not 1 <= len(found) <= MOST_TOLD:
-        raise Refused(Reason.LENGTH, f"{len(found)} accused instances, from 1 to {MOST_TOLD} are allowed")
-    return tuple(found)
+    instances = [data[at : at + INSTANCE].hex() for at in range(start, len(data) - INSTANCE + 1, INSTANCE)]
+    if not 1 <= len(instances) <= MOST_TOLD:
+        raise Refused(Reason.LENGTH, f"{len(instances)} accused instances, from 1 to {MOST_TOLD} are allowed")
+    return tuple(instances)

@@ -71,9 +71,9 @@ def _packed_names(members: tuple[Member, ...], named: tuple[str, ...]) -> tuple[
 @lru_cache(maxsize=64)  # readers in one process share the decoding
 def decode_plan(data: bytes, run: str, digest: bytes) -> Plan:
     """Return the plan in `data`, its arrays read-only. Raises Refused unless it is one of this run."""
-    found, round_, follows, *sizes, generation = unpacked(data, HEADER, Kind.PLAN, LONGEST)
+    message_digest, round_, follows, *sizes, generation = unpacked(data, HEADER, Kind.PLAN, LONGEST)
     at = checked_ids(data, HEADER.size, ((run, Reason.RUN),))
-    check_digest(found, digest)
+    check_digest(message_digest, digest)
     table, size, edges, named = sizes
     if len(data) != at + table + 21 * size + 16 * edges + 12 * named:
         raise Refused(Reason.LENGTH, f"{len(data)} bytes do not hold what the header says")

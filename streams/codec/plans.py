@@ -63,8 +63,8 @@ def decode_plans(
 
     `clock`: that of slots by time; refuses a record that was `appended` (Stored) ahead of it.
     """
-    found, mark, count = unpacked(data, HEADER, Kind.PLANS, HEADER.size + SIZE.size + LONGEST)
-    check_digest(found, digest)
+    message_digest, mark, count = unpacked(data, HEADER, Kind.PLANS, HEADER.size + SIZE.size + LONGEST)
+    check_digest(message_digest, digest)
     if count != 1 and len(data) > TOGETHER:
         raise Refused(Reason.TOO_LONG, f"{len(data)} bytes of {count} plans, at most {TOGETHER} are allowed")
     parts = list(_parts(data, count))

@@ -84,8 +84,8 @@ class SignedEnvelope(Envelope):
         if self.signer is None:
             raise RuntimeError("nobody is here to sign")
         name, sign = self.signer
-        own = packed_ids(name)
-        return bytes([VERSION, Kind.SIGNED]) + own + sign(self._signed(message, own)) + message
+        signer = packed_ids(name)
+        return bytes([VERSION, Kind.SIGNED]) + signer + sign(self._signed(message, signer)) + message
 
     def of_node(self, value: bytes, node: str) -> bytes:
         """Return the message that a node has signed. Raises Refused."""

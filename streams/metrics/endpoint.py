@@ -48,8 +48,8 @@ class Endpoint:
         try:
             self._server = server((address, port), _Handler)
         except (OSError, OverflowError) as error:  # OverflowError: no such port
-            why = error.strerror if isinstance(error, OSError) else "a port is from 0 to 65535"
-            raise NotServed(f"metrics cannot be served on {address}:{port}: {why}") from None
+            reason = error.strerror if isinstance(error, OSError) else "a port is from 0 to 65535"
+            raise NotServed(f"metrics cannot be served on {address}:{port}: {reason}") from None
         self._server.set_app(self._answer)
         self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
@@ -83,8 +83,8 @@ class Endpoint:
                 status, text = _probed("ready", self._missing())
                 text = "\n".join(filter(None, [text, self._noted()]))
             case "/metrics" | "/":
-                found: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
-                return found
+                response: Iterable[bytes] = make_wsgi_app(self._collected)(environ, start_response)
+                return response
             case _:
                 status, text = "404 Not Found", "must be /metrics, /livez or /readyz"
         start_response(status, [("Content-Type", "text/plain; charset=utf-8")])

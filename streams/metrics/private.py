@@ -128,15 +128,15 @@ class PrivateFigures:
 
     def _count(self, report: Scored) -> None:
         self._regret.add(report.gradient, report.decision, report.truth)
-        seen = Decision(self._observed(report.decision))
+        observed_decision = Decision(self._observed(report.decision))
         self._rounds += 1
         self._decision = report.decision
         target = disclosed_to_owner(report.truth)
-        self._tracked = None if target is None else (seen, target)
+        self._tracked = None if target is None else (observed_decision, target)
         if target is not None:
-            self._errors.append((self._steady(), math.dist(seen, target)))
-        self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, seen)))
-        good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, seen)))
+            self._errors.append((self._steady(), math.dist(observed_decision, target)))
+        self._loss += disclosed_to_owner(report.observations.map(partial(self._mean_loss, observed_decision)))
+        good, bad = disclosed_to_owner(report.observations.map(partial(self._outcomes, observed_decision)))
         self._right.total += good
         self._wrong.total += bad
         present = disclosed_to_owner(report.observations).present
@@ -165,7 +165,7 @@ class PrivateFigures:
     def _quantile(self, share: float) -> float | None:
         """Return a quantile of the last minute's tracking errors."""
         since = self._steady() - MINUTE
-        errors = [error for when, error in list(self._errors) if when >= since]
+        errors = [error for moment, error in list(self._errors) if moment >= since]
         with np.errstate(all="ignore"):  # what records call the target may be anywhere
             return float(np.quantile(errors, share)) if errors else None
 
@@ -181,15 +181,15 @@ class PrivateFigures:
     def _outcomes(self, decision: Decision, observations: Observations) -> tuple[int, int]:
         """Return the numbers of the slot's records that were predicted right and wrong."""
         with np.errstate(all="ignore"):
-            found = right(self._learner.loss, decision, observations.features, observations.labels)
-        if found is None:
+            is_right = right(self._learner.loss, decision, observations.features, observations.labels)
+        if is_right is None:
             return 0, 0
-        return int((found & observations.present).sum()), int((~found & observations.present).sum())
+        return int((is_right & observations.present).sum()), int((~is_right & observations.present).sum())
 
 
 def _dropped(counts: Callable[[], Private[DataCounts]], reason: str) -> int:
-    found: int = getattr(disclosed_to_owner(counts()), reason)
-    return found
+    dropped: int = getattr(disclosed_to_owner(counts()), reason)
+    return dropped
 
 
 class _Process(Collector):
@@ -199,7 +199,7 @@ class _Process(Collector):
         self._labels, self._process = labels, ProcessCollector(PREFIX, registry=None)
 
     def collect(self) -> list[Metric]:
-        found = list(self._process.collect())
-        for family in found:
+        families = list(self._process.collect())
+        for family in families:
             family.samples = [sample._replace(labels=self._labels) for sample in family.samples]
-        return found
+        return families

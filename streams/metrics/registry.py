@@ -51,10 +51,10 @@ class _Registry(Generic[M]):
     def _checked(self, metric: M, kind: str) -> Metric:
         if type(metric) is not self._takes:
             raise TypeError(f"{metric}: must be a {self._takes.__name__}")
-        what: Metric = metric.value
-        if what.kind != kind:
-            raise TypeError(f"{metric} is a {what.kind}: must be a {kind}")
-        return what
+        entry: Metric = metric.value
+        if entry.kind != kind:
+            raise TypeError(f"{metric} is a {entry.kind}: must be a {kind}")
+        return entry
 
     def _numbers(self, what: Metric) -> Numbers:
         if what.name not in self._families:

@@ -60,9 +60,9 @@ class _Family(Collector):
 
     def collect(self) -> list[Shown]:
         """Return the metric with its current samples."""
-        (shown,) = self.describe()
-        shown.samples = self._samples()
-        return [shown]
+        (family,) = self.describe()
+        family.samples = self._samples()
+        return [family]
 
     @abstractmethod
     def _samples(self) -> list[Sample]:
@@ -79,7 +79,7 @@ class Numbers(_Family):
     def add(self, values: tuple[str, ...], read: Callable[[], float]) -> None:
         """Add the series with these values of the metric's own labels."""
         labels = {**self._common, **dict(zip(self._what.labels, values, strict=True))}
-        if any(labels == others for others, _ in self._series):
+        if any(labels == known_labels for known_labels, _ in self._series):
             raise ValueError(f"{self._name}{labels} is there already")
         self._series.append((labels, read))
 

@@ -23,19 +23,19 @@ class _Together(Collector):
 
     def collect(self) -> list[Metric]:
         """Return each metric with the samples of all."""
-        found: dict[str, Metric] = {}
+        families: dict[str, Metric] = {}
         for collected in self._collected:
-            for shown in collected.collect():
-                found.setdefault(
-                    shown.name, Metric(shown.name, shown.documentation, shown.type)
-                ).samples += shown.samples
-        return list(found.values())
+            for family in collected.collect():
+                families.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type)
+                ).samples += family.samples
+        return list(families.values())
 
 
 def together(registries: Sequence[R]) -> R:
     """Return a registry that shows all of these, which keep their types: private ones stay private."""
     if len(registries) == 1:
         return registries[0]
-    found = type(registries[0])()
-    found.collected.register(_Together(registries))
-    return found
+    union = type(registries[0])()
+    union.collected.register(_Together(registries))
+    return union

@@ -82,8 +82,8 @@ class Asker(Thread):
             news = self._news.ask()
         except Unreachable:
             if not self._away:
-                why = why_silent(self._file.mesh_broker)
-                self._why = "" if why == SILENT else f" ({why})"
+                reason = why_silent(self._file.mesh_broker)
+                self._why = "" if reason == SILENT else f" ({reason})"
             self._away = True
             return
         with self._lock:

@@ -88,27 +88,27 @@ def audit_releases(
     `exact_noise`: whether the mesh file says that noise is exact.
     """
     groups: dict[tuple[int, str, str], list[EdgeRelease]] = defaultdict(list)
-    for one in releases:
-        groups[one.round, one.source, one.instance].append(one)
+    for release in releases:
+        groups[release.round, release.source, release.instance].append(release)
     planned = _Planned(plans, horizon)
     findings: list[Finding] = []
     for (round, source, instance), alike in sorted(groups.items()):
-        edges = tuple(sorted({one.target for one in alike}))
+        edges = tuple(sorted({release.target for release in alike}))
         for kind, detail in _wrong(planned, sources[source], alike, exact_noise=exact_noise):
             findings.append(Finding(kind, source, round, instance, edges, detail))
-    drawn = [key for key, alike in groups.items() if not all(one.exact for one in alike)]
+    noisy = [key for key, alike in groups.items() if not all(release.exact for release in alike)]
     protected = {name: count for name, count in (charged or {}).items() if sources[name].protected}
-    findings += _uncharged(sorted(drawn), protected)
+    findings += _uncharged(sorted(noisy), protected)
     return Findings(tuple(findings), len(groups), sum(not planned.judges(round) for round, _, _ in groups))
 
 
 def _uncharged(drawn: list[tuple[int, str, str]], charged: Mapping[str, int]) -> Iterator[Finding]:
     """Yield the nodes with more releases with noise, by (round, source, instance), than charges."""
     for name, charges in charged.items():
-        own = [(round, instance) for round, source, instance in drawn if source == name]
-        if len(own) > charges:
-            round, instance = own[-1]
-            detail = f"{len(own)} releases with noise, and {charges} charges"
+        noisy_rounds = [(round, instance) for round, source, instance in drawn if source == name]
+        if len(noisy_rounds) > charges:
+            round, instance = noisy_rounds[-1]
+            detail = f"{len(noisy_rounds)} releases with noise, and {charges} charges"
             yield Finding(Kind.UNCHARGED, name, round, instance, (), detail)
 
 
@@ -132,12 +132,12 @@ def _wrong(
 ) -> list[tuple[Kind, str]]:
     first, wrong = alike[0], []
     values: dict[bytes, set[str]] = defaultdict(set)
-    for one in alike:
-        values[one.value].add(one.target)
+    for release in alike:
+        values[release.value].add(release.target)
     if len(values) > 1:
-        where = sorted({f"to {', '.join(sorted(targets))}" for targets in values.values()})
-        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {'; '.join(where)}"))
-    if exact_noise and any(one.simulated for one in alike):
+        targets_by_value = sorted({f"to {', '.join(sorted(targets))}" for targets in values.values()})
+        wrong.append((Kind.SECOND_VALUE, f"{len(values)} values: {'; '.join(targets_by_value)}"))
+    if exact_noise and any(release.simulated for release in alike):
         wrong.append((Kind.SIMULATED, "simulated noise, where the mesh file says exact"))
     if not planned.judges(first.round):
         return wrong
@@ -148,9 +148,9 @@ def _wrong(
     if source.protected:
         before = planned.plans.get(plan.follows)
         reason = _exact_because(plan, before, first, source.last_learning_round)
-        if reason is None and any(one.exact for one in alike):
+        if reason is None and any(release.exact for release in alike):
             wrong.append((Kind.EXACT, "without noise, where noise is due"))
-        if reason is not None and not all(one.exact for one in alike):
+        if reason is not None and not all(release.exact for release in alike):
             wrong.append((Kind.DRAWN, f"with noise, though {reason}"))
     return wrong
 
@@ -199,10 +199,18 @@ def read_mesh(file: MeshFile) -> Read:
         for name in graph.nodes:
             node = file.resolved.node(name)
             sources[name] = Source(node.ledger.epsilon is not None, node.ledger.last_learning_round)
-            for target, value, one in log.releases(node.expected, graph.neighbours(name)[1]):
-                same = hashlib.sha256(value).digest()
+            for target, value, release in log.releases(node.expected, graph.neighbours(name)[1]):
+                value_digest = hashlib.sha256(value).digest()
                 releases.append(
-                    EdgeRelease(name, target, one.round, one.instance, one.exact, one.simulated, same)
+                    EdgeRelease(
+                        name,
+                        target,
+                        release.round,
+                        release.instance,
+                        release.exact,
+                        release.simulated,
+                        value_digest,
+                    )
                 )
         for name in graph.nodes:
             log.heartbeats(name)

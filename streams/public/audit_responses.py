@@ -40,39 +40,43 @@ class Said(NamedTuple):
     @property
     def answers(self) -> int:
         """The number of answers, each counted once however often it was sent."""
-        return len({(one.owner, one.query) for one in self.responses})
+        return len({(response.owner, response.query) for response in self.responses})
 
 
 def audit_responses(said: Said, queries: int, *, exact_noise: bool) -> list[Wrong]:
     """Return the mistakes, by query and party. `queries`: T; `exact_noise`: as the mesh file says."""
-    asked = {one.number for one in said.queries}
-    found = [
-        *_second_values((one.learner, one.number, one.parameters.tobytes()) for one in said.queries),
-        *_second_values((one.owner, one.query, one.response.tobytes()) for one in said.responses),
-        *_instances((one.learner, one.number, one.instance) for one in said.queries),
-        *_instances((one.owner, one.query, one.instance) for one in said.responses),
+    query_numbers = {message.number for message in said.queries}
+    findings = [
+        *_second_values(
+            (message.learner, message.number, message.parameters.tobytes()) for message in said.queries
+        ),
+        *_second_values(
+            (message.owner, message.query, message.response.tobytes()) for message in said.responses
+        ),
+        *_instances((message.learner, message.number, message.instance) for message in said.queries),
+        *_instances((message.owner, message.query, message.instance) for message in said.responses),
     ]
     ends = _ends(said, queries)
-    found += [
-        Wrong("out of order", one.learner, one.number, f"the run has {queries:,} queries")
-        for one in said.queries
-        if (one.number not in ends if one.final else one.number > queries)
+    findings += [
+        Wrong("out of order", message.learner, message.number, f"the run has {queries:,} queries")
+        for message in said.queries
+        if (message.number not in ends if message.final else message.number > queries)
     ]
     for answer in said.responses:
         if answer.query > queries:
-            found.append(Wrong("beyond T", answer.owner, answer.query, f"the run has {queries:,} queries"))
-        elif answer.query not in asked:
-            found.append(Wrong("not asked", answer.owner, answer.query, "no such query is stored"))
+            findings.append(Wrong("beyond T", answer.owner, answer.query, f"the run has {queries:,} queries"))
+        elif answer.query not in query_numbers:
+            findings.append(Wrong("not asked", answer.owner, answer.query, "no such query is stored"))
         if exact_noise and answer.simulated:
             words = "simulated noise, where the mesh file says exact"
-            found.append(Wrong("simulated", answer.owner, answer.query, words))
-    return sorted(set(found), key=lambda one: (one.query, one.party, one.kind))
+            findings.append(Wrong("simulated", answer.owner, answer.query, words))
+    return sorted(set(findings), key=lambda message: (message.query, message.party, message.kind))
 
 
 def _ends(said: Said, queries: int) -> set[int]:
     """Return the numbers that a final query may have: T + 1, or the last query's where a run ended early."""
-    last = max((one.number for one in said.queries if not one.final), default=0)
-    whole = any(one.final and one.number == queries + 1 for one in said.queries)
+    last = max((query.number for query in said.queries if not query.final), default=0)
+    whole = any(query.final and query.number == queries + 1 for query in said.queries)
     return {queries + 1} if whole else {queries + 1, last}
 
 

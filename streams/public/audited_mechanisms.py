@@ -65,8 +65,8 @@ def audited(
     """Audit a mechanism; `draws` None: as many as are cheap. `drawn` gets the number of new draws."""
     most, pairs = affordable(mechanism)
     lattice = lattice_holds(mechanism, pairs)
-    found = audit(mechanism, draws or most, confidence, drawn=drawn)
-    return MechanismAudit(lattice, pairs, draws is None and most < DRAWS, found)
+    result = audit(mechanism, draws or most, confidence, drawn=drawn)
+    return MechanismAudit(lattice, pairs, draws is None and most < DRAWS, result)
 
 
 def _subject(mesh: Mesh, nodes: tuple[str, ...]) -> Subject:

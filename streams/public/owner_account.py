@@ -53,16 +53,16 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
         journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
         if journal is not None and journal.life.run != file.mesh.run:
             raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
-        spend, made = OwnerSpend(file, owner, state), file.resolved.mechanism(owner)
+        spend, mechanism = OwnerSpend(file, owner, state), file.resolved.mechanism(owner)
         charged = max(spend.told, 0 if journal is None else len(journal.records))
         reuse = spend.reuse(journal)
     return OwnerAccount(
         owner,
         charged,
-        made.queries,
-        made.spent(charged),
-        made.spent(made.queries),
-        made.own_delta,
+        mechanism.queries,
+        mechanism.spent(charged),
+        mechanism.spent(mechanism.queries),
+        mechanism.own_delta,
         _total(reuse),
         file.resolved.guarantee(owner).sentence(owner),
         reuse,

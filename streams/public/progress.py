@@ -41,12 +41,12 @@ class Course:
     def take(self, rounds: Iterable[int], now: float) -> None:
         """Take the nodes' last rounds, at least one, at time `now`."""
         self.round = min(rounds)
-        here = (now, self.round)
+        step = (now, self.round)
         if self._first is None or (self._last == self._first and self.round <= self._first[1]):
-            self._first = self._last = here  # time counts from the last look before the first step
+            self._first = self._last = step  # time counts from the last look before the first step
         elif self.round > self._last[1]:
-            self._last = here
-        self._recent.append(here)
+            self._last = step
+        self._recent.append(step)
         while len(self._recent) > 1 and self._recent[1][0] <= now - WINDOW:
             self._recent.popleft()
 
@@ -55,8 +55,8 @@ class Course:
         """Rounds per second, over the last seconds; None before there were any."""
         if len(self._recent) < 2:
             return None
-        (began, first), (ended, last) = self._recent[0], self._recent[-1]
-        return max(0.0, (last - first) / max(ended - began, 1e-9))
+        (first_time, first), (ended, last) = self._recent[0], self._recent[-1]
+        return max(0.0, (last - first) / max(ended - first_time, 1e-9))
 
     @property
     def whole(self) -> tuple[int, float]:

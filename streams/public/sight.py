@@ -138,7 +138,7 @@ class Watched:
         charged = charged_by(ledger, standing)
         relaying = beat is not None and relays(ledger, standing)
         at = self._plan_of(name)
-        seen = now - self._seen[name] if beat else None
+        beat_age = now - self._seen[name] if beat else None
         flags = (
             *self._flags(name, now, middle),
             *(("relaying",) if relaying else ()),
@@ -152,7 +152,7 @@ class Watched:
             self._sources[name],
             ledger.spent(charged, standing.reached),
             None if ledger.budget is None else float(ledger.budget),
-            seen,
+            beat_age,
             flags,
             ledger.last_learning_round if relaying else None,
             unused(ledger, standing) or 0,
@@ -171,9 +171,9 @@ class Watched:
         elif last is not None:
             yield from self._membership(name, last)
         yield from self._evidence(beat.instance)
-        apart = beat.stepped - middle
-        if abs(apart) > max(self._mesh.horizon, (self._course.rate or 0.0) * BETWEEN):
-            yield f"{abs(apart):,.0f} {'ahead' if apart > 0 else 'behind'}"
+        distance = beat.stepped - middle
+        if abs(distance) > max(self._mesh.horizon, (self._course.rate or 0.0) * BETWEEN):
+            yield f"{abs(distance):,.0f} {'ahead' if distance > 0 else 'behind'}"
 
     def _membership(self, name: str, last: Plan) -> Iterator[str]:
         next_one = self._roster.candidate(name, last, last.round + 1)

@@ -28,7 +28,7 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     try:
         with JournalReader(path) as journal:
             life, records, price = journal.life, journal.records(1), journal.price
-            others = journal.differing(file.mesh.agreed_text)
+            differences = journal.differing(file.mesh.agreed_text)
             charged = journal.charged
     except JournalEmpty:
         return None
@@ -37,8 +37,8 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
             f"{path} is of node {life.node} in run {life.run}, not of {node} in {file.mesh.run}"
         )
     if life.digest != file.digest():
-        which = f" ({others})" if others else ""
-        raise JournalError(f"{path} is of other settings of the mesh{which}: its account is not known")
+        suffix = f" ({differences})" if differences else ""
+        raise JournalError(f"{path} is of other settings of the mesh{suffix}: its account is not known")
     if charged:
         now = file.resolved.node(node).price
         changed = price and price.changed(now)
@@ -75,13 +75,13 @@ def standings_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> 
         counts |= {member.name: counts.get(member.name, 0) + 1 for member in plan.members}
         named |= {name: count for name, count in counts.items() if count > named.get(name, 0)}
     planned = max((plan.follows if plan.ended else plan.round for plan in plans), default=None)
-    found = {}
+    standings = {}
     for node, reported in stepped.items():
         latest = (reported or 0) if planned is None else planned
         last = latest if reported is None else reported
         charged = last if planned is None else named.get(node, 0)
-        found[node] = Standing(last, charged, exactly=False, planned=latest)
-    return found
+        standings[node] = Standing(last, charged, exactly=False, planned=latest)
+    return standings
 
 
 def _stepped(log: MeshLog, node: str) -> int | None:
@@ -90,8 +90,8 @@ def _stepped(log: MeshLog, node: str) -> int | None:
         beats = log.heartbeats(node, last=1)
     except BusError:
         return None
-    said = messages(beats)
-    return said[-1].stepped if said else (None if beats else 0)
+    decoded = messages(beats)
+    return decoded[-1].stepped if decoded else (None if beats else 0)
 
 
 @overload
@@ -118,10 +118,12 @@ def budget(
 
 def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Standing]:
     """Return the standing of the nodes, in order. Raises as `budget`."""
-    found = {name: None if state is None else journal_standing(state, file, name) for name in names}
-    missing = [name for name, standing in found.items() if standing is None]
+    journalled = {name: None if state is None else journal_standing(state, file, name) for name in names}
+    missing = [name for name, standing in journalled.items() if standing is None]
     if missing and state is not None and not file.names_brokers:
-        whose = f"{', '.join(missing)} in run {file.mesh.run}"
-        raise JournalError(f"{state} holds no journal of {whose}, and the mesh file names no broker to ask")
+        missing_nodes = f"{', '.join(missing)} in run {file.mesh.run}"
+        raise JournalError(
+            f"{state} holds no journal of {missing_nodes}, and the mesh file names no broker to ask"
+        )
     public = public_standings(file, missing) if missing else {}
-    return {name: standing or public[name] for name, standing in found.items()}
+    return {name: standing or public[name] for name, standing in journalled.items()}
