@@ -14,6 +14,7 @@ from streams.cli.arguments import MeshArgument
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
+from streams.mesh.fits import by_time
 from streams.mesh.plugins import raw_loss
 from streams.mesh.settings.node import (
     FileSettings,
@@ -67,7 +68,8 @@ def check(mesh: MeshArgument) -> None:
     typer.echo(f"{mesh}: right")
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
-    for line in [*shared(file), *proposed_rounds(file), *([] if ended is None else [ended])]:
+    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *([] if ended is None else [ended])]
+    for line in lines:
         typer.echo(line)
     for line in odd:
         typer.echo(f"Warning: {line}")
@@ -125,6 +127,16 @@ def unreadable(file: MeshFile) -> list[str]:
         except MeshFileError as error:
             wrong += error.lines
     return wrong
+
+
+def uneven_parts(file: MeshFile) -> list[str]:
+    """Return a line that says how sources are split, if slots go by time and some are."""
+    if not by_time(file.mesh):
+        return []
+    names = [name for name, own in file.nodes.items() if getattr(own.source, "take", None) is not None]
+    names += [] if file.held_out is None or file.held_out.take is None else ["held_out"]
+    text = "with slots by time each record's own bytes choose its part: parts may be uneven"
+    return [f"take of {listed(names)}: {text}, as identical records are all in one"] if names else []
 
 
 def proposed_rounds(file: MeshFile) -> list[str]:

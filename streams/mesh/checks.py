@@ -140,9 +140,13 @@ def file_problems(
     file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings | SparseSettings
 ) -> list[Problem]:
     """Return the mistakes of a source that does not fit the shared part."""
+    found = []
+    if by_time(mesh) and source.shuffle:
+        text = "with slots by time the place of no record may decide anything: must be false"
+        found.append(Problem(file, (*path, "shuffle"), text, value=True))
     if isinstance(source, LibsvmSettings | CsrSettings):
-        return sparse_problems(file, path, mesh, source)
-    return _schema_problems(file, path, mesh, source)
+        return found + sparse_problems(file, path, mesh, source)
+    return found + _schema_problems(file, path, mesh, source)
 
 
 def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings) -> list[Problem]:

@@ -4,10 +4,12 @@ import gzip
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from streams.mesh.record_parts import takes
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 
@@ -32,13 +34,16 @@ def opened(path: str) -> BinaryIO:
 
 
 def ordered(
-    lines: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None
+    lines: Iterator[bytes], seed: int, *, shuffle: bool, take: TakeSettings | None, by_time: bool
 ) -> Iterator[bytes]:
     """Yield the lines to take, in the order of the seed.
 
     The order depends on the seed and the number of lines alone, so nodes that take from one file with the
-    same `every` share it without overlap or rest.
+    same `every` share it without overlap or rest. With slots `by_time` each line's own bytes choose its part,
+    and there is no shuffle: one line more may move no other.
     """
+    if by_time:
+        return lines if take is None else filter(partial(takes, take), lines)
     if shuffle:
         everything = list(lines)
         order = generator("order", seed).permutation(len(everything))

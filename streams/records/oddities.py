@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from nodes.dynamics import LARGEST_RADIUS
 from streams.mesh.algorithm import dynamics
 from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.fits import by_time
 from streams.mesh.settings.node import NodeSettings
 from streams.records.faults import some_of
 from streams.records.first_records import data_files, file_oddities, most_looked_at
@@ -50,7 +51,8 @@ def _tested_on_learnt(file: MeshFile) -> Iterator[str]:
     if file.held_out is None:
         return
     tested = NodeSettings.model_construct(source=file.held_out)
-    names = shared_records({**file.nodes, "held_out": tested}).get("held_out")  # no node's name has a _
+    parts = {**file.nodes, "held_out": tested}  # no node's name has a _
+    names = shared_records(parts, by_time=by_time(file.mesh)).get("held_out")
     if names:
         learn = f"{some_of(names)} {'learns' if len(names) == 1 else 'learn'}"
         yield f"held_out: may hold records that {learn} from (one file, or equal ones): scores look too good"

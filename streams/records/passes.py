@@ -153,7 +153,7 @@ def passes(file: CollaborationFile, owner: str) -> Passes:
 
     def values() -> Iterator[bytes]:
         found, _ = opened_records(file, settings, path)
-        return ordered(found, 0, shuffle=False, take=settings.take)
+        return ordered(found, 0, shuffle=False, take=settings.take, by_time=False)
 
     def extent() -> tuple[tuple[str, int], ...]:
         try:

@@ -8,10 +8,9 @@ import stat
 import zlib
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
-from math import gcd
 from pathlib import Path
-from typing import NamedTuple
 
+from streams.mesh.record_parts import part_of
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
 from streams.records.lines import is_packed, opened
@@ -21,39 +20,15 @@ _BEGINNING = 1 << 12
 """Bytes compared first: only files that begin alike are compared whole."""
 
 
-class Part(NamedTuple):
-    """The records that a node takes from a file: the lines `first`, `first` + `every`, ...
+def shared_records(nodes: Mapping[str, NodeSettings], *, by_time: bool) -> dict[str, list[str]]:
+    """Return, for each node that may share records, the nodes it may share them with, in the file's order.
 
-    `header`: lines before the first record. `shuffled`: lines count in the seed's order. `rows`, `split`: the
-    part of a matrix that is taken before lines are counted.
+    `by_time`: whether slots go by time, so that parts of a file are chosen by content.
     """
-
-    first: int = 0
-    every: int = 1
-    header: int = 0
-    shuffled: bool = False
-    rows: tuple[int, int] | None = None
-    split: int | None = None
-
-    def overlaps(self, other: "Part") -> bool:
-        """Return whether some record may be in both; False only if none can be."""
-        rows = (self.rows, other.rows)
-        if rows[0] and rows[1] and (rows[0][0] >= rows[1][1] or rows[1][0] >= rows[0][1]):
-            return False
-        if self.split is not None and other.split is not None and self.split != other.split:
-            return False
-        if self[2:] != other[2:] and (self.shuffled or other.shuffled or self[4:] != other[4:]):
-            return True  # they count in different orders
-        apart = self.header + self.first - other.header - other.first
-        return apart % gcd(self.every, other.every) == 0
-
-
-def shared_records(nodes: Mapping[str, NodeSettings]) -> dict[str, list[str]]:
-    """Return, for each node that may share records, the nodes it may share them with, in the file's order."""
     groups = _same_content({name: path for name, own in nodes.items() if (path := _file(own)) is not None})
     found: dict[str, list[str]] = {}
     for names in groups:
-        parts = {name: _part(nodes[name]) for name in names}
+        parts = {name: part_of(nodes[name].source, by_time=by_time) for name in names}
         for name in names:
             others = [other for other in names if other != name and parts[name].overlaps(parts[other])]
             if others:
@@ -70,19 +45,6 @@ def _file(own: NodeSettings) -> Path | None:
     with suppress(OSError):
         return path if stat.S_ISREG(path.stat().st_mode) else None  # follows links
     return None
-
-
-def _part(own: NodeSettings) -> Part:
-    source = own.source
-    if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
-        return Part()
-    part = Part(shuffled=source.shuffle)
-    if source.take is not None:
-        part = part._replace(first=source.take.offset, every=source.take.every)
-    if isinstance(source, CsrSettings):
-        return part._replace(rows=source.rows, split=source.split)
-    has_header = isinstance(source, FileSettings) and source.kind == "csv" and source.columns is None
-    return part._replace(header=int(has_header))
 
 
 def _same_content(files: Mapping[str, Path]) -> list[list[str]]:

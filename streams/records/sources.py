@@ -11,6 +11,7 @@ import numpy as np
 from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.fits import by_time
 from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
@@ -51,17 +52,18 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, LocalisationSettings):
         return _localisation(settings, file.mesh, node, seed)
+    timed = by_time(file.mesh)
     if isinstance(settings, OwnSourceSettings):
         own = _own(settings, file.mesh, node)
-        records = own.records(partial(file.refuse, (*path, "name")))
-        records = ordered(records, seed, shuffle=settings.shuffle, take=settings.take)
-        return Source(map(RawRecord, records), own)
+        values = own.records(partial(file.refuse, (*path, "name")))
+        values = ordered(values, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
+        return Source(map(RawRecord, values), own)
     found, decoder = opened_records(file, settings, path)
-    chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take)
-    if isinstance(file.mesh.slots, TimeSlots) and isinstance(decoder, SchemaDecoder):
-        timed = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
+    chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
+    if timed and isinstance(decoder, SchemaDecoder):
+        records = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
         # Standard input may have no end, so it is not sorted; `run` refuses it.
-        return Source(timed if settings.path == "-" else in_order_of_time(timed), decoder)
+        return Source(records if settings.path == "-" else in_order_of_time(records), decoder)
     return Source(map(RawRecord, chosen), decoder)
 
 
@@ -73,7 +75,8 @@ def check_not_empty(file: MeshFile, node: str) -> None:
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
         found, _ = opened_records(file, settings, path)
-        if next(ordered(found, 0, shuffle=False, take=settings.take), None) is None:
+        timed = by_time(file.mesh)
+        if next(ordered(found, 0, shuffle=False, take=settings.take, by_time=timed), None) is None:
             raise file.refuse((*path, "path"), "holds no record", settings.path)
 
 
@@ -90,7 +93,10 @@ def held_out(
 
 
 def decoded(
-    file: Refuser, settings: HeldOutSettings, path: tuple[str, ...], counts: FaultCounts | None = None
+    file: MeshFile | CollaborationFile,
+    settings: HeldOutSettings,
+    path: tuple[str, ...],
+    counts: FaultCounts | None = None,
 ) -> tuple[Rows, FloatArray]:
     """Return a file's records, features (n, d) and labels (n,), without those that cannot be decoded.
 
@@ -99,7 +105,8 @@ def decoded(
     found, decoder = opened_records(file, settings, path)
     counts = FaultCounts() if counts is None else counts
     pairs = []
-    for value in ordered(found, 0, shuffle=False, take=settings.take):
+    timed = by_time(file.mesh)
+    for value in ordered(found, 0, shuffle=False, take=settings.take, by_time=timed):
         pair = decoder.decode(value)
         counts.add(None if pair is not None else decoder.fault(value))
         if pair is not None:

@@ -9,6 +9,7 @@ from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
 from streams.mesh.file import MeshFile
+from streams.mesh.fits import by_time
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.budget import EpsilonSettings
 from streams.mesh.settings.mesh import MeshSettings
@@ -93,7 +94,7 @@ def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | No
 
 def shared(file: MeshFile) -> list[str]:
     """Return a line on each group of nodes that may share records: the epsilon of a record in all of them."""
-    found = shared_records(file.nodes)
+    found = shared_records(file.nodes, by_time=by_time(file.mesh))
     groups = dict.fromkeys(
         tuple(one for one in file.nodes if one == name or one in others) for name, others in found.items()
     )

@@ -59,9 +59,10 @@ class TakeSettings(Settings):
     """Takes some of the records: splits one file over nodes."""
 
     every: Count
-    """Takes each record of this many."""
+    """The number of parts. With slots by count a part is each record of this many. With slots by time a
+    hash of its own bytes chooses a record's part: parts may be uneven, as identical records are in one."""
     offset: int = Field(0, ge=0)
-    """How many records stand before the first one taken."""
+    """Which part, from 0 on. With slots by count: how many records stand before the first one taken."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:

@@ -47,7 +47,7 @@ class _SparseSettings(Settings):
     take: TakeSettings | None = None
     """Which records to take. Not given: all."""
     shuffle: bool = False
-    """Whether to read the records in an order that the seed gives, before `take`."""
+    """Whether to read the records in an order that the seed gives, before `take`. Not for slots by time."""
     max_record_bytes: RecordBytes = None
     """A longer record is unreadable and not parsed. Not given: max(16 KiB, 64 d), d the larger of the
     mesh's dimension and a record's features, at most 1 MiB."""

@@ -68,4 +68,4 @@ def _read(file: CollaborationFile, owner: str) -> tuple[Iterator[bytes], Decoder
     if settings is None:
         raise file.refuse(place, "missing")
     lines, decoder = opened_records(file, settings, place)
-    return ordered(lines, 0, shuffle=False, take=settings.take), decoder
+    return ordered(lines, 0, shuffle=False, take=settings.take, by_time=False), decoder

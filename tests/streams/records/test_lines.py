@@ -11,9 +11,9 @@ from streams.records.lines import lines, ordered
 ROWS = [f"row {k}".encode() for k in range(101)]
 
 
-def taken(offset, *, every=4, shuffle=False, seed=0):
+def taken(offset, *, every=4, shuffle=False, seed=0, by_time=False):
     take = TakeSettings(every=every, offset=offset)
-    return list(ordered(iter(ROWS), seed, shuffle=shuffle, take=take))
+    return list(ordered(iter(ROWS), seed, shuffle=shuffle, take=take, by_time=by_time))
 
 
 def test_lines_of_a_file_with_any_ends(tmp_path):
@@ -57,8 +57,19 @@ def test_without_a_shuffle_a_part_is_every_fourth_row():
     assert taken(1)[:3] == [ROWS[1], ROWS[5], ROWS[9]]
 
 
+def test_with_slots_by_time_a_part_is_chosen_by_content_and_keeps_the_order():
+    parts = [taken(offset, by_time=True) for offset in range(4)]
+    assert sorted(row for part in parts for row in part) == sorted(ROWS)
+    assert all(part and part == [row for row in ROWS if row in part] for part in parts)
+    assert parts == [taken(offset, seed=1, by_time=True) for offset in range(4)]
+    more = list(
+        ordered(iter([b"one more", *ROWS]), 0, shuffle=False, take=TakeSettings(every=4), by_time=True)
+    )
+    assert [row for row in more if row != b"one more"] == parts[0]
+
+
 def test_a_shuffle_is_a_permutation_of_the_seeds():
-    orders = [list(ordered(iter(ROWS), seed, shuffle=True, take=None)) for seed in (0, 0, 1)]
+    orders = [taken(0, every=1, shuffle=True, seed=seed) for seed in (0, 0, 1)]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     assert sorted(orders[0]) == sorted(ROWS)

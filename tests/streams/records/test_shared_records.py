@@ -2,15 +2,19 @@
 
 import gzip
 import os
-from itertools import product
 
 import pytest
 
 from streams.mesh.settings.node import NodeSettings
-from streams.records.shared_records import Part, shared_records
+from streams.records.shared_records import shared_records
 
 LINES = "".join(f'{{"x": {k}, "y": 1}}\n' for k in range(2_000))
 SCHEMA = {"features": {"x": "number"}, "label": {"column": "y"}}
+
+
+def sharing(nodes, *, by_time=False):
+    """What `shared_records` gives, with slots by count unless said otherwise."""
+    return shared_records(nodes, by_time=by_time)
 
 
 def node(path, **source):
@@ -33,7 +37,7 @@ def test_the_same_file_by_any_name(file, tmp_path):
         packed.write(LINES)
     (tmp_path / "other.json").write_text(LINES.replace("1999", "1998"))  # of one size, and one beginning
     names = ("a.json", "link.json", "copy.json", "packed.json.gz", "other.json")
-    found = shared_records({name: node(tmp_path / name) for name in names})
+    found = sharing({name: node(tmp_path / name) for name in names})
     assert found == {name: [other for other in names[:4] if other != name] for name in names[:4]}
 
 
@@ -50,16 +54,28 @@ def test_what_is_no_file_is_not_opened(tmp_path):
         tmp_path / "empty.json",
     )
     nodes = {str(k): node(path) for k, path in enumerate(paths)}
-    assert shared_records(nodes | {"made": NodeSettings(), "made too": NodeSettings()}) == {}
+    assert sharing(nodes | {"made": NodeSettings(), "made too": NodeSettings()}) == {}
 
 
 def test_a_file_that_is_split_shares_nothing(file):
     split = {str(k): node(file, take={"every": 3, "offset": k}, shuffle=True) for k in range(3)}
-    assert shared_records(split) == {}
-    assert shared_records(split | {"all": node(file)})["1"] == ["all"]
-    assert shared_records(split | {"in order": node(file, take={"every": 3, "offset": 0})})["1"] == [
-        "in order"
-    ]
+    assert sharing(split) == {}
+    assert sharing(split | {"all": node(file)})["1"] == ["all"]
+    assert sharing(split | {"in order": node(file, take={"every": 3, "offset": 0})})["1"] == ["in order"]
+
+
+def test_with_slots_by_time_a_split_shares_nothing_whatever_stands_before(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "1,2\n" * 9)
+    with_header, without = {"kind": "csv"}, {"kind": "csv", "columns": ["x", "y"]}
+    split = {
+        "a": node(path, **with_header, take={"every": 2, "offset": 0}),
+        "b": node(path, **without, take={"every": 2, "offset": 1}),
+        "c": node(path, **without, take={"every": 2, "offset": 0}),
+    }
+    assert sharing(split, by_time=True) == {"a": ["c"], "c": ["a"]}
+    more = split | {"d": node(path, **with_header, take={"every": 4, "offset": 1})}
+    assert sharing(more, by_time=True)["d"] == ["a", "b", "c"]
 
 
 def test_a_header_moves_the_lines_that_are_taken(tmp_path):
@@ -68,22 +84,5 @@ def test_a_header_moves_the_lines_that_are_taken(tmp_path):
     take = {"every": 2, "offset": 0}
     with_header = node(path, kind="csv", take=take)
     without = node(path, kind="csv", columns=["x", "y"], take=take)
-    assert shared_records({"a": with_header, "b": without}) == {}
-    assert shared_records({"a": with_header, "b": without, "c": with_header}) == {"a": ["c"], "c": ["a"]}
-
-
-def test_two_parts_overlap_where_a_line_is_in_both():
-    parts = [
-        Part(first, every, header) for every in (1, 2, 3, 4, 6) for first in range(every) for header in (0, 1)
-    ]
-    for one, other in product(parts, parts):
-        lines = [set(range(part.header + part.first, 200, part.every)) for part in (one, other)]
-        assert one.overlaps(other) == bool(lines[0] & lines[1])
-
-
-def test_rows_of_a_matrix():
-    assert not Part(rows=(0, 5)).overlaps(Part(rows=(5, 9)))
-    assert Part(rows=(0, 6)).overlaps(Part(rows=(5, 9)))
-    assert not Part(split=0).overlaps(Part(split=1))
-    assert Part(split=0).overlaps(Part(rows=(5, 9)))
-    assert Part(first=0, every=2, rows=(0, 6)).overlaps(Part(first=1, every=2, rows=(1, 6)))  # counted from 1
+    assert sharing({"a": with_header, "b": without}) == {}
+    assert sharing({"a": with_header, "b": without, "c": with_header}) == {"a": ["c"], "c": ["a"]}
