@@ -36,28 +36,30 @@ def mechanism_facts(
     mesh: Mesh, subject: Subject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of one audit; `confidence` holds for `together` audits together."""
-    made = subject.mechanism
+    mechanism = subject.mechanism
     yield "mechanism", described(mesh.node(subject.nodes[0]), None)
     if subject.round is not None:
         yield "round", f"{subject.round:,}, whose epsilon is the largest"
     yield "nodes", listed(subject.nodes)
-    yield from _found(done, f"{at_delta(made.delta if made else 0.0)} of one record", confidence, together)
+    yield from _found(
+        done, f"{at_delta(mechanism.delta if mechanism else 0.0)} of one record", confidence, together
+    )
 
 
 def answer_facts(
     subject: AnswerSubject, done: MechanismAudit, confidence: float, together: int
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of the audit of owners' answers; `confidence` as in `mechanism_facts`."""
-    made = subject.mechanism
-    yield "mechanism", noise(made)
+    mechanism = subject.mechanism
+    yield "mechanism", noise(mechanism)
     yield "owners", listed(subject.owners)
-    of = f"{at_own_delta(made)} of one record, for all {made.queries:,} answers of an owner"
+    of = f"{at_own_delta(mechanism)} of one record, for all {mechanism.queries:,} answers of an owner"
     yield from _found(done, of, confidence, together)
 
 
 def _found(done: MechanismAudit, of: str, confidence: float, together: int) -> Iterator[tuple[str, str]]:
     """Yield what the draws have shown; `of`: what the epsilon is of."""
-    found = done.audit
+    audit = done.audit
     pairs = counted(done.pairs, "pair")
     yield (
         "lattice",
@@ -66,12 +68,12 @@ def _found(done: MechanismAudit, of: str, confidence: float, together: int) -> I
         else f"BROKEN: of {pairs} of slots one has shown in its release, whatever is drawn",
     )
     every = f", all {together} together" if together > 1 else ""
-    bound = f"epsilon is at least {found.lower_bound:.4g}{of}"
+    bound = f"epsilon is at least {audit.lower_bound:.4g}{of}"
     yield "bound", f"{bound}, at {confidence:.6g} confidence{every}"
-    verdict = "REFUTED" if found.refuted else "not refuted (which proves nothing)"
-    yield "claim", f"{found.claimed:.6g}: {verdict}"
+    verdict = "REFUTED" if audit.refuted else "not refuted (which proves nothing)"
+    yield "claim", f"{audit.claimed:.6g}: {verdict}"
     lowered = f", not {DRAWS:,}: a draw takes long at this size" if done.lowered else ""
-    yield "draws", f"{found.draws:,} on each of two slots that differ in one record{lowered}"
+    yield "draws", f"{audit.draws:,} on each of two slots that differ in one record{lowered}"
 
 
 def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterator[tuple[str, str]]:
@@ -83,10 +85,10 @@ def release_facts(mesh: MeshSettings, findings: Findings, read: Read) -> Iterato
         yield "older", f"{counted(findings.unjudged, 'release')} of rounds whose plans are not kept any more"
     if mesh.privacy.noise != "exact":
         yield "noise", "simulated, as the mesh file says: nothing is protected"
-    for one in findings.findings[:_SHOWN]:
-        where = f"round {one.round:,} of {one.source}, instance {one.instance}"
-        edges = f", to {', '.join(one.edges)}" if one.edges else ""
-        yield one.kind.value, f"{where}{edges}: {one.detail}"
+    for finding in findings.findings[:_SHOWN]:
+        place = f"round {finding.round:,} of {finding.source}, instance {finding.instance}"
+        edges = f", to {', '.join(finding.edges)}" if finding.edges else ""
+        yield finding.kind.value, f"{place}{edges}: {finding.detail}"
     if len(findings.findings) > _SHOWN:
         yield "more", f"{len(findings.findings) - _SHOWN:,} findings: --json has them all"
     for (topic, reason), count in sorted(read.undecodable.items()):
@@ -105,7 +107,7 @@ def releases_json(
         "clean": not findings.findings and not undecodable,
         "releases": findings.values,
         "unjudged": findings.unjudged,
-        "findings": [one._asdict() | {"kind": one.kind.value} for one in findings.findings],
+        "findings": [finding._asdict() | {"kind": finding.kind.value} for finding in findings.findings],
         "undecodable": [
             {"topic": topic, "reason": reason, "count": count}
             for (topic, reason), count in sorted(undecodable.items())

@@ -54,12 +54,12 @@ def theory_of(file: MeshFile, seen: Windows, rounds: int | None) -> Theory:
 
 
 def _bound(theory: Theory, *, whole: bool) -> Iterator[tuple[str, str]]:
-    found, of_any = theory.bound(), theory.of_any()
-    share = found / (theory.rounds * theory.network.nodes)
-    size = f"at most {found:.3g}, {share:.3g} a round and node"
-    what = "regret" if theory.convex else "first-order regret"
-    value = f"{what} of the network after {counted(theory.rounds, 'round')} {size}"
-    if found >= of_any:
+    bound, of_any = theory.bound(), theory.of_any()
+    share = bound / (theory.rounds * theory.network.nodes)
+    size = f"at most {bound:.3g}, {share:.3g} a round and node"
+    quantity = "regret" if theory.convex else "first-order regret"
+    value = f"{quantity} of the network after {counted(theory.rounds, 'round')} {size}"
+    if bound >= of_any:
         yield "bound", f"{value}; that says nothing, as no decisions have more than {of_any:.3g}"
     else:
         yield "bound", f"{value} (no decisions have more than {of_any:.3g})"
@@ -91,10 +91,10 @@ def _printed(theory: Theory) -> str:
 
 def _longest(file: MeshFile) -> float | None:
     """Return the largest L2 norm of a record's features by the sources' settings; None: unknown."""
-    longest = [_of_source(own.source) for own in file.nodes.values()]
+    longest = [_of_source(node.source) for node in file.nodes.values()]
     if len(longest) < len(file.mesh.nodes) or not longest:
         return None
-    return None if None in longest else max(one for one in longest if one is not None)
+    return None if None in longest else max(count for count in longest if count is not None)
 
 
 def _of_source(source: Settings | None) -> float | None:

@@ -28,13 +28,13 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     mesh, whole = file.mesh, file.resolved
     yield "mesh", headline(mesh)
     yield "algorithm", _algorithm(mesh)
-    elsewhere = [name for name in mesh.owners if name not in file.owners]
-    if elsewhere:
-        yield "elsewhere", f"the own part of {listed(elsewhere)} is not here: its owner has it"
+    absent = [name for name in mesh.owners if name not in file.owners]
+    if absent:
+        yield "elsewhere", f"the own part of {listed(absent)} is not here: its owner has it"
     total = sum(whole.records.values())
     for name, records in whole.records.items():
-        made = whole.mechanism(name)
-        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(made)}"
+        mechanism = whole.mechanism(name)
+        yield "owner", f"{name}: {records:,} records, weight {records / total:.3g}; {noise(mechanism)}"
     yield "noise", _together(file)
     yield from (("warning", line) for line in warnings(mesh))
     if mesh.noise.simulated is not None:
@@ -47,22 +47,22 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
 def promises(file: CollaborationFile, reused: Mapping[str, str] | None = None) -> list[str]:
     """Return the guarantee of every owner, in words; `reused`: what earlier runs mean for it."""
     whole = file.resolved
-    said = {name: whole.guarantee(name).sentence(name) for name in whole.records}
-    return [f"{sentence} {(reused or {}).get(name, '')}".strip() for name, sentence in said.items()]
+    sentences = {name: whole.guarantee(name).sentence(name) for name in whole.records}
+    return [f"{sentence} {(reused or {}).get(name, '')}".strip() for name, sentence in sentences.items()]
 
 
 def warnings(mesh: CollaborationSettings) -> list[str]:
     """Return what is allowed but hardly meant: a delta at which a mechanism may show whole records."""
-    found = []
+    lines = []
     for name, terms in mesh.owners.items():
-        shown = (terms.delta or 0.0) * terms.records
-        if shown >= 1:
-            found.append(
-                f"mesh.owners.{name}.delta: {terms.delta!r} times {terms.records:,} records is {shown:.3g}: "
+        leaks = (terms.delta or 0.0) * terms.records
+        if leaks >= 1:
+            lines.append(
+                f"mesh.owners.{name}.delta: {terms.delta!r} times {terms.records:,} records is {leaks:.3g}: "
                 f"a mechanism that publishes so many of them whole has that delta too; should be well below "
                 f"1/records, {1 / terms.records:.1g}"
             )
-    return found
+    return lines
 
 
 def at_own_delta(made: QueryMechanism) -> str:
@@ -112,15 +112,15 @@ def _together(file: CollaborationFile) -> str:
 
 def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) -> Iterator[Fact]:
     """Yield what an owner has spent in `charged` answers, what is left, and what all runs cost."""
-    made = file.resolved.mechanism(owner)
-    spent, most = made.spent(charged), made.spent(made.queries)
-    delta = at_own_delta(made)
-    yield "owner", f"{owner}: {charged:,} of {made.queries:,} queries answered"
-    if made.simulated:
+    mechanism = file.resolved.mechanism(owner)
+    spent, most = mechanism.spent(charged), mechanism.spent(mechanism.queries)
+    delta = at_own_delta(mechanism)
+    yield "owner", f"{owner}: {charged:,} of {mechanism.queries:,} queries answered"
+    if mechanism.simulated:
         yield "spent", "everything: nothing is protected"
         return
-    yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {of_own(made)}"
-    left = made.queries - charged
+    yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {of_own(mechanism)}"
+    left = mechanism.queries - charged
     yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
     if sentence := reuse.sentence():
         yield "all runs", sentence
@@ -129,6 +129,6 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
 
 def result(scores: Mapping[str, Score]) -> Iterator[str]:
     """Yield how well the vectors predict the held-out records; the last of them is the model."""
-    for k, (what, score) in enumerate(scores.items(), 1):
+    for k, (subject, score) in enumerate(scores.items(), 1):
         model = " (the model)" if k == len(scores) else ""
-        yield f"Held-out, {counted(score.records, 'record')}, {what}{model}: {scored(score)}."
+        yield f"Held-out, {counted(score.records, 'record')}, {subject}{model}: {scored(score)}."

@@ -33,12 +33,12 @@ class Map:
                 cells[place] = (mark, colour)
         (target,) = self._cells(self._path[done - 1 : done])
         cells[target] = ("◆", "bold")
-        shown = Text(no_wrap=True)
+        picture = Text(no_wrap=True)
         for row in range(HEIGHT):
             for column in range(WIDTH):
-                shown.append(*cells.get((row, column), (" ", "")))
-            shown.append("\n")
-        return shown.append(LEGEND, "dim")
+                picture.append(*cells.get((row, column), (" ", "")))
+            picture.append("\n")
+        return picture.append(LEGEND, "dim")
 
     def _cells(self, places: FloatArray) -> list[tuple[int, int]]:
         """Return row and column of each of the places (n, 2); those outside are at the edge."""

@@ -88,7 +88,7 @@ class Picture:
 
     def draw(self, done: int) -> None:
         """Draw the state of the run."""
-        began = time.monotonic()
+        started = time.monotonic()
         if done:
             self._take(done)
             self._live.update(
@@ -96,7 +96,7 @@ class Picture:
                 refresh=True,
             )
         now = time.monotonic()
-        self._due = now + max(_PERIOD, (_SHARE - 1) * (now - began))
+        self._due = now + max(_PERIOD, (_SHARE - 1) * (now - started))
 
     def _take(self, done: int) -> None:
         """Add the errors of the rounds since the last picture."""
@@ -133,16 +133,16 @@ class Picture:
         watched, errors = self._watched, self._watched.errors(done)
         places = [*decisions.tolist(), decisions.mean(0).tolist(), watched.target[done - 1].tolist()]
         names = [*watched.recorder.nodes, "mean", "target"]
-        said = [*(f"{error:.3f}" for error in errors.tolist()), f"{errors.mean():.3f}", ""]
+        cells = [*(f"{error:.3f}" for error in errors.tolist()), f"{errors.mean():.3f}", ""]
         rows = [
             (name, f"{x:6.3f} {y:6.3f}", error)
-            for name, (x, y), error in zip(names, places, said, strict=True)
+            for name, (x, y), error in zip(names, places, cells, strict=True)
         ]
         return table(("node", "believes", "error"), rows)
 
     def _history(self) -> Text:
-        seen = self._counts > 0
-        means = self._sums[seen] / self._counts[seen]
+        filled = self._counts > 0
+        means = self._sums[filled] / self._counts[filled]
         levels = (means / max(float(means.max()), 1e-12) * (len(_TICKS) - 1)).round().astype(int)
         line = "".join(_TICKS[level] for level in levels.tolist())
         return Text(f"mean error  {line}  from {means[0]:.2f} to {means[-1]:.3f}", "green")

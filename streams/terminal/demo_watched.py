@@ -37,8 +37,8 @@ class Watched:
 
     def errors_after(self, round: int, done: int) -> FloatArray:
         """Return each node's distance from the target in rounds `round` + 1 to `done`, shape (T, N)."""
-        made = [node.decisions[round:done] for node in self.recorder.nodes.values()]
-        believed = self._observed(np.stack([np.array(one) for one in made], 1))
+        decisions = [node.decisions[round:done] for node in self.recorder.nodes.values()]
+        believed = self._observed(np.stack([np.array(node_decisions) for node_decisions in decisions], 1))
         return distances(believed, self.target[round:done])
 
     def regrets(self, done: int) -> list[float]:

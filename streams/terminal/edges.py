@@ -21,14 +21,14 @@ def edges(mesh: Mesh, seen: Windows) -> Iterator[tuple[str, str]]:
         f"{_shape(mesh.settings.topology)}; {counted(pairs, 'pair')} of nodes, provisioned both ways",
     )
     yield from _layout(mesh)
-    where = f" (looked at: rounds 1 to {seen.starts:,})" if seen.drawn else ""
+    looked_at = f" (looked at: rounds 1 to {seen.starts:,})" if seen.drawn else ""
     if seen.width is None:
         never = f"NOT IN {seen.limit:,} ROUNDS" if seen.drawn else "NEVER"
-        yield "connected", f"{never}{where.upper()}"
+        yield "connected", f"{never}{looked_at.upper()}"
         yield "", "nodes that are not connected never learn from each other"
         return
     window = f"any {counted(seen.width, 'round')} in a row"
-    yield "connected", f"{'in every round' if seen.width == 1 else f'over {window}'}{where}"
+    yield "connected", f"{'in every round' if seen.width == 1 else f'over {window}'}{looked_at}"
     if seen.rate is not None:
         left = f"at most {seen.rate:.3g}" if seen.rate > _NOTHING else "nothing"
         after = window if seen.starts > 1 else counted(seen.width, "round")
@@ -44,8 +44,8 @@ def _layout(mesh: Mesh) -> Iterator[tuple[str, str]]:
     boxes, edges = len(release_topics(mesh)), mesh.graph.sources.size
     topics = len(mesh_specs(mesh))
     by_edge = topics - boxes + edges
-    there = f"outbox: {counted(topics, 'topic')} on the mesh broker"
-    yield "layout", f"{there}, {topics * REPLICAS:,} replicas at {REPLICAS} each"
+    topics_text = f"outbox: {counted(topics, 'topic')} on the mesh broker"
+    yield "layout", f"{topics_text}, {topics * REPLICAS:,} replicas at {REPLICAS} each"
     yield "", f"with a topic an edge it would be {by_edge:,} topics, {by_edge * REPLICAS:,} replicas"
     yield (
         "",

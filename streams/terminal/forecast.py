@@ -29,11 +29,11 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield "mesh", headline(mesh)
     yield from motion_facts(mesh)
     yield from _members(file)
-    seen = windows(file.resolved.schedule, rounds)
-    yield from edges(file.resolved, seen)
+    schedule_windows = windows(file.resolved.schedule, rounds)
+    yield from edges(file.resolved, schedule_windows)
     for names in _alike(mesh):
         yield from _privacy(file.resolved, names, rounds)
-    yield from bounds(file, seen, rounds)
+    yield from bounds(file, schedule_windows, rounds)
     yield from _warnings(file)
     yield from user_facts(file)
     promised = promises({name: file.resolved.node(name).guarantee for name in mesh.nodes})
@@ -49,9 +49,9 @@ def _members(file: MeshFile) -> Iterator[Fact]:
     mesh = file.mesh
     least = len(mesh.nodes) if mesh.min_members is None else mesh.min_members
     yield "members", f"{listed(list(mesh.nodes))}; {counted(least, 'node')} must be there to begin"
-    elsewhere = [name for name in mesh.nodes if name not in file.nodes]
-    if elsewhere:
-        yield "elsewhere", f"the own part of {listed(elsewhere)} is not here: its owner has it"
+    absent = [name for name in mesh.nodes if name not in file.nodes]
+    if absent:
+        yield "elsewhere", f"the own part of {listed(absent)} is not here: its owner has it"
 
 
 def _alike(mesh: MeshSettings) -> list[list[str]]:
@@ -64,11 +64,11 @@ def _alike(mesh: MeshSettings) -> list[list[str]]:
 
 def _privacy(mesh: Mesh, names: list[str], rounds: int | None) -> Iterator[Fact]:
     node = mesh.node(names[0])
-    whose = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
-    yield "mechanism", f"{whose}: {described(node, rounds)}"
+    subject = "every node" if len(names) == len(mesh.settings.nodes) else listed(names)
+    yield "mechanism", f"{subject}: {described(node, rounds)}"
     if node.mechanism.epsilon is not None and node.privacy.on == "gradient":
-        yield "noise", f"{whose}: {_against_the_signal(node, rounds)}"
-    yield from ((key, f"{whose}: {fact}") for key, fact in spending(node, rounds))
+        yield "noise", f"{subject}: {_against_the_signal(node, rounds)}"
+    yield from ((key, f"{subject}: {fact}") for key, fact in spending(node, rounds))
 
 
 def _against_the_signal(node: MeshNode, rounds: int | None) -> str:

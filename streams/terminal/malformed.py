@@ -19,12 +19,12 @@ def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
 
     `counts`: by the name of the node or file.
     """
-    found = sorted(counts, key=lambda name: -counts[name].share)
-    found = [name for name in found if counts[name].notable]
-    said = [f"{name} {_said(counts[name])}" for name in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        said.append(f"and {len(found) - _SHOWN:,} more")
-    return f"{HEAD}{'; '.join(said)}." if said else None
+    notable = sorted(counts, key=lambda name: -counts[name].share)
+    notable = [name for name in notable if counts[name].notable]
+    parts = [f"{name} {_said(counts[name])}" for name in notable[:_SHOWN]]
+    if len(notable) > _SHOWN:
+        parts.append(f"and {len(notable) - _SHOWN:,} more")
+    return f"{HEAD}{'; '.join(parts)}." if parts else None
 
 
 def say_malformed(console: Console, counts: Mapping[str, FaultCounts]) -> bool:
@@ -33,7 +33,7 @@ def say_malformed(console: Console, counts: Mapping[str, FaultCounts]) -> bool:
     If so, the line also goes to standard error, even if the console is quiet.
     """
     line = malformed_line(counts)
-    mostly = any(one.mostly for one in counts.values())
+    mostly = any(count.mostly for count in counts.values())
     if line is not None:
         say(console, line, "bold yellow")
     if line is not None and mostly:

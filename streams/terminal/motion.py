@@ -14,17 +14,17 @@ NO_BOUND = (
 
 def motion_facts(mesh: MeshSettings) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) of the mesh's motion model, if it has one."""
-    settings, seen = mesh.algorithm.dynamics, mesh.algorithm.seen
+    settings, observed = mesh.algorithm.dynamics, mesh.algorithm.seen
     model = dynamics(mesh)
-    if settings is None or seen is None or model is None:
+    if settings is None or observed is None or model is None:
         return
     if settings.model is None:
-        what = f"a matrix of {mesh.dimension} rows, spectral radius {model.spectral_radius():.6g}"
+        description = f"a matrix of {mesh.dimension} rows, spectral radius {model.spectral_radius():.6g}"
     else:
-        what = f"{settings.model} in {settings.dimensions}, period {settings.period:g}"
-    yield "motion", f"{what}; public, and the same at every node"
-    part = ", ".join(map(str, seen))
+        description = f"{settings.model} in {settings.dimensions}, period {settings.period:g}"
+    yield "motion", f"{description}; public, and the same at every node"
+    part, size = ", ".join(map(str, observed)), len(observed)
     yield (
         "",
-        f"the loss sees coordinates {part} of {mesh.dimension}: gradients, clip and noise have {len(seen)}",
+        f"the loss sees coordinates {part} of {mesh.dimension}: gradients, clip and noise have {size}",
     )

@@ -32,7 +32,7 @@ def plot_paths(
     from matplotlib.figure import Figure  # noqa: PLC0415 # an extra, and slow to import
 
     figure = Figure(figsize=(13.5, 5.6), layout="constrained", dpi=150)
-    plane, apart = figure.subplots(1, 2)
+    plane, distances = figure.subplots(1, 2)
     believed = runs[0].decisions.mean(axis=1)  # (T, 2)
     rounds = np.arange(len(target)) + 1
     dots = plane.scatter(*believed.T, c=rounds, cmap="viridis", s=5, zorder=2, label="believed: mean of all")
@@ -46,13 +46,13 @@ def plot_paths(
     plane.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
     figure.colorbar(dots, ax=plane, label="round", shrink=0.75)
     for run, colour in zip(runs, _COLOURS, strict=False):
-        apart.plot(rounds, np.median(run.errors, axis=1), color=colour, linewidth=0.8, label=run.name)
+        distances.plot(rounds, np.median(run.errors, axis=1), color=colour, linewidth=0.8, label=run.name)
     ends = runs[0].errors
-    apart.fill_between(rounds, ends.min(axis=1), ends.max(axis=1), color=_COLOURS[0], alpha=0.2)
+    distances.fill_between(rounds, ends.min(axis=1), ends.max(axis=1), color=_COLOURS[0], alpha=0.2)
     title = "Distance to the target, median of the sensors"
-    apart.set(title=title, xlabel="round", ylabel="distance", yscale="log", ylim=(1e-3, None))
-    apart.legend(fontsize="small")
-    for axes in (plane, apart):
+    distances.set(title=title, xlabel="round", ylabel="distance", yscale="log", ylim=(1e-3, None))
+    distances.legend(fontsize="small")
+    for axes in (plane, distances):
         axes.grid(alpha=0.3)
     figure.suptitle("Where six sensors believe a moving target to be")
     save_whole(path, partial(figure.savefig, format="png"))  # whatever the name

@@ -30,12 +30,12 @@ def progress_bar(
     """Yield a function that takes the number of things done; `most` None: unknown total."""
     console = Console(stderr=True)
     columns = (TextColumn(thing), MofNCompleteColumn(), BarColumn(), Rate(things))
-    shown = console.is_terminal and not hidden
-    with Progress(*columns, console=console, transient=True, disable=not shown) as progress:
+    visible = console.is_terminal and not hidden
+    with Progress(*columns, console=console, transient=True, disable=not visible) as progress:
         task = progress.add_task(things, total=most)
 
         def advance(done: int) -> None:
-            if shown:
+            if visible:
                 progress.update(task, completed=done)
 
         yield advance
@@ -58,11 +58,11 @@ def shown(most: int | None) -> Iterator[Tell]:
         return
     columns = (TextColumn("line"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, console=console, transient=True) as progress:
-        task, began, first = progress.add_task("lines", total=most, rate=""), time.monotonic(), [-1]
+        task, started, first = progress.add_task("lines", total=most, rate=""), time.monotonic(), [-1]
 
         def draw(held: int, bad: int) -> None:
             first[0] = held if first[0] < 0 else first[0]
-            rate = (held - first[0]) / max(time.monotonic() - began, _REDRAWN)
+            rate = (held - first[0]) / max(time.monotonic() - started, _REDRAWN)
             more = f", {bad:,} bad" if bad else ""
             progress.update(task, completed=held, rate=f"{rate:,.0f} records/s{more}")
 

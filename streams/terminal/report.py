@@ -87,28 +87,28 @@ def say_summary(console: Console, summary: Summary) -> None:
         size = f"{len(summary.decision):,}"
         share = f"{100 * summary.zeros:.1f} % of the {size} numbers are 0"
         say(console, f"Learnt, mean of the nodes' last decisions: {share}.", "bold")
-    both = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
-    for score, what in both:
+    scores = ((summary.score, "last decisions"), (summary.average_score, "averages over the rounds"))
+    for score, subject in scores:
         if score is not None:
             left_out = f" ({summary.left_out:,} malformed left out)" if summary.left_out else ""
-            of = f"Held-out, {counted(score.records, 'record')}{left_out}, mean of the nodes' {what}"
+            of = f"Held-out, {counted(score.records, 'record')}{left_out}, mean of the nodes' {subject}"
             say(console, f"{of}: {scored(score)}.", "bold")
     say_dropped(console, summary)
 
 
 def say_dropped(console: Console, summary: Summary) -> None:
     """Print the number of records in no slot, if slots by time left some out."""
-    found = []
+    by_node = []
     for node in summary.nodes:
         reasons = (
             (node.untimed, "without a time"),
             (node.late, "before the first slot"),
             (node.overfull, "more than a slot holds"),
         )
-        said = [f"{number:,} {reason}" for number, reason in reasons if number]
-        found += [f"{node.name} {', '.join(said)}"] if said else []
-    if found:
-        say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(found)}.")
+        parts = [f"{number:,} {reason}" for number, reason in reasons if number]
+        by_node += [f"{node.name} {', '.join(parts)}"] if parts else []
+    if by_node:
+        say(console, f"Records that entered no slot, each node's own secret too: {'; '.join(by_node)}.")
 
 
 def _digits(loss: float) -> str:

@@ -15,13 +15,13 @@ def response_facts(
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, fact) about queries and responses."""
     yield "mesh", f"{mesh.name}, run {mesh.run}"
-    asked = len({one.number for one in said.queries if not one.final})
+    query_count = len({message.number for message in said.queries if not message.final})
     answers, records = counted(said.answers, "answer"), counted(len(said.responses), "record")
-    yield "read", f"{asked:,} of {mesh.queries:,} queries, {answers} in {records}"
+    yield "read", f"{query_count:,} of {mesh.queries:,} queries, {answers} in {records}"
     if not mesh.noise.exact:
         yield "noise", "simulated, as the mesh file says: nothing is protected"
-    for one in found[:_SHOWN]:
-        yield one.kind, f"query {one.query:,} of {one.party}: {one.detail}"
+    for message in found[:_SHOWN]:
+        yield message.kind, f"query {message.query:,} of {message.party}: {message.detail}"
     if len(found) > _SHOWN:
         yield "more", f"{len(found) - _SHOWN:,} findings: --json has them all"
     for (topic, reason), count in sorted(said.undecodable.items()):
@@ -36,9 +36,9 @@ def responses_json(mesh: CollaborationSettings, found: Sequence[Wrong], said: Sa
         "mesh": mesh.name,
         "run": mesh.run,
         "clean": not found and not said.undecodable,
-        "queries": len({one.number for one in said.queries}),
+        "queries": len({message.number for message in said.queries}),
         "answers": said.answers,
-        "findings": [one._asdict() for one in found],
+        "findings": [message._asdict() for message in found],
         "undecodable": [
             {"topic": topic, "reason": reason, "count": count}
             for (topic, reason), count in sorted(said.undecodable.items())

@@ -13,8 +13,8 @@ SILENT = 5.0
 def line(mesh: CollaborationSettings, parties: Sequence[PartySight]) -> str:
     """Return the state in a line."""
     learner, *owners = parties
-    asked = min(learner.query, mesh.queries)
-    parts = [f"query {asked:,} of {mesh.queries:,}" if asked else "nothing asked yet"]
+    number = min(learner.query, mesh.queries)
+    parts = [f"query {number:,} of {mesh.queries:,}" if number else "nothing asked yet"]
     if learner.query > mesh.queries:
         parts.append("the learner is done")
     elif _state(learner) != "heard":
@@ -26,7 +26,7 @@ def parties_table(mesh: CollaborationSettings, parties: Sequence[PartySight]) ->
     """Return a table of the learner and the owners."""
     learner, *owners = parties
     rows = [(learner.name, "learner", f"asked {min(learner.query, mesh.queries):,}", _state(learner))]
-    rows += [(one.name, "owner", f"answered {one.query:,}", _state(one)) for one in owners]
+    rows += [(owner.name, "owner", f"answered {owner.query:,}", _state(owner)) for owner in owners]
     return table(("party", "role", "last query", "heartbeats"), rows)
 
 

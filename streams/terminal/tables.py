@@ -23,21 +23,23 @@ class Fitting:
         yield wide if needed <= options.max_width else self._lists()
 
     def _wide(self) -> Table:
-        made = Table(title=self._title or None, title_justify="left", title_style="bold", header_style="bold")
+        table = Table(
+            title=self._title or None, title_justify="left", title_style="bold", header_style="bold"
+        )
         for k, heading in enumerate(self._headings):
-            made.add_column(heading, justify="right" if k else "left", no_wrap=k == 0)
+            table.add_column(heading, justify="right" if k else "left", no_wrap=k == 0)
         for row in self._rows:
-            made.add_row(*map(Text, row))
-        return made
+            table.add_row(*map(Text, row))
+        return table
 
     def _lists(self) -> Table:
-        made = Table.grid(padding=(0, 2, 0, 0))
-        made.title, made.title_justify, made.title_style = self._title or None, "left", "bold"
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.title, table.title_justify, table.title_style = self._title or None, "left", "bold"
         for name, *cells in self._rows:
-            made.add_row(Text(name, "bold"))
+            table.add_row(Text(name, "bold"))
             for heading, cell in zip(self._headings[1:], cells, strict=True):
-                made.add_row(Text(f"  {' '.join(heading.split())}"), Text(cell))
-        return made
+                table.add_row(Text(f"  {' '.join(heading.split())}"), Text(cell))
+        return table
 
 
 def table(headings: Iterable[str], rows: Iterable[Sequence[str]], title: str = "") -> Fitting:

@@ -44,14 +44,14 @@ def _of_the_steps(theory: Theory, *, dpdo: bool) -> Iterator[str]:
         return
     size = len(settings.nodes)
     if dpdo:
-        rule, scale, wanted = "inverse-sqrt", 1 / size, f"1/({size} sqrt(t))"
+        rule, scale, expected = "inverse-sqrt", 1 / size, f"1/({size} sqrt(t))"
     elif strong:
-        rule, scale, wanted = "inverse", 1 / strong, f"{1 / strong:.3g}/t"
+        rule, scale, expected = "inverse", 1 / strong, f"{1 / strong:.3g}/t"
     else:
-        rule, scale, wanted = "inverse-sqrt", 0.5, "1/(2 sqrt(t))"
+        rule, scale, expected = "inverse-sqrt", 0.5, "1/(2 sqrt(t))"
     steps = settings.algorithm.step_size
     if steps.rule != rule or not math.isclose(steps.a, scale, rel_tol=1e-9):
-        yield f"steps are not {wanted}"
+        yield f"steps are not {expected}"
     if dpdo and strong:
         yield "there is a regulariser"
 

@@ -25,7 +25,7 @@ def picture(title: str, rounds: int | None, sight: Sight, width: int) -> Rendera
     parts.append(Text.assemble("scheduler ", (scheduler(sight), _style(sight.scheduler))))
     parts.append(_nodes(sight.rows, rounds, width))
     warnings = [("scheduler", sight.planning), *((row.name, row.warning) for row in sight.rows)]
-    parts += [_one_line(f"{who}: {warning}", "yellow") for who, warning in warnings if warning]
+    parts += [_one_line(f"{process}: {warning}", "yellow") for process, warning in warnings if warning]
     # a line for the ^C that a terminal shows: in a full one it tears the picture
     return Group(*parts, Text())
 
@@ -52,21 +52,21 @@ def _nodes(rows: tuple[Row, ...], rounds: int | None, width: int) -> Table:
         _Column("restarts", 8, [_number(row.restarts or None) for row in rows], right=True),
         _Column("epsilon of\nthe stream", 10, [Text(row.spent) for row in rows], right=True),
     ]
-    made = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold")
-    shown: list[list[Text]] = []
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold")
+    columns_shown: list[list[Text]] = []
     left = width
     for column in columns:
         left -= column.width + GAP
-        if left < 0 and shown:
+        if left < 0 and columns_shown:
             break
         justify: Literal["right", "left"] = "right" if column.right else "left"
-        made.add_column(
+        table.add_column(
             column.heading, justify=justify, no_wrap=True, width=column.width, overflow="ellipsis"
         )
-        shown.append(column.cells)
-    for cells in zip(*shown, strict=True):
-        made.add_row(*cells)
-    return made
+        columns_shown.append(column.cells)
+    for cells in zip(*columns_shown, strict=True):
+        table.add_row(*cells)
+    return table
 
 
 def _number(number: int | None) -> Text:

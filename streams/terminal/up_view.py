@@ -49,20 +49,20 @@ class Lines:
         self._last = now
         say(self._console, line(self._rounds, sight))
         warnings = {"scheduler": sight.planning} | {f"node {row.name}": row.warning for row in sight.rows}
-        for who, warning in warnings.items():
-            if warning and warning != self._warnings.get(who, ""):
-                say(self._console, f"{who}: {warning}")
+        for process, warning in warnings.items():
+            if warning and warning != self._warnings.get(process, ""):
+                say(self._console, f"{process}: {warning}")
         self._warnings = warnings
 
 
 def line(rounds: int | None, sight: Sight) -> str:
     """Return the state of the mesh in one line."""
-    found = [head(rounds, sight), *broker(sight), f"scheduler {scheduler(sight)}"]
-    found.append(f"nodes: {_states([row.state for row in sight.rows])}{_again(sight.rows)}")
+    parts = [head(rounds, sight), *broker(sight), f"scheduler {scheduler(sight)}"]
+    parts.append(f"nodes: {_states([row.state for row in sight.rows])}{_again(sight.rows)}")
     feeds = [row.feed for row in sight.rows if row.feed]
     if feeds:
-        found.append(f"feeders: {_states(feeds)}")
-    return "; ".join(found)
+        parts.append(f"feeders: {_states(feeds)}")
+    return "; ".join(parts)
 
 
 def _again(rows: tuple[Row, ...]) -> str:

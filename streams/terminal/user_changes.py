@@ -15,24 +15,22 @@ _DONE = ("made", "changed", "allowed", "limited", "took")
 
 def done(changes: Changes, folder: Path | None, *, dry_run: bool, prune: bool) -> Iterator[str]:
     """Yield what was changed, or would be, and what is too much and stays."""
-    logins, found = changes.logins, changes.gap
+    logins, gap = changes.logins, changes.gap
     make, change, allow, limit, take = _WOULD if dry_run else _DONE
-    same = "" if changes.different else ": all right"
-    yield f"{changes.label} {changes.servers}: {counted(len(changes.users), 'user')}{same}"
+    verdict = "" if changes.different else ": all right"
+    yield f"{changes.label} {changes.servers}: {counted(len(changes.users), 'user')}{verdict}"
     for user in logins.new:
         place = "the folder of --output" if folder is None else str(folder / user.name)
         yield f"  {make} {_named(user)}, with the password in {place}"
     for user in logins.changed:
         yield f"  {change} the password of {user.name} to the one in its file"
-    yield from (f"  {allow} {rule}" for rule in _rules(found.missing))
-    yield from (f"  {limit} {name} to {_quota(quota)}" for name, quota in found.quotas.items())
-    for rule in _rules(found.excess):
+    yield from (f"  {allow} {rule}" for rule in _rules(gap.missing))
+    yield from (f"  {limit} {name} to {_quota(quota)}" for name, quota in gap.quotas.items())
+    for rule in _rules(gap.excess):
         yield f"  {take} away {rule}" if prune else f"  too much: {rule} (--prune takes it away)"
-    yield from (f"  denied by a DENY rule, which stays: {rule}" for rule in _rules(found.denied))
-    yield from (f"  too much, and wider than this mesh, so it stays: {rule}" for rule in _rules(found.wider))
-    yield from (
-        f"  another user's right reaches this mesh, and stays: {rule}" for rule in _rules(found.others)
-    )
+    yield from (f"  denied by a DENY rule, which stays: {rule}" for rule in _rules(gap.denied))
+    yield from (f"  too much, and wider than this mesh, so it stays: {rule}" for rule in _rules(gap.wider))
+    yield from (f"  another user's right reaches this mesh, and stays: {rule}" for rule in _rules(gap.others))
     if logins.elsewhere and folder is not None:
         names = listed([user.name for user in logins.elsewhere])
         yield f"  the broker knows {names}; the passwords are not in {folder}, and stay"
@@ -41,22 +39,26 @@ def done(changes: Changes, folder: Path | None, *, dry_run: bool, prune: bool) -
 
 def wrong(changes: Changes) -> Iterator[str]:
     """Yield what is missing, and what is too much."""
-    where, logins, found = f"{changes.label} {changes.servers}", changes.logins, changes.gap
-    yield from (f"{where}: missing: {_named(user)}" for user in logins.new)
-    yield from (f"{where}: the password of {user.name} is not the one in its file" for user in logins.changed)
-    yield from (f"{where}: missing: {rule}" for rule in _rules(found.missing))
-    yield from (f"{where}: missing: the quota of {name}: {_quota(own)}" for name, own in found.quotas.items())
-    yield from (f"{where}: denied by a DENY rule: {rule}" for rule in _rules(found.denied))
-    yield from (f"{where}: too much: {rule}" for rule in _rules(found.excess))
-    yield from (f"{where}: too much, and wider than this mesh: {rule}" for rule in _rules(found.wider))
+    broker, logins, gap = f"{changes.label} {changes.servers}", changes.logins, changes.gap
+    yield from (f"{broker}: missing: {_named(user)}" for user in logins.new)
+    yield from (
+        f"{broker}: the password of {user.name} is not the one in its file" for user in logins.changed
+    )
+    yield from (f"{broker}: missing: {rule}" for rule in _rules(gap.missing))
+    yield from (
+        f"{broker}: missing: the quota of {name}: {_quota(quota)}" for name, quota in gap.quotas.items()
+    )
+    yield from (f"{broker}: denied by a DENY rule: {rule}" for rule in _rules(gap.denied))
+    yield from (f"{broker}: too much: {rule}" for rule in _rules(gap.excess))
+    yield from (f"{broker}: too much, and wider than this mesh: {rule}" for rule in _rules(gap.wider))
 
 
 def _rules(grants: Iterable[Grant]) -> Iterator[str]:
     """Yield a rule's principal, operations and resource; the operations on one resource together."""
-    found: dict[Grant, list[str]] = {}
+    operations_by_grant: dict[Grant, list[str]] = {}
     for grant in grants:
-        found.setdefault(grant._replace(operation=""), []).append(grant.operation)
-    for grant, operations in found.items():
+        operations_by_grant.setdefault(grant._replace(operation=""), []).append(grant.operation)
+    for grant, operations in operations_by_grant.items():
         names = f"{grant.kind} {grant.name}" if grant.pattern == "literal" else f"{grant.kind}s {grant.name}*"
         host = "" if grant.host == "*" else f" from {grant.host}"
         yield f"{grant.principal}: {', '.join(operations)} on {names}{host}"
@@ -67,5 +69,7 @@ def _named(user: User) -> str:
 
 
 def _quota(quota: Quota) -> str:
-    sent, received = quota.producer_byte_rate / 2**20, quota.consumer_byte_rate / 2**20
-    return f"{sent:.3g} MiB/s sent, {received:.3g} received, {quota.request_percentage} % of a broker thread"
+    producer, consumer = quota.producer_byte_rate / 2**20, quota.consumer_byte_rate / 2**20
+    return (
+        f"{producer:.3g} MiB/s sent, {consumer:.3g} received, {quota.request_percentage} % of a broker thread"
+    )

@@ -52,32 +52,32 @@ def picture(title: str, trouble: str, sight: Sight, height: int, width: int = 80
     room = max(0, height - len(head) - 3)  # without the title and two lines of headings
     if room >= len(sight.rows):
         return Group(_title(title), *head, nodes(sight, len(sight.rows), width))
-    shown = max(0, room - 1)
-    rest = sight.rows[shown:]
+    row_count = max(0, room - 1)
+    rest = sight.rows[row_count:]
     more = _one_line("; ".join([f"{len(rest)} more, for a higher terminal", *_flags(rest)]), "bold")
-    return Group(_title(title), *head, nodes(sight, shown, width), more)
+    return Group(_title(title), *head, nodes(sight, row_count, width), more)
 
 
 def nodes(sight: Sight, shown: int, width: int = 80) -> Table:
     """Return the first nodes by row, with a picture of the edges if it fits."""
     wide = width >= NARROW
-    drawn = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
-    made.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
-    made.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
+    as_numbers = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=True)
+    table.add_column("", justify="right", no_wrap=True, min_width=len(str(len(sight.rows))))
+    table.add_column("node", no_wrap=True, overflow="ellipsis", max_width=NAME)
     longest = max(len(f"{row.stepped or 0:,}") for row in sight.rows)  # other columns are cut first
-    made.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
+    table.add_column("round", justify="right", no_wrap=True, min_width=max(5, longest))
     numbers = "".join(str(k % 10) for k in range(1, len(sight.rows) + 1))
     if wide:
-        made.add_column(f"hears\n{numbers}" if drawn else "hears", no_wrap=True)
-        made.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
-    made.add_column("seen", justify="right", no_wrap=True, min_width=4)
-    made.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column(f"hears\n{numbers}" if as_numbers else "hears", no_wrap=True)
+        table.add_column("epsilon of\nthe stream", justify="right", no_wrap=True)
+    table.add_column("seen", justify="right", no_wrap=True, min_width=4)
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
     names = [row.name for row in sight.rows]
     for number, row in enumerate(sight.rows[:shown], 1):
-        edges = Text(_edges(row, names) if drawn else f"{len(row.hears)} of {len(row.sources)}")
+        edges = Text(_edges(row, names) if as_numbers else f"{len(row.hears)} of {len(row.sources)}")
         epsilon = spent(row.spent) + ("" if row.budget is None else f" of {row.budget:g}")
-        made.add_row(
+        table.add_row(
             str(number),
             Text(row.name),
             "" if row.stepped is None else f"{row.stepped:,}",
@@ -88,7 +88,7 @@ def nodes(sight: Sight, shown: int, width: int = 80) -> Table:
                 next((_WORST[f] for f in row.flags if f in _WORST), "yellow"),
             ),
         )
-    return made
+    return table
 
 
 def explained(title: str) -> RenderableType:

@@ -47,8 +47,8 @@ def headline(mesh: MeshSettings) -> str:
     """Return a description of the mesh in one line."""
     rounds = "no end set" if mesh.rounds is None else counted(mesh.rounds, "round")
     size = counted(mesh.slots.size, "record")
-    seen = mesh.loss_dimension
-    part = "" if seen == mesh.dimension else f" (the loss sees {seen})"
+    observed = mesh.loss_dimension
+    part = "" if observed == mesh.dimension else f" (the loss sees {observed})"
     return (
         f"{mesh.name}, run {mesh.run}: {counted(len(mesh.nodes), 'node')}, dimension {mesh.dimension}{part}, "
         f"{_losses(mesh)}, {rounds}, {size} a round and node ({mesh.slots.by} slots), {_privacy(mesh)}"
@@ -87,32 +87,35 @@ def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | No
         alike.setdefault((guarantee, (reused or {}).get(name, "")), []).append(name)
     return [
         f"{f'{guarantee.sentence(first)} {more}'.strip()}"
-        f"{f' The same holds for {listed(others)}.' if others else ''}"
-        for (guarantee, more), (first, *others) in alike.items()
+        f"{f' The same holds for {listed(other_nodes)}.' if other_nodes else ''}"
+        for (guarantee, more), (first, *other_nodes) in alike.items()
     ]
 
 
 def shared(file: MeshFile) -> list[str]:
     """Return a line on each group of nodes that may share records: the epsilon of a record in all of them."""
-    found = shared_records(file.nodes, by_time=by_time(file.mesh))
+    sharing = shared_records(file.nodes, by_time=by_time(file.mesh))
     groups = dict.fromkeys(
-        tuple(one for one in file.nodes if one == name or one in others) for name, others in found.items()
+        tuple(node for node in file.nodes if node == name or node in sharing_nodes)
+        for name, sharing_nodes in sharing.items()
     )
     return [_of_shared([file.resolved.node(name).guarantee for name in names], names) for names in groups]
 
 
 def _of_shared(guarantees: Sequence[Guarantee], names: Sequence[str]) -> str:
-    said = (
+    subject = (
         f"Nodes {listed(names)} may hold the same records (they read one file, or files of equal content): "
     )
-    each = "both" if len(names) == 2 else f"all {len(names)}"
-    epsilons = [made.epsilon for made in guarantees if made.protects and made.epsilon is not None]
-    delta = rounded_up(sum((Fraction(made.delta) for made in guarantees), Fraction(0)))
+    group = "both" if len(names) == 2 else f"all {len(names)}"
+    epsilons = [
+        guarantee.epsilon for guarantee in guarantees if guarantee.protects and guarantee.epsilon is not None
+    ]
+    delta = rounded_up(sum((Fraction(guarantee.delta) for guarantee in guarantees), Fraction(0)))
     if len(epsilons) < len(guarantees) or delta >= 1:
-        return f"{said}nothing is known to be protected of a record in {each}."
+        return f"{subject}nothing is known to be protected of a record in {group}."
     strength = f"delta = {up_to_digits(delta)!r}" if delta else "pure"
     paid = as_text(sum(epsilons, Fraction(0)))
-    return f"{said}a record in {each} is protected with epsilon = {paid} ({strength}) over them."
+    return f"{subject}a record in {group} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _privacy(mesh: MeshSettings) -> str:
@@ -130,22 +133,23 @@ _SCALES = {
 
 def described(node: MeshNode, rounds: int | None) -> str:
     """Return the node's mechanism in a sentence; `rounds`: the planned number."""
-    privacy, made = node.privacy, node.mechanism
+    privacy, mechanism = node.privacy, node.mechanism
     clip = f"each record's gradient is clipped to {privacy.gradient_bound:g} in {privacy.norm}"
-    if made.epsilon is None:
-        return f"{made.name}; {clip}; no noise"
-    how = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
-    more = _less_noise(made) if isinstance(made, L2Sphere) else ""
-    more = _correlated(made.band.matrix) if made.band is not None else more
-    return f"{privacy.mechanism} on the {privacy.on}{how}; {clip}; {_noise(privacy, made, rounds)}{more}"
+    if mechanism.epsilon is None:
+        return f"{mechanism.name}; {clip}; no noise"
+    calibration = f", {privacy.calibration} calibration" if privacy.calibration is not None else ""
+    more = _less_noise(mechanism) if isinstance(mechanism, L2Sphere) else ""
+    more = _correlated(mechanism.band.matrix) if mechanism.band is not None else more
+    noise = _noise(privacy, mechanism, rounds)
+    return f"{privacy.mechanism} on the {privacy.on}{calibration}; {clip}; {noise}{more}"
 
 
 def _noise(privacy: PrivacySettings, mechanism: Mechanism, rounds: int | None) -> str:
     first, last = mechanism.noise_scale(1), mechanism.noise_scale(rounds or 1)
     scale = f"{first:.4g}" if first == last else f"{first:.4g} in round 1, {last:.4g} in round {rounds:,}"
-    what = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
+    quantity = "the round's mean gradient" if privacy.on == "gradient" else "the parameters"
     kind = "simulated" if mechanism.simulated else "exact"
-    return f"{kind} {_SCALES[privacy.mechanism]} {scale} on each coordinate of {what}"
+    return f"{kind} {_SCALES[privacy.mechanism]} {scale} on each coordinate of {quantity}"
 
 
 def _less_noise(mechanism: L2Sphere) -> str:

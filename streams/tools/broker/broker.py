@@ -87,10 +87,10 @@ def start(folder: Path, port: int | None = None, *, secure: bool = False, say: S
     try:
         try:
             place.forget_pid()
-            known = place.identity()
-            if known is not None and secure and not known.secure:
+            identity = place.identity()
+            if identity is not None and secure and not identity.secure:
                 raise Misused(f"{place.path}: was made without security: --secure needs a new folder")
-            last = known or Identity(secure, DEFAULT_PORT)
+            last = identity or Identity(secure, DEFAULT_PORT)
             java, jars = find_java(), find_jars(say)
             prepare(place, Identity(last.secure, port or last.port), java, jars)
             launched = True
@@ -128,13 +128,13 @@ def _until_ready(place: Folder) -> Broker:
     while place.pid() is None or _READY not in place.said():
         failed = not is_held(place.lock)
         if failed or time.monotonic() > end:
-            how = "did not start" if failed else f"was not ready within {_READY_WITHIN:g} s"
-            raise BrokerError(f"the broker {how}; {place.log}:\n{last_lines(place.log)}")
+            failure = "did not start" if failed else f"was not ready within {_READY_WITHIN:g} s"
+            raise BrokerError(f"the broker {failure}; {place.log}:\n{last_lines(place.log)}")
         time.sleep(_PAUSE)
-    found = status(place.path)
-    if found is None:
+    broker_status = status(place.path)
+    if broker_status is None:
         raise BrokerError(f"{place.path}: the broker is gone")
-    return found
+    return broker_status
 
 
 def _refuse_other(broker: Broker, port: int | None, *, secure: bool) -> Broker:

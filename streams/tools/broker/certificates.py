@@ -31,9 +31,9 @@ def ensure_certificates(folder: Folder) -> None:
     if not folder.ca_key.exists():
         import trustme  # noqa: PLC0415 # for secure brokers alone
 
-        made = trustme.CA(organization_name="mirrormesh: a broker for development")
-        write_secret(folder.ca_key, made.private_key_pem.bytes().decode())
-        folder.ca.write_bytes(made.cert_pem.bytes())
+        authority = trustme.CA(organization_name="mirrormesh: a broker for development")
+        write_secret(folder.ca_key, authority.private_key_pem.bytes().decode())
+        folder.ca.write_bytes(authority.cert_pem.bytes())
     if folder.certificate.exists() and lifetime(str(folder.certificate))[1] > datetime.now(UTC) + _RENEWED:
         return
     certificate, key = issued(_authority(folder), *NAMES)
@@ -49,7 +49,11 @@ def certify(folder: Path, user: str, output: Path) -> tuple[Pair, Path]:
     place = Folder(folder.absolute())
     if not place.ca_key.exists():
         raise Misused(f"{place.path}: has no CA: must be the folder of a broker started with --secure")
-    if not user or not all(one.isalnum() or one in "-_." for one in user) or user.startswith("."):
+    if (
+        not user
+        or not all(character.isalnum() or character in "-_." for character in user)
+        or user.startswith(".")
+    ):
         raise Misused(f"{user!r}: must be a user's name, of letters, digits, - . and _")
     if user.lower() == _CA:
         raise Misused(f"{user}: is what the CA's own certificate is called: must be another name")
@@ -81,10 +85,10 @@ def issued(
     )
 
     ends = datetime.now(UTC) + timedelta(days=days)
-    made = authority.issue_cert(*names, common_name=user, not_before=begins, not_after=ends)
-    key = load_pem_private_key(made.private_key_pem.bytes(), None)
+    certificate = authority.issue_cert(*names, common_name=user, not_before=begins, not_after=ends)
+    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return b"".join(blob.bytes() for blob in made.cert_chain_pems).decode(), text.decode()
+    return b"".join(blob.bytes() for blob in certificate.cert_chain_pems).decode(), text.decode()
 
 
 def _authority(folder: Folder) -> "trustme.CA":

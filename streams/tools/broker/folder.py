@@ -96,8 +96,8 @@ class Folder:
     def identity(self) -> Identity | None:
         """Return the identity written last; None if no broker was created here."""
         try:
-            held = json.loads(self._identity.read_text("utf-8"))
-            return Identity(bool(held["secure"]), int(held["port"]))
+            stored = json.loads(self._identity.read_text("utf-8"))
+            return Identity(bool(stored["secure"]), int(stored["port"]))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, KeyError, TypeError):

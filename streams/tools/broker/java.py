@@ -19,16 +19,16 @@ _INSTALL = f"install openjdk-17-jre-headless (Java {LEAST} or later)"
 def find_java() -> str:
     """Return the path of a Java for Kafka, from JAVA_HOME or PATH. Raises Missing."""
     home = os.environ.get("JAVA_HOME")
-    found = (shutil.which("java", path=Path(home) / "bin") if home else None) or shutil.which("java")
-    if found is None:
+    path = (shutil.which("java", path=Path(home) / "bin") if home else None) or shutil.which("java")
+    if path is None:
         raise Missing(f"java is missing: {_INSTALL}")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 # fixed arguments
-    version = re.search(r'version "(\d+)', said.stderr)
-    if said.returncode != 0 or version is None:
-        raise Missing(f"{found} -version fails: {_INSTALL}")
+    result = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 # fixed arguments
+    version = re.search(r'version "(\d+)', result.stderr)
+    if result.returncode != 0 or version is None:
+        raise Missing(f"{path} -version fails: {_INSTALL}")
     if int(version[1]) < LEAST:
-        raise Missing(f"{found} is Java {version[1]}: {_INSTALL}")
-    return found
+        raise Missing(f"{path} is Java {version[1]}: {_INSTALL}")
+    return path
 
 
 def kafka_command(java: str, jars: Path, entry: str, *arguments: str) -> list[str]:
@@ -81,15 +81,15 @@ def _fetch(pom: Path, version: str | None, folder: Path, say: Say) -> None:
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
     if version is not None:
         goal.append(f"-Dkafka.version={version}")
-    with log.open("w") as said:
-        done = subprocess.run(  # noqa: S603 # fixed arguments
+    with log.open("w") as log_file:
+        result = subprocess.run(  # noqa: S603 # fixed arguments
             [maven, *quiet, "--file", str(pom), *goal],
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=log_file,
             stderr=subprocess.STDOUT,
             check=False,
         )
-    if done.returncode != 0:
+    if result.returncode != 0:
         lines = log.read_text(errors="replace").splitlines()
         errors = [line for line in lines if line.startswith("[ERROR]")] or lines[-5:]
         raise BrokerError("\n".join([f"Maven could not fetch Kafka (all it said: {log}):", *errors[:5]]))

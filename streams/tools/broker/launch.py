@@ -69,10 +69,10 @@ def _refuse_used(port: int) -> None:
         try:
             looking.bind(("127.0.0.1", port))
         except OSError as error:
-            taken = (
+            hint = (
                 f"a broker takes its port and {CONTROLLER:,} above, a secure one {SASL_TLS:,} and {TLS:,} too"
             )
-            raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({taken})") from None
+            raise Misused(f"port {port} cannot be had: {os.strerror(error.errno or 0)} ({hint})") from None
 
 
 def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> None:
@@ -89,17 +89,17 @@ def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> N
         admin = f"[name={ADMIN},password={folder.password()}]"
         write_secret(users, "".join(f"--add-scram\n{kind}={admin}\n" for kind in _SCRAM))
         arguments.append(f"@{users.name}")
-    with folder.log.open("w") as said:
-        done = subprocess.run(  # noqa: S603 # arguments of our own
+    with folder.log.open("w") as log_file:
+        result = subprocess.run(  # noqa: S603 # arguments of our own
             kafka_command(java, jars, "kafka.tools.StorageTool", *arguments),
             cwd=folder.path,
             stdin=subprocess.DEVNULL,
-            stdout=said,
+            stdout=log_file,
             stderr=subprocess.STDOUT,
             check=False,
         )
     users.unlink(missing_ok=True)
-    if done.returncode != 0:
+    if result.returncode != 0:
         raise BrokerError(
             f"the broker's folder could not be formatted; {folder.log}:\n{last_lines(folder.log)}"
         )
@@ -107,9 +107,9 @@ def _format_once(folder: Folder, identity: Identity, java: str, jars: Path) -> N
 
 def _random_id() -> str:
     """Return 16 random bytes in Kafka's text form, never one that looks like an option."""
-    while (made := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
+    while (random_id := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
         pass
-    return made
+    return random_id
 
 
 _PATIENCE = 0.2

@@ -40,15 +40,17 @@ def files_for(
     Raises UsageError, MeshFileError.
     """
     if (name is None) != mesh_operator:
-        given = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
-        raise UsageError(f"{given}: must be one of --party NAME and --mesh-operator")
+        mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
+        raise UsageError(f"{mistake}: must be one of --party NAME and --mesh-operator")
     raw = read_any(mesh)
     if isinstance(raw, RawMesh):
-        whose = None if name is None else party(raw.file.mesh, name)
-        return (kind.operator(raw) if whose is None else kind.party(raw, whose)), kind.warnings(raw, whose)
+        node_party = None if name is None else party(raw.file.mesh, name)
+        return (kind.operator(raw) if node_party is None else kind.party(raw, node_party)), kind.warnings(
+            raw, node_party
+        )
     if name is not None:
-        one = star_party(raw.file.mesh, name)
-        return kind.star(raw, one), kind.warnings(raw, one)
+        member = star_party(raw.file.mesh, name)
+        return kind.star(raw, member), kind.warnings(raw, member)
     if kind.star_operator is None:
         allowed = "a collaboration has no scheduler: must be --party, with its learner or an owner"
         raise UsageError(f"--mesh-operator: {allowed}")

@@ -23,17 +23,17 @@ def write_folder(folder: Path, written: Mapping[str, str]) -> int:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
-            made, earlier = Path(beside) / "new", Path(beside) / "earlier"
+            new_folder, earlier = Path(beside) / "new", Path(beside) / "earlier"
             files = {**written, INDEX: _lines(written)}
             for path, text in files.items():
-                (made / path).parent.mkdir(parents=True, exist_ok=True)
-                (made / path).write_text(text, "utf-8")
-            for inner in made.rglob("*"):
+                (new_folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (new_folder / path).write_text(text, "utf-8")
+            for inner in new_folder.rglob("*"):
                 inner.chmod(_FOLDER if inner.is_dir() else _FILE)
             if folder.exists():
                 folder.rename(earlier)
             try:
-                made.rename(folder)
+                new_folder.rename(folder)
             except OSError:
                 if earlier.exists():
                     earlier.rename(folder)
@@ -54,9 +54,9 @@ def _check(folder: Path) -> None:
     if not folder.is_dir():
         raise UsageError(f"--output {folder}: is a file: must be a folder, or not there yet")
     index = folder / INDEX
-    known = {*(index.read_text("utf-8", "replace").splitlines() if index.is_file() else ()), INDEX}
+    written_names = {*(index.read_text("utf-8", "replace").splitlines() if index.is_file() else ()), INDEX}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if (path.is_symlink() or not path.is_dir()) and name not in known:
+        if (path.is_symlink() or not path.is_dir()) and name not in written_names:
             allowed = "must be empty, an earlier export, or not there yet"
             raise UsageError(f"--output {folder}: holds {name}, which no export wrote: {allowed}")

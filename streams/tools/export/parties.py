@@ -26,14 +26,14 @@ LEARNER, OWNER = "learner", "owner"
 
 def party(mesh: MeshSettings, name: str) -> Party:
     """Return a party of the mesh. Raises UsageError if there is none of that name."""
-    known = {party.name: party for party in mesh.all_parties}
-    return known[_known(known, name)]
+    parties = {party.name: party for party in mesh.all_parties}
+    return parties[_known(parties, name)]
 
 
 def star_party(settings: CollaborationSettings, name: str) -> StarParty:
     """Return a party of a collaboration. Raises UsageError if there is none of that name."""
-    found = _known((settings.learner, *settings.owners), name)
-    return StarParty(LEARNER if found == settings.learner else OWNER, found)
+    member = _known((settings.learner, *settings.owners), name)
+    return StarParty(LEARNER if member == settings.learner else OWNER, member)
 
 
 def _known(names: Collection[str], name: str) -> str:

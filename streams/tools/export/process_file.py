@@ -38,24 +38,26 @@ def node_file(raw: RawMesh, node: str, folder: str, private: str) -> ProcessFile
     the columns that the file's header names are written out.
     """
     brokers = raw.brokers(node)
-    own = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
-    if isinstance(own.get("source"), Mapping):
-        own["source"] = {key: value for key, value in own["source"].items() if key != "path"}
-        own["source"] |= _columns(raw, node)
-    own["private_endpoint"] = private
-    return _made(raw, brokers, folder, {"nodes": {node: own}})
+    node_settings = {key: value for key, value in raw.owns[node].items() if key != "brokers"}
+    if isinstance(node_settings.get("source"), Mapping):
+        node_settings["source"] = {
+            key: value for key, value in node_settings["source"].items() if key != "path"
+        }
+        node_settings["source"] |= _columns(raw, node)
+    node_settings["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"nodes": {node: node_settings}})
 
 
 def owner_file(raw: RawCollaboration, owner: str, folder: str, private: str, sets: str) -> ProcessFile:
     """Return the mesh file of an owner, as `node_file` does; its set, if it is a file, is in `sets`."""
     brokers, file = raw.brokers(owner), set_file(raw, owner)
-    own = {key: value for key, value in raw.owns[owner].items() if key != "brokers"}
+    owner_settings = {key: value for key, value in raw.owns[owner].items() if key != "brokers"}
     if file is None:
-        own["source"] = {**own["source"], **_columns(raw, owner)}
+        owner_settings["source"] = {**owner_settings["source"], **_columns(raw, owner)}
     else:
-        own["source"] = {**own["source"], "path": f"{sets}/{file}"}
-    own["private_endpoint"] = private
-    return _made(raw, brokers, folder, {"owners": {owner: own}})
+        owner_settings["source"] = {**owner_settings["source"], "path": f"{sets}/{file}"}
+    owner_settings["private_endpoint"] = private
+    return _made(raw, brokers, folder, {"owners": {owner: owner_settings}})
 
 
 def set_file(raw: RawCollaboration, owner: str) -> str | None:
@@ -83,8 +85,8 @@ def _columns(raw: RawMesh | RawCollaboration, name: str) -> Mapping[str, Any]:
     if not isinstance(source, FileSettings):
         return {}
     file_decoder(raw.file, source, path)
-    found = header_columns(raw.file, source, path)
-    return {} if found is None else {"columns": list(found)}
+    columns = header_columns(raw.file, source, path)
+    return {} if columns is None else {"columns": list(columns)}
 
 
 def scheduler_file(raw: RawMesh, folder: str) -> ProcessFile:

@@ -55,8 +55,8 @@ class Raw(Generic[F]):
         return self._written(name)
 
     def _written(self, name: str) -> Mapping[str, Any]:
-        own: Mapping[str, Any] = self.owns[name].get("brokers") or self.tree["brokers"]
-        return own
+        brokers: Mapping[str, Any] = self.owns[name].get("brokers") or self.tree["brokers"]
+        return brokers
 
     def brokers_path(self, name: str) -> tuple[str, ...]:
         """Return the keys that lead to the brokers of one."""
@@ -66,8 +66,8 @@ class Raw(Generic[F]):
         """Return the broker of who has no own part, as written. Raises MeshFileError if there is none."""
         if self.file.common is None:
             raise self.file.refuse(("brokers", "mesh"), f"missing: must be given for {whose}")
-        found: Mapping[str, Any] = self.tree["brokers"]["mesh"]
-        return found
+        settings: Mapping[str, Any] = self.tree["brokers"]["mesh"]
+        return settings
 
 
 class RawMesh(Raw[MeshFile]):
@@ -88,15 +88,15 @@ class RawCollaboration(Raw[CollaborationFile]):
 
 def read(path: Path) -> RawMesh:
     """Read the file of a mesh. Raises MeshFileError with every mistake; a secret written out is one."""
-    tree, kept = _read(path)
-    file = load(path, kept, secrets=False)
+    tree, texts = _read(path)
+    file = load(path, texts, secrets=False)
     return RawMesh(file, tree, _owns(path, tree, file))
 
 
 def read_any(path: Path) -> RawMesh | RawCollaboration:
     """Read a file of either kind, as `read` does."""
-    tree, kept = _read(path)
-    file = load_any(path, kept, secrets=False)
+    tree, texts = _read(path)
+    file = load_any(path, texts, secrets=False)
     if isinstance(file, CollaborationFile):
         return RawCollaboration(file, tree, _owns(path, tree, file))
     return RawMesh(file, tree, _owns(path, tree, file))
@@ -106,9 +106,9 @@ def _read(path: Path) -> tuple[Any, Kept]:
     """Return the file as written, and the environment to load it with."""
     tree = read_yaml(path)
     named = tuple(_brokers(path, tree))
-    found = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
-    if found:
-        raise MeshFileError(found)
+    lines = [problem.line for brokers, file, place in named for problem in written_out(brokers, file, place)]
+    if lines:
+        raise MeshFileError(lines)
     return tree, Kept(name for brokers, _, _ in named for name in variables(brokers))
 
 
@@ -127,13 +127,13 @@ def _brokers(path: Path, tree: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]
 
 
 def _brokers_of(path: Path, part: str, owns: Mapping[Any, Any]) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
-    for name, own in owns.items():
-        if isinstance(own, Mapping):
-            yield own.get("brokers"), str(path), (part, str(name), "brokers")
-        elif isinstance(own, str) and (path.parent / own).exists():
-            part = read_yaml(path.parent / own)
+    for name, member_settings in owns.items():
+        if isinstance(member_settings, Mapping):
+            yield member_settings.get("brokers"), str(path), (part, str(name), "brokers")
+        elif isinstance(member_settings, str) and (path.parent / member_settings).exists():
+            part = read_yaml(path.parent / member_settings)
             if isinstance(part, Mapping):
-                yield part.get("brokers"), str(path.parent / own), ("brokers",)
+                yield part.get("brokers"), str(path.parent / member_settings), ("brokers",)
 
 
 def _own(path: Path, own: Any) -> Mapping[str, Any]:

@@ -58,11 +58,11 @@ def file_name(side: str, key: str) -> str:
 
 def moved(brokers: Tree, folder: str) -> dict[str, Any]:
     """Return the settings with their files in `folder`, under the names that an export gives."""
-    found = dict(brokers)
+    with_paths = dict(brokers)
     for side, settings in _sides(brokers):
-        there = {key: f"{folder}/{file_name(side, key)}" for key in FILES if settings.get(key) is not None}
-        found[side] = {**settings, **there}
-    return found
+        paths = {key: f"{folder}/{file_name(side, key)}" for key in FILES if settings.get(key) is not None}
+        with_paths[side] = {**settings, **paths}
+    return with_paths
 
 
 def _sides(brokers: Any) -> Iterator[tuple[str, Tree]]:

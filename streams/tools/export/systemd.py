@@ -45,17 +45,17 @@ def star(raw: RawCollaboration, whose: StarParty) -> dict[str, str]:
 
 
 def _node(raw: RawMesh, node: str, port: int) -> Service:
-    own = raw.file.own(node)
-    file = node_file(raw, node, CREDENTIALS, _private(own, port))
-    lines = dropin(node, file, port, _own_lines(node, own))
+    node_settings = raw.file.own(node)
+    file = node_file(raw, node, CREDENTIALS, _private(node_settings, port))
+    lines = dropin(node, file, port, _own_lines(node, node_settings))
     return Service(node, NODE, f"mirrormesh-node@{node}", file, lines)
 
 
 def _owner(raw: RawCollaboration, owner: str) -> Service:
-    own, port, records = raw.file.own(owner), FIRST_PORT + 1, set_file(raw, owner)
-    file = owner_file(raw, owner, CREDENTIALS, _private(own, port), SET)
+    owner_settings, port, records = raw.file.own(owner), FIRST_PORT + 1, set_file(raw, owner)
+    file = owner_file(raw, owner, CREDENTIALS, _private(owner_settings, port), SET)
     more = [] if records is None else [f"BindReadOnlyPaths={SETS}/{owner}:{SET}"]
-    lines = dropin(owner, file, port, [*_own_lines(owner, own), *more])
+    lines = dropin(owner, file, port, [*_own_lines(owner, owner_settings), *more])
     return Service(owner, OWNER, f"mirrormesh-owner@{owner}", file, lines, records)
 
 

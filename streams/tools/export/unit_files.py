@@ -67,8 +67,8 @@ def dropin(name: str, file: ProcessFile, port: int, more: list[str]) -> str:
 
 def written(whose: str, services: list[Service]) -> dict[str, str]:
     """Return the files of all services, and a README.md with the commands that install them."""
-    found = {path: text for service in services for path, text in service.files().items()}
-    return found | {"README.md": "\n".join(_readme(whose, services)) + "\n"}
+    files = {path: text for service in services for path, text in service.files().items()}
+    return files | {"README.md": "\n".join(_readme(whose, services)) + "\n"}
 
 
 def _readme(whose: str, services: list[Service]) -> Iterator[str]:
@@ -90,10 +90,10 @@ def _commands(service: Service) -> Iterator[str]:
         lines = ", ".join(f"{name}=..." for name in service.file.variables)
         yield f"install -m 0600 {service.name}.env /etc/mirrormesh/{service.name}.env  # lines: {lines}"
     if service.records is not None:
-        there = f"{SETS}/{service.name}"
+        service_folder = f"{SETS}/{service.name}"
         yield f"install -d -m 0700 {SETS}"
-        yield f"install -d -m 0755 {there}"
-        set_file, target = shlex.quote(service.records), shlex.quote(f"{there}/{service.records}")
+        yield f"install -d -m 0755 {service_folder}"
+        set_file, target = shlex.quote(service.records), shlex.quote(f"{service_folder}/{service.records}")
         yield f"install -m 0644 -- {set_file} {target}  # the set of records"
     yield "systemctl daemon-reload"
     yield f"systemctl enable {service.service}"

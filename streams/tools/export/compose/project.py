@@ -33,13 +33,18 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
     raw, endless = as_files(raw), raw.file.mesh.rounds is None
     private = f"{services.ANY}:{services.OWNER}"
     files = {f"node-{name}": node_file(raw, name, INSIDE, private) for name in whose.nodes}
-    found = {
+    node_services = {
         f"node-{name}": services.node(image, name, f"node-{name}", files[f"node-{name}"], endless=endless)
         for name in whose.nodes
     }
     targets = [f"{name}:{port}" for name in files for port in (services.SHARED, services.OWNER)]
     return _project(
-        f"{raw.file.mesh.name}_{whose.name}", found, files, targets, volumes=list(found), owned=True
+        f"{raw.file.mesh.name}_{whose.name}",
+        node_services,
+        files,
+        targets,
+        volumes=list(node_services),
+        owned=True,
     )
 
 
@@ -47,9 +52,11 @@ def operator(raw: RawMesh, image: str) -> dict[str, str]:
     """Return the files of the mesh's operator. Raises MeshFileError."""
     raw, endless = as_files(raw), raw.file.mesh.rounds is None
     file = scheduler_file(raw, INSIDE)
-    found = {_SCHEDULER: services.scheduler(image, _SCHEDULER, file, endless=endless)}
+    scheduler_service = {_SCHEDULER: services.scheduler(image, _SCHEDULER, file, endless=endless)}
     targets = [f"{_SCHEDULER}:{services.SHARED}"]
-    return _project(raw.file.mesh.name, found, {_SCHEDULER: file}, targets, volumes=[], owned=False)
+    return _project(
+        raw.file.mesh.name, scheduler_service, {_SCHEDULER: file}, targets, volumes=[], owned=False
+    )
 
 
 def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
@@ -59,15 +66,15 @@ def star(raw: RawCollaboration, whose: StarParty, image: str) -> dict[str, str]:
     if whose.owner:
         records = set_file(raw, whose.name)
         file = owner_file(raw, whose.name, INSIDE, f"{services.ANY}:{services.OWNER}", services.SET)
-        found = services.owner(image, whose.name, service, file, records)
+        definition = services.owner(image, whose.name, service, file, records)
         targets.append(f"{service}:{services.OWNER}")
         sets = [] if records is None else [services.set_path(service, records)]
     else:
         file = learner_file(raw, INSIDE)
-        found = services.learner(image, service, file)
+        definition = services.learner(image, service, file)
     name = f"{raw.file.mesh.name}_{whose.name}"
     return _project(
-        name, {service: found}, {service: file}, targets, volumes=[service], owned=whose.owner, sets=sets
+        name, {service: definition}, {service: file}, targets, volumes=[service], owned=whose.owner, sets=sets
     )
 
 
@@ -81,7 +88,9 @@ def _project(
     owned: bool,
     sets: Iterable[str] = (),
 ) -> dict[str, str]:
-    secrets = {key: one for service, file in files.items() for key, one in declared(service, file).items()}
+    secrets = {
+        key: secret for service, file in files.items() for key, secret in declared(service, file).items()
+    }
     tree: dict[str, Any] = {
         "name": f"mirrormesh_{name}",  # no other name has a _, so no two projects are one
         "services": {**found, "prometheus": services.prometheus(list(found)), "grafana": services.grafana()},

@@ -23,22 +23,24 @@ def as_files(raw: R) -> R:
     if tree.get("brokers") is not None:
         tree["brokers"] = _moved(tree["brokers"])
     owns = {
-        name: {**own, "brokers": _moved(own["brokers"])} if own.get("brokers") else own
-        for name, own in raw.owns.items()
+        name: {**node_settings, "brokers": _moved(node_settings["brokers"])}
+        if node_settings.get("brokers")
+        else node_settings
+        for name, node_settings in raw.owns.items()
     }
     return replace(raw, tree=tree, owns=owns)
 
 
 def _moved(brokers: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(brokers)
+    with_files = dict(brokers)
     for side in SIDES:
-        settings = found.get(side)
+        settings = with_files.get(side)
         if settings is None:
             continue
-        kept = {key: value for key, value in settings.items() if key not in TEXTS}
+        other_keys = {key: value for key, value in settings.items() if key not in TEXTS}
         files = {f"{key}_file": key for key in TEXTS if settings.get(key) is not None}
-        found[side] = {**kept, **files}
-    return found
+        with_files[side] = {**other_keys, **files}
+    return with_files
 
 
 def declared(service: str, file: ProcessFile) -> dict[str, dict[str, str]]:

@@ -28,22 +28,22 @@ _LEAST = {
 def node(image: str, name: str, service: str, file: ProcessFile, *, endless: bool) -> Service:
     """Return a node's service, whose journal is in the volume of the same name."""
     command = ["node", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
-    found = _process(image, service, file, command, endless=endless)
-    found["volumes"].append(f"{service}:{STATE}")
-    return {**found, "healthcheck": _python_check(OWNER)}
+    definition = _process(image, service, file, command, endless=endless)
+    definition["volumes"].append(f"{service}:{STATE}")
+    return {**definition, "healthcheck": _python_check(OWNER)}
 
 
 def owner(image: str, name: str, service: str, file: ProcessFile, records: str | None) -> Service:
     """Return an owner's service, as `node` does; `records`: the file of its set, where it reads one."""
     command = ["owner", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
-    found = _process(image, service, file, command, endless=False)
-    found["volumes"].append(f"{service}:{STATE}")
+    definition = _process(image, service, file, command, endless=False)
+    definition["volumes"].append(f"{service}:{STATE}")
     if records is not None:
         escaped = records.replace("$", "$$")  # compose would put a variable there
-        where = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
-        there = {"read_only": True, "bind": {"create_host_path": False}}
-        found["volumes"].append({"type": "bind", **where, **there})
-    return {**found, "healthcheck": _python_check(OWNER)}
+        paths = {"source": set_path(service, escaped), "target": f"{SET}/{escaped}"}
+        options = {"read_only": True, "bind": {"create_host_path": False}}
+        definition["volumes"].append({"type": "bind", **paths, **options})
+    return {**definition, "healthcheck": _python_check(OWNER)}
 
 
 def set_path(service: str, records: str) -> str:
@@ -54,16 +54,16 @@ def set_path(service: str, records: str) -> str:
 def learner(image: str, service: str, file: ProcessFile) -> Service:
     """Return the learner's service, whose journal is in the volume of the same name."""
     command = ["learner", _MESH, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
-    found = _process(image, service, file, command, endless=False)
-    found["volumes"].append(f"{service}:{STATE}")
-    return {**found, "healthcheck": _python_check(SHARED)}
+    definition = _process(image, service, file, command, endless=False)
+    definition["volumes"].append(f"{service}:{STATE}")
+    return {**definition, "healthcheck": _python_check(SHARED)}
 
 
 def scheduler(image: str, service: str, file: ProcessFile, *, endless: bool) -> Service:
     """Return the scheduler's service."""
     command = ["scheduler", _MESH, f"--metrics={ANY}:{SHARED}"]
-    found = _process(image, service, file, command, endless=endless)
-    return {**found, "healthcheck": _python_check(SHARED)}
+    definition = _process(image, service, file, command, endless=endless)
+    return {**definition, "healthcheck": _python_check(SHARED)}
 
 
 def prometheus(after: list[str]) -> Service:
@@ -109,7 +109,7 @@ def grafana() -> Service:
 
 
 def _process(image: str, service: str, file: ProcessFile, command: list[str], *, endless: bool) -> Service:
-    found: Service = {
+    definition: Service = {
         "image": image,
         "command": command,
         # another mesh file makes another container: what runs never reads a file that has changed
@@ -119,10 +119,10 @@ def _process(image: str, service: str, file: ProcessFile, command: list[str], *,
         "volumes": [f"./mesh/{service}.yaml:{_MESH}:ro"],
     }
     if file.variables:
-        found["environment"] = {name: f"${{{name}:?as in the mesh file}}" for name in file.variables}
+        definition["environment"] = {name: f"${{{name}:?as in the mesh file}}" for name in file.variables}
     if file.files:
-        found["secrets"] = used(service, file)
-    return found
+        definition["secrets"] = used(service, file)
+    return definition
 
 
 def _python_check(port: int) -> dict[str, Any]:

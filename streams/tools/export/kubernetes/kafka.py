@@ -62,9 +62,9 @@ def _user(user: User, kind: str, cluster: Cluster) -> Object:
         "authorization": {"type": "simple", "acls": [_acl(rule) for rule in user.rules]},
     }
     if user.quota is not None:
-        sent, received, percentage = user.quota
+        sent_rate, received, percentage = user.quota
         spec["quotas"] = {
-            "producerByteRate": sent,
+            "producerByteRate": sent_rate,
             "consumerByteRate": received,
             "requestPercentage": percentage,
         }

@@ -52,12 +52,12 @@ class Kept:
     def _set(self, labels: dict[str, str], cluster: Cluster) -> Object:
         ports = {"metrics": SHARED_PORT} | ({"owner": OWNER_PORT} if self.private else {})
         probed = "owner" if self.private else "metrics"
-        asked = {"memory": f"{self.memory}Mi"}
-        resources = {"requests": {"cpu": "100m", **asked}, "limits": {"memory": f"{2 * self.memory}Mi"}}
-        one = container(
+        requests = {"memory": f"{self.memory}Mi"}
+        resources = {"requests": {"cpu": "100m", **requests}, "limits": {"memory": f"{2 * self.memory}Mi"}}
+        process = container(
             self.kind, cluster.image, self._args(), self.file, self.name, ports, probed, resources
         )
-        one["volumeMounts"] = [{"name": "state", "mountPath": STATE}, *one["volumeMounts"]]
+        process["volumeMounts"] = [{"name": "state", "mountPath": STATE}, *process["volumeMounts"]]
         claim = {
             "accessModes": ["ReadWriteOncePod"],
             "resources": {"requests": {"storage": f"{self.storage}Gi"}},
@@ -69,7 +69,7 @@ class Kept:
             "selector": {"matchLabels": {NODE: labels[NODE]}},
             "persistentVolumeClaimRetentionPolicy": _KEPT,
             "updateStrategy": {"type": "RollingUpdate"},
-            "template": self._template(one, labels),
+            "template": self._template(process, labels),
             "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
         }
 

@@ -29,10 +29,10 @@ def operator(raw: RawMesh, cluster: Cluster) -> dict[str, str]:
     """Return the files of the mesh's operator by name. Raises MeshFileError for what no cluster takes."""
     names.check(raw.file)
     place = _place(raw, None)
-    found = {**of_scheduler(raw, place, cluster), **_watched(place, owned=False)}
-    found["topics.yaml"] = kafka.topics(raw.file, cluster)
+    files = {**of_scheduler(raw, place, cluster), **_watched(place, owned=False)}
+    files["topics.yaml"] = kafka.topics(raw.file, cluster)
     users = kafka.users(raw.file, cluster)
-    return _files(place, {**found, "users.yaml": users} if users else found)
+    return _files(place, {**files, "users.yaml": users} if users else files)
 
 
 def star(raw: RawCollaboration, whose: StarParty, cluster: Cluster) -> dict[str, str]:
@@ -45,8 +45,8 @@ def star(raw: RawCollaboration, whose: StarParty, cluster: Cluster) -> dict[str,
 def star_operator(raw: RawCollaboration, cluster: Cluster) -> dict[str, str]:
     """Return the topics and users of a collaboration's shared broker by name. Raises MeshFileError."""
     names.check_star(raw.file)
-    found, users = {"topics.yaml": kafka.topics(raw.file, cluster)}, kafka.users(raw.file, cluster)
-    return _files(None, {**found, "users.yaml": users} if users else found)
+    files, users = {"topics.yaml": kafka.topics(raw.file, cluster)}, kafka.users(raw.file, cluster)
+    return _files(None, {**files, "users.yaml": users} if users else files)
 
 
 def warnings(raw: RawMesh | RawCollaboration, whose: Party | StarParty | None) -> list[str]:
@@ -89,10 +89,12 @@ def _files(place: Place | None, objects: Mapping[str, list[Object]]) -> dict[str
     if place is not None:
         labels = {**place.labels("namespace"), **_RESTRICTED}
         all_of = {"namespace.yaml": [made("v1:Namespace", place.namespace, {}, labels)], **objects}
-    found = {name: "---\n".join(as_yaml(one) for one in some) for name, some in all_of.items()}
+    texts = {
+        name: "---\n".join(as_yaml(manifest) for manifest in manifests) for name, manifests in all_of.items()
+    }
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": list(found),
+        "resources": list(texts),
     }
-    return {**found, "kustomization.yaml": as_yaml(kustomization)}
+    return {**texts, "kustomization.yaml": as_yaml(kustomization)}

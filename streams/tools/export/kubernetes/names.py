@@ -71,9 +71,11 @@ def _namespaces(mesh: str, parties: Iterable[Party]) -> list[tuple[str, str]]:
 
 
 def _twice(file: MeshFile | CollaborationFile, named: list[tuple[str, str]]) -> list[str]:
-    found, lines = dict[str, str](), list[str]()
-    for who, name in named:
-        if name in found:
-            lines.append(f"{file.path}: {found[name]} and {who} make one Kubernetes name, {name}: rename one")
-        found.setdefault(name, who)
+    earlier, lines = dict[str, str](), list[str]()
+    for subject, name in named:
+        if name in earlier:
+            lines.append(
+                f"{file.path}: {earlier[name]} and {subject} make one Kubernetes name, {name}: rename one"
+            )
+        earlier.setdefault(name, subject)
     return lines

@@ -46,17 +46,17 @@ def _dns() -> Object:
 
 def broker_ports(brokers: Mapping[str, Any], file: str, path: tuple[str, ...]) -> list[int]:
     """Return the ports of the brokers at `path` of the file. Raises MeshFileError if one names none."""
-    wrong, found = list[str](), list[int]()
+    wrong, ports = list[str](), list[int]()
     for side, server in _servers(brokers):
         port = server.rpartition(":")[2] if ":" in server else _DEFAULT
         if "${" in server or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16):
             allowed = f"{server}: must be host:port, written out: the network policy names the port"
             wrong.append(Problem(file, (*path, side, "servers"), allowed).line)
         else:
-            found.append(int(port))
+            ports.append(int(port))
     if wrong:
         raise MeshFileError(wrong)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(ports))
 
 
 def local_servers(brokers: Mapping[str, Any]) -> list[str]:

@@ -22,14 +22,16 @@ def node_objects(raw: RawMesh, node: str, place: Place, cluster: Cluster) -> lis
     """Return a node's objects. Raises MeshFileError if its own part, or its brokers, are not here."""
     file, mesh = node_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), raw.file.resolved
     ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
-    asked = _memory(mesh, node), _storage(mesh)
-    return Kept(COMPONENT, node_set(node), file, (node,), *asked, ports, private=True).objects(place, cluster)
+    resources = _memory(mesh, node), _storage(mesh)
+    return Kept(COMPONENT, node_set(node), file, (node,), *resources, ports, private=True).objects(
+        place, cluster
+    )
 
 
 def of_party(raw: RawMesh, party: Party, place: Place, cluster: Cluster) -> dict[str, list[Object]]:
     """Return the objects of a party by file: one for each node, and what they share."""
-    found = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
-    return {"party.yaml": [account(place), disruption(place, COMPONENT)], **found}
+    node_files = {f"{node_set(node)}.yaml": node_objects(raw, node, place, cluster) for node in party.nodes}
+    return {"party.yaml": [account(place), disruption(place, COMPONENT)], **node_files}
 
 
 def _memory(mesh: Mesh, node: str) -> int:

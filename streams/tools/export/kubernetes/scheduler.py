@@ -30,8 +30,8 @@ def of_scheduler(raw: RawMesh, place: Place, cluster: Cluster) -> dict[str, list
 def _deployment(file: ProcessFile, labels: dict[str, str], cluster: Cluster) -> Object:
     args = ["scheduler", "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json", MESH_FILE]
     ports = {"metrics": SHARED_PORT}
-    one = container("scheduler", cluster.image, args, file, NAME, ports, "metrics", _RESOURCES)
-    template = pod(file, one, labels, NAME, NAME, _GRACE)
+    process = container("scheduler", cluster.image, args, file, NAME, ports, "metrics", _RESOURCES)
+    template = pod(file, process, labels, NAME, NAME, _GRACE)
     template["spec"]["topologySpreadConstraints"] = [
         {
             "maxSkew": 1,

@@ -20,14 +20,14 @@ _FOLDER = "grafana_folder"
 
 def monitors(place: Place, *, owned: bool) -> list[Object]:
     """Return the PodMonitors: one for everyone, and, if `owned`, one for the owner."""
-    found = [_monitor(place, "mirrormesh-shared", ALL, "metrics")]
-    return [*found, _monitor(place, "mirrormesh-owner", OWNER, "owner")] if owned else found
+    objects = [_monitor(place, "mirrormesh-shared", ALL, "metrics")]
+    return [*objects, _monitor(place, "mirrormesh-owner", OWNER, "owner")] if owned else objects
 
 
 def rules(place: Place, *, owned: bool) -> list[Object]:
     """Return the PrometheusRules. If `owned`, all are for the owner: the operator has the shared one."""
-    found = [_rule(place, "mirrormesh-shared", OWNER if owned else ALL, "rules.yaml")]
-    return [*found, _rule(place, "mirrormesh-owner", OWNER, "rules-owner.yaml")] if owned else found
+    objects = [_rule(place, "mirrormesh-shared", OWNER if owned else ALL, "rules.yaml")]
+    return [*objects, _rule(place, "mirrormesh-owner", OWNER, "rules-owner.yaml")] if owned else objects
 
 
 def dashboards(place: Place, *, owned: bool) -> list[Object]:
