@@ -1,7 +1,8 @@
-"""The events and effects of learner and owner: frozen values.
+"""The events and effects of learner and owner, beside those of `nodes.protocol`: frozen values.
 
 The shell feeds events one by one, each after all effects of the one before are done, in order: a `Journal...`
-is done when it is durable, a `Send...` when the producer has taken it.
+is done when it is durable, a `Send...` when the producer has taken it. A deadline is `response_timeout`; the
+learner has stepped query k once the record of query k + 1 is durable.
 """
 
 from enum import StrEnum
@@ -10,12 +11,8 @@ from typing import NamedTuple
 from nodes.collaboration.messages import Query, QueryRecord, RecordSet, Response, ResponseRecord
 from nodes.privacy.private import Private
 from nodes.privacy.query import GradientSum
+from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
 from nodes.values import FloatArray
-
-
-class Misused(Exception):
-    """The caller broke a machine's protocol."""
-
 
 # ------------------------------------------------------------------------------------- the owner's events
 
@@ -95,12 +92,6 @@ class ResponseArrived(NamedTuple):
     response: Response
 
 
-class DeadlinePassed(NamedTuple):
-    """The deadline of `StartDeadline` has passed, and all responses were read to their ends after that."""
-
-    number: int
-
-
 LearnerEvent = LearnerStarted | ResponseArrived | DeadlinePassed
 
 # ---------------------------------------------------------------------------------- the learner's effects
@@ -118,23 +109,11 @@ class SendQuery(NamedTuple):
     query: Query
 
 
-class StartDeadline(NamedTuple):
-    """Wait `response_timeout` for responses to the query, once it is acknowledged; then `DeadlinePassed`."""
-
-    number: int
-
-
 class ResponseEvidence(NamedTuple):
     """An owner has sent two values for one query: keep both. The `first` counts."""
 
     response: Response
     first: FloatArray
-
-
-class Stepped(NamedTuple):
-    """A query is over, and the record of the next one durable (public)."""
-
-    record: QueryRecord
 
 
 # ------------------------------------------------------------------------------------------------- of both
@@ -156,20 +135,13 @@ class Notice(StrEnum):
     UNANSWERED = "nobody has answered"
 
 
-class Noticed(NamedTuple):
-    """A notice to count; `peer` is whom it concerns."""
-
-    notice: Notice
-    peer: str
-    number: int
-
-
-class Halt(NamedTuple):
-    """The machine is done. `failed`: it refuses to go on, and the reason is one line for the operator."""
-
-    reason: str
-    failed: bool = False
-
-
-OwnerEffect = ReadSet | JournalResponse | SendResponse | QueryEvidence | Noticed | Halt
-LearnerEffect = JournalQuery | SendQuery | StartDeadline | ResponseEvidence | Stepped | Noticed | Halt
+OwnerEffect = ReadSet | JournalResponse | SendResponse | QueryEvidence | Noticed[Notice] | Halt
+LearnerEffect = (
+    JournalQuery
+    | SendQuery
+    | StartDeadline
+    | ResponseEvidence
+    | Stepped[QueryRecord]
+    | Noticed[Notice]
+    | Halt
+)

@@ -22,23 +22,18 @@ from typing import Any
 import numpy as np
 
 from nodes.collaboration.events import (
-    DeadlinePassed,
-    Halt,
     JournalQuery,
     LearnerEffect,
     LearnerEvent,
     LearnerStarted,
-    Misused,
     Notice,
-    Noticed,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
-    StartDeadline,
-    Stepped,
 )
-from nodes.collaboration.messages import Answer, Identity, Query, QueryRecord, Response
+from nodes.collaboration.messages import Answer, Query, QueryRecord, Response
 from nodes.collaboration.steps import Stage, Step, combined, weights
+from nodes.protocol import DeadlinePassed, Halt, Identity, Misused, Noticed, StartDeadline, Stepped
 from nodes.values import FloatArray
 
 
@@ -165,7 +160,7 @@ class LearnerMachine:
         self._keep(
             QueryRecord(stage.query, _frozen(stage.parameters), _frozen(stage.average), answers, missing)
         )
-        self._effects.append(Stepped(self.record))
+        self._effects.append(Stepped(record.number, self.record))
         self._ask()
 
     def _shares(self) -> FloatArray:

@@ -8,14 +8,6 @@ from typing import NamedTuple
 from nodes.values import FloatArray
 
 
-class Identity(NamedTuple):
-    """The machine's identity: the run, the name of learner or owner, and the journal's life."""
-
-    run: str
-    name: str
-    instance: str
-
-
 class Query(NamedTuple):
     """The learner asks every owner for the private mean gradient at theta_k, k = `number`.
 

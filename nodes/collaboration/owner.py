@@ -21,11 +21,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nodes.collaboration.events import (
-    Halt,
     JournalResponse,
-    Misused,
     Notice,
-    Noticed,
     OwnerEffect,
     OwnerEvent,
     OwnerStarted,
@@ -35,8 +32,9 @@ from nodes.collaboration.events import (
     SendResponse,
     SetRead,
 )
-from nodes.collaboration.messages import Identity, Query, RecordSet, Response, ResponseRecord
+from nodes.collaboration.messages import Query, RecordSet, Response, ResponseRecord
 from nodes.privacy.query import QueryMechanism
+from nodes.protocol import Halt, Identity, Misused, Noticed
 from nodes.values import FloatArray
 
 

@@ -1,7 +1,7 @@
-"""The node machine's events and effects: frozen values.
+"""The node machine's events and effects, beside those of `nodes.protocol`: frozen values.
 
 The shell feeds events one by one, each after all effects of the one before are done, in order. A `Journal` is
-done when it is durable; a `SendRelease` when the producer has taken it.
+done when it is durable; a `SendRelease` when the producer has taken it. A deadline is `round_timeout`.
 """
 
 from enum import StrEnum
@@ -11,6 +11,7 @@ from nodes.machine.journal import DataPosition, JournalRecord, ReleaseMessage
 from nodes.machine.slots import Place
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.private import Private
+from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
 from nodes.values import Decision, FloatArray, Observations, Release
 from topology.plans import Heartbeat, Plan
 
@@ -60,12 +61,6 @@ class SlotClosed(NamedTuple):
     truth: Private[FloatArray | None] = Private(None)
 
 
-class DeadlinePassed(NamedTuple):
-    """The deadline of `StartDeadline` has passed, and every in-edge was read to its end after that."""
-
-    round: int
-
-
 class LeaveAsked(NamedTuple):
     """The owner asks that no plan names the node from round `leave_from` on (None: he takes it back)."""
 
@@ -101,26 +96,10 @@ class OpenSlot(NamedTuple):
     position: DataPosition | None
 
 
-class StartDeadline(NamedTuple):
-    """Wait for the round's releases for `round_timeout` after the node's own release is acknowledged.
-
-    `at_once`: do not wait, but still read every in-edge to its end. `DeadlinePassed` follows.
-    """
-
-    round: int
-    at_once: bool = False
-
-
 class SendHeartbeat(NamedTuple):
     """Append the heartbeat to `progress.<i>` now, beside those that the shell sends each period."""
 
     heartbeat: Heartbeat
-
-
-class Halt(NamedTuple):
-    """The node is done: the run is over, or it has left. The process ends with exit code 0."""
-
-    reason: str
 
 
 # --------------------------------------------------------------------------------------------- reports
@@ -139,14 +118,6 @@ class Notice(StrEnum):
     JOINING = "asked to join"
     LISTENED = "joined as a listener"
     ACCUSED = "a reader of the own releases has two values for a round"
-
-
-class Noticed(NamedTuple):
-    """A notice to count; `source` is the peer that it concerns, or the node itself."""
-
-    notice: Notice
-    source: str
-    round: int
 
 
 class Evidence(NamedTuple):
@@ -181,13 +152,6 @@ class Foreseen(NamedTuple):
     places: Private[tuple[Place, ...]]
 
 
-class Stepped(NamedTuple):
-    """The round is over, and its record is durable (public)."""
-
-    round: int
-    record: JournalRecord
-
-
 class Scored(NamedTuple):
     """The slot's score of the decision (private), for the owner only.
 
@@ -204,5 +168,5 @@ class Scored(NamedTuple):
     truth: Private[FloatArray | None] = Private(None)
 
 
-Report = Noticed | Evidence | Decided | Foreseen | Stepped | Scored
+Report = Noticed[Notice] | Evidence | Decided | Foreseen | Stepped[JournalRecord] | Scored
 Effect = Journal | SendRelease | OpenSlot | StartDeadline | SendHeartbeat | Halt | Report

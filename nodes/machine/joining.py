@@ -3,10 +3,11 @@
 `enter` acts in the phase "waiting", `listen` in the phase "listening".
 """
 
-from nodes.machine.events import Notice, OpenSlot, SendRelease, StartDeadline
+from nodes.machine.events import Notice, OpenSlot, SendRelease
 from nodes.machine.journal import JournalRecord
 from nodes.machine.membership import Choice
 from nodes.machine.state import NodeState
+from nodes.protocol import StartDeadline
 from nodes.values import FloatArray, Release
 from topology.plans import Plan
 

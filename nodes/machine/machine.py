@@ -27,7 +27,6 @@ from typing import Any
 
 from nodes.learner import Learner
 from nodes.machine.events import (
-    DeadlinePassed,
     Effect,
     Event,
     Evidence,
@@ -40,14 +39,10 @@ from nodes.machine.events import (
     Started,
 )
 from nodes.machine.history import History
-from nodes.machine.membership import Identity
 from nodes.machine.phases import ACTIONS, phase_of
 from nodes.machine.state import NodeState
+from nodes.protocol import DeadlinePassed, Identity, Misused
 from topology.plans import Heartbeat
-
-
-class Misused(Exception):
-    """The caller broke the machine's protocol."""
 
 
 class NodeMachine:
@@ -169,13 +164,13 @@ class NodeMachine:
 
     def _give_up(self, event: DeadlinePassed) -> None:
         node, opened = self._node, self._node.open
-        if opened is None or opened.round != event.round or opened.settled is not None:
+        if opened is None or opened.round != event.number or opened.settled is not None:
             return
         missing = opened.missing()
         opened.give_up(missing)
         node.silent.update(missing)
         for source in missing:
-            node.notice(Notice.GIVEN_UP, source, event.round)
+            node.notice(Notice.GIVEN_UP, source, event.number)
 
     def _leave(self, event: LeaveAsked) -> None:
         self._node.membership.asked_from = event.leave_from

@@ -9,10 +9,10 @@ release, whatever the topology says now: that release, or one of the rounds befo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from nodes.machine.journal import JournalRecord
+from nodes.protocol import Identity
 from topology.plans import Plan
 
 
@@ -72,16 +72,6 @@ class PlanBook:
         """Forget the plans below that round."""
         while self._plans and (first := next(iter(self._plans))) < round:
             del self._plans[first]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The machine's identity: the node's name, the run, the journal's life, the process start."""
-
-    name: str
-    run: str
-    instance: str
-    boot: str
 
 
 class Choice(Enum):

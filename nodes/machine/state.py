@@ -6,12 +6,13 @@ The machine and its phases change it: `joining` (into a round), `stepping` (thro
 from collections.abc import Iterable
 
 from nodes.learner import Learner
-from nodes.machine.events import Effect, Halt, Journal, Notice, Noticed, SendHeartbeat, Stepped
+from nodes.machine.events import Effect, Journal, Notice, SendHeartbeat
 from nodes.machine.history import History
 from nodes.machine.journal import DataPosition, GivenUp, JournalRecord
-from nodes.machine.membership import Identity, Membership, PlanBook
+from nodes.machine.membership import Membership, PlanBook
 from nodes.machine.rounds import OpenRound
 from nodes.privacy.mechanism import Secret
+from nodes.protocol import Halt, Identity, Noticed, Stepped
 from nodes.values import Average, Release
 from topology.plans import MOST_TOLD, Heartbeat, Plan
 

@@ -3,9 +3,10 @@
 `decide` acts in the phase "learning", `step` in the phase "decided".
 """
 
-from nodes.machine.events import Decided, Foreseen, Notice, Scored, StartDeadline
+from nodes.machine.events import Decided, Foreseen, Notice, Scored
 from nodes.machine.journal import DataPosition
 from nodes.machine.state import NodeState
+from nodes.protocol import StartDeadline
 from nodes.values import Consensus, FloatArray, averaged
 
 

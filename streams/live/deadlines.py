@@ -8,7 +8,7 @@ from functools import partial
 from threading import Lock
 from typing import Protocol
 
-from nodes.machine.events import StartDeadline
+from nodes.protocol import StartDeadline
 from streams.bus.bus import Reader, Unreachable
 from streams.live.loop import Turns
 from streams.live.patience import EACH, Patience
@@ -160,5 +160,5 @@ class Deadlines:
         except Unreachable:
             self._began = self._clock.now()  # recently sent releases need time to arrive
             return False
-        self._reader.when_read(ends, lambda: self._loop.put(partial(self._passed, started.round)))
+        self._reader.when_read(ends, lambda: self._loop.put(partial(self._passed, started.number)))
         return True

@@ -4,7 +4,7 @@ import logging
 from contextlib import ExitStack
 
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity
+from nodes.protocol import Identity
 from streams.bus.collaboration_access import learner as learner_access
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.live.live_learner import LiveLearner
@@ -74,7 +74,7 @@ class LearnerProcess:
             )
             live = LiveLearner(
                 LearnerMachine(
-                    Identity(mesh.run, mesh.learner, journal.instance),
+                    Identity(mesh.learner, mesh.run, journal.instance),
                     file.resolved.step,
                     file.resolved.records,
                 ),

@@ -5,20 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.collaboration.events import (
-    DeadlinePassed,
-    Halt,
     JournalQuery,
     LearnerEvent,
     LearnerStarted,
-    Noticed,
+    Notice,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
-    StartDeadline,
-    Stepped,
 )
 from nodes.collaboration.learner import LearnerMachine
 from nodes.collaboration.messages import QueryRecord
+from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
 from streams.codec import Expected, Reason, Refused, decode_response, encode_query, encode_response
 
 
@@ -33,8 +30,8 @@ class LearnerPorts:
     append: Callable[[QueryRecord], None]
     send: Callable[[bytes], None]
     start_deadline: Callable[[StartDeadline], None]
-    stepped: Callable[[Stepped], None]
-    noticed: Callable[[Noticed], None]
+    stepped: Callable[[Stepped[QueryRecord]], None]
+    noticed: Callable[[Noticed[Notice]], None]
     refused: Callable[[str, bytes, Refused], None]
     halt: Callable[[Halt], None]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Protocol
 
-from nodes.collaboration.events import Halt, Noticed, StartDeadline, Stepped
+from nodes.collaboration.events import Notice
 from nodes.collaboration.learner import LearnerMachine
 from nodes.collaboration.messages import QueryRecord
-from nodes.machine.events import StartDeadline as RoundDeadline
+from nodes.protocol import Halt, Noticed, StartDeadline, Stepped
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.codec import Refused
@@ -27,7 +27,7 @@ class LearnerWatcher(Protocol):
     def stepped(self, record: QueryRecord) -> None:
         """Note that a query is over, and the next one's record durable."""
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Take a notice of the machine."""
 
     def refused(self, owner: str, refused: Refused) -> None:
@@ -98,9 +98,9 @@ class LiveLearner:
 
     def _start_deadline(self, started: StartDeadline) -> None:
         if self._timeout is not None:
-            self._deadlines.start(RoundDeadline(started.number))
+            self._deadlines.start(started)
 
-    def _stepped(self, stepped: Stepped) -> None:
+    def _stepped(self, stepped: Stepped[QueryRecord]) -> None:
         self._watcher.stepped(stepped.record)
 
     def _refuse(self, owner: str, value: bytes, refused: Refused) -> None:

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Protocol
 
 from nodes.learner import Learner
-from nodes.machine.events import Decided, Halt, OpenSlot, Report, SlotClosed, StartDeadline
+from nodes.machine.events import Decided, OpenSlot, Report, SlotClosed
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from nodes.protocol import Halt, StartDeadline
 from streams.bus.bus import BusError, Reader
 from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused

@@ -6,9 +6,10 @@ from functools import partial
 from threading import Thread
 from typing import Protocol
 
-from nodes.collaboration.events import Halt, Noticed, ReadSet, SetRead
+from nodes.collaboration.events import Notice, ReadSet, SetRead
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
+from nodes.protocol import Halt, Noticed
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.connection import LOGGER
 from streams.bus.kafka import KafkaBus
@@ -45,7 +46,7 @@ class OwnerWatcher(Protocol):
     def read(self, seconds: float, read: SetRead) -> None:
         """Take how long a pass took, and what it found (private)."""
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Take a notice of the machine."""
 
     def refused(self, refused: Refused) -> None:

@@ -12,17 +12,14 @@ from typing import Any
 
 from nodes.learner import Learner
 from nodes.machine.events import (
-    DeadlinePassed,
     Decided,
     Effect,
     Event,
     Evidence,
     Foreseen,
-    Halt,
     Journal,
     LeaveAsked,
     Notice,
-    Noticed,
     OpenSlot,
     PlanArrived,
     ReleaseArrived,
@@ -31,13 +28,12 @@ from nodes.machine.events import (
     SendHeartbeat,
     SendRelease,
     SlotClosed,
-    StartDeadline,
     Started,
-    Stepped,
 )
 from nodes.machine.journal import JournalRecord
 from nodes.machine.machine import NodeMachine
 from nodes.privacy.mechanism import Secret
+from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline, Stepped
 from streams.codec import (
     Reason,
     Refused,

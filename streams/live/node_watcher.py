@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report
+from nodes.machine.events import Decided, Foreseen, Notice, Report
+from nodes.protocol import Noticed
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused, encode_dead_letter
@@ -100,16 +101,16 @@ class NodeWatcher:
             self._log.warning(text, lacking(generation, self._own))
         self._metrics.made_by(generation)
 
-    def _noticed(self, noticed: Noticed) -> None:
+    def _noticed(self, noticed: Noticed[Notice]) -> None:
         if noticed.notice is Notice.GIVEN_UP:
-            if noticed.source in self._silent:
+            if noticed.peer in self._silent:
                 return
-            self._silent.add(noticed.source)
+            self._silent.add(noticed.peer)
         level, text = self._lines.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, round %d"))
         if noticed.notice in _OWN:
-            self._log.log(level, text, noticed.source, noticed.round)
+            self._log.log(level, text, noticed.peer, noticed.number)
         elif self._log.isEnabledFor(level):
-            kind, line = (noticed.notice, noticed.source), text % (noticed.source, noticed.round)
+            kind, line = (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number)
             self._summed.say(level, kind, line)
 
 

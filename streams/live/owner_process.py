@@ -3,8 +3,8 @@
 import logging
 from contextlib import ExitStack
 
-from nodes.collaboration.messages import Identity
 from nodes.collaboration.owner import OwnerMachine
+from nodes.protocol import Identity
 from streams.bus.collaboration_access import owner_on_mesh
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
@@ -131,7 +131,7 @@ class OwnerProcess:
     ) -> LiveOwner:
         wire, mesh = self._wire, self._file.mesh
         machine = OwnerMachine(
-            Identity(mesh.run, self._name, journal.instance), mesh.learner, self._mechanism
+            Identity(self._name, mesh.run, journal.instance), mesh.learner, self._mechanism
         )
         watcher = OwnerLog(self._log, figures)
         return LiveOwner(machine, start, journal, read, presence, wire, bus, watcher)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodes.collaboration.events import (
-    Halt,
     JournalResponse,
-    Noticed,
+    Notice,
     OwnerEvent,
     OwnerStarted,
     QueryArrived,
@@ -18,6 +17,7 @@ from nodes.collaboration.events import (
 )
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
+from nodes.protocol import Halt, Noticed
 from streams.codec import Expected, Reason, Refused, decode_query, encode_query, encode_response
 from streams.live.party_start import OwnerStart
 
@@ -33,7 +33,7 @@ class OwnerPorts:
     append: Callable[[ResponseRecord], None]
     send: Callable[[bytes], None]
     read_set: Callable[[ReadSet], None]
-    noticed: Callable[[Noticed], None]
+    noticed: Callable[[Noticed[Notice]], None]
     refused: Callable[[bytes, Refused], None]
     halt: Callable[[Halt], None]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from nodes.protocol import Identity
 from streams.bus.access import Access
 from streams.bus.expiry import Expiry
 from streams.bus.kafka import KafkaBus
@@ -15,7 +16,7 @@ from streams.bus.topic_specs import TopicSpec
 from streams.live.certificates import warn_of_end
 from streams.live.live_party import LiveParty
 from streams.live.liveness import Liveness
-from streams.live.presence import Presence, Whose
+from streams.live.presence import Presence
 from streams.live.process import opened, reached, retry_until_reachable
 from streams.live.service_manager import ServiceManager
 from streams.live.start import FLUSH, Ask
@@ -64,7 +65,7 @@ def open_bus(
 
 def presence_of(file: CollaborationFile, name: str, instance: str) -> Presence:
     """Return the presence of a new process."""
-    return Presence(Whose(file.mesh.run, name, instance, new_id()), file.digest())
+    return Presence(Identity(name, file.mesh.run, instance, new_id()), file.digest())
 
 
 def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:

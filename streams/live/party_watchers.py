@@ -2,8 +2,9 @@
 
 import logging
 
-from nodes.collaboration.events import Notice, Noticed, SetRead
+from nodes.collaboration.events import Notice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
+from nodes.protocol import Noticed
 from streams.codec import Refused
 from streams.live.summed import Summed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
@@ -19,7 +20,7 @@ _LINES = {
 }
 
 
-def _say(log: logging.Logger, summed: Summed, noticed: Noticed) -> None:
+def _say(log: logging.Logger, summed: Summed, noticed: Noticed[Notice]) -> None:
     level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, query %d"))
     if log.isEnabledFor(level):
         summed.say(level, (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number))
@@ -42,7 +43,7 @@ class LearnerLog:
         answered, missing = len(record.answers), len(record.missing)
         self._log.debug("query %d: %d answers, %d missing", record.number - 1, answered, missing)
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Take a notice of the machine."""
         self._metrics.noticed(noticed)
         if noticed.notice is Notice.LEFT_OUT:
@@ -75,7 +76,7 @@ class OwnerLog:
         del read
         self._metrics.read(seconds)
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Take a notice of the machine."""
         self._metrics.noticed(noticed)
         _say(self._log, self._summed, noticed)

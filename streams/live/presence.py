@@ -1,18 +1,8 @@
 """A process's hello and heartbeats on its own topic of progress: the newest process of a name wins."""
 
-from typing import NamedTuple
-
+from nodes.protocol import Identity
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat
 from topology.plans import Heartbeat
-
-
-class Whose(NamedTuple):
-    """A process of a collaboration's learner or owner: the run, its name, its journal's life, its start."""
-
-    run: str
-    name: str
-    instance: str
-    boot: str
 
 
 class Presence:
@@ -21,7 +11,7 @@ class Presence:
     Call `read` in one thread only.
     """
 
-    def __init__(self, who: Whose, digest: bytes) -> None:
+    def __init__(self, who: Identity, digest: bytes) -> None:
         self.who, self.replaced = who, False
         self._digest = digest
         self._hello: int | None = None  # its offset, once read

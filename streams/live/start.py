@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
-from nodes.machine.membership import Identity
+from nodes.protocol import Identity
 from streams.bus.bus import Bus, Stored, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release

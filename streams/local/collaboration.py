@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nodes.collaboration.events import (
-    Halt,
     JournalQuery,
     JournalResponse,
     LearnerEvent,
     LearnerStarted,
     Notice,
-    Noticed,
     OwnerEvent,
     OwnerStarted,
     QueryArrived,
@@ -23,8 +21,9 @@ from nodes.collaboration.events import (
     SendResponse,
 )
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity, Query, QueryRecord, RecordSet, Response, ResponseRecord
+from nodes.collaboration.messages import Query, QueryRecord, RecordSet, Response, ResponseRecord
 from nodes.collaboration.owner import OwnerMachine
+from nodes.protocol import Halt, Identity, Noticed
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.records.passes import Passes, fixed_sets
@@ -131,7 +130,7 @@ class LocalCollaboration:
             for name in sorted(file.mesh.owners)
         }
         mesh, journal = file.mesh, self._journals.learner
-        identity = Identity(mesh.run, mesh.learner, journal.instance)
+        identity = Identity(mesh.learner, mesh.run, journal.instance)
         self._learner = LearnerMachine(identity, file.resolved.step, file.resolved.records)
         before = journal.records(1)
         self._check_owners(before[-1].number - 1 if before else 0)
@@ -199,7 +198,7 @@ class LocalCollaboration:
                 case Halt(reason, failed) if failed:
                     raise UsageError(reason)
 
-    def _noticed(self, notice: Noticed) -> None:
+    def _noticed(self, notice: Noticed[Notice]) -> None:
         self.notices[notice.notice] += 1
 
 
@@ -213,10 +212,10 @@ class _Owner:
         journal: OwnerRecords,
         own: Passes,
         held: RecordSet,
-        noticed: Callable[[Noticed], None],
+        noticed: Callable[[Noticed[Notice]], None],
     ) -> None:
         self._passes, self._journal, self._noticed = own, journal, noticed
-        identity = Identity(file.mesh.run, name, journal.instance)
+        identity = Identity(name, file.mesh.run, journal.instance)
         self.machine = OwnerMachine(identity, file.mesh.learner, file.resolved.mechanism(name))
         self.take(OwnerStarted(held, journal.records))
 

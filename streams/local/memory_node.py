@@ -6,10 +6,11 @@ from functools import partial
 from typing import TypeVar
 
 from nodes.learner import Learner
-from nodes.machine.events import Halt, OpenSlot, Report, StartDeadline
+from nodes.machine.events import OpenSlot, Report
 from nodes.machine.journal import DataPosition
 from nodes.machine.slots import Slots
 from nodes.privacy.private import Private
+from nodes.protocol import Halt, StartDeadline
 from streams.bus.bus import BusError, Reader
 from streams.bus.memory import Faults, MemoryBroker, MemoryBus
 from streams.codec import Refused, encode_dead_letter
@@ -216,7 +217,7 @@ class MemoryNode:
         def passed() -> None:
             if shell is not None and self.shell is shell and self._reader is not None:
                 ends = {edge: self._bus.end(edge) for edge in self._edges.values()}
-                self._reader.when_read(ends, partial(self._do, shell.deadline_passed, started.round))
+                self._reader.when_read(ends, partial(self._do, shell.deadline_passed, started.number))
 
         self._broker.after(0.0 if started.at_once else self._mesh.round_timeout or 0.0, passed)
 

@@ -6,10 +6,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from nodes.machine.events import Decided, Report, Scored, Stepped
+from nodes.machine.events import Decided, Report, Scored
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
+from nodes.protocol import Stepped
 from nodes.regret import LocalRegret
 from nodes.sparse import dense
 from nodes.values import Decision, FloatArray, Observations

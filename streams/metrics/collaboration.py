@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from math import inf
 
-from nodes.collaboration.events import Notice, Noticed
+from nodes.collaboration.events import Notice
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.decimals import rounded_up
 from nodes.privacy.query import QueryMechanism
+from nodes.protocol import Noticed
 from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.registry import NO_BROKER, PrivateRegistry, ProcessFigures, SharedRegistry
@@ -61,7 +62,7 @@ class LearnerMetrics(_Party):
         """Take the record of the next query."""
         self._done, self._answered = record.number, len(record.answers)
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Count a notice."""
         counted = self._counts.get(noticed.notice)
         if counted is not None:
@@ -106,7 +107,7 @@ class OwnerMetrics(_Party):
         """Take an answer that is durable."""
         self._done, self._charged = record.query, record.charged
 
-    def noticed(self, noticed: Noticed) -> None:
+    def noticed(self, noticed: Noticed[Notice]) -> None:
         """Count a notice."""
         if noticed.notice in self._refusals:
             self._refusals[noticed.notice].total += 1

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from nodes.learner import Learner
-from nodes.machine.events import Decided, Noticed, Report, Scored, Stepped
+from nodes.machine.events import Decided, Report, Scored
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.private import Private
+from nodes.protocol import Noticed, Stepped
 from streams.codec import Reason
 from streams.metrics.catalogue import PrivateMetric, SharedMetric
 from streams.metrics.private import DataCounts, PrivateFigures

@@ -13,8 +13,9 @@ import numpy as np
 
 from nodes.decimals import rounded_up
 from nodes.learner import Learner
-from nodes.machine.events import Decided, Notice, Noticed, Stepped
+from nodes.machine.events import Decided, Notice
 from nodes.machine.journal import JournalRecord
+from nodes.protocol import Noticed, Stepped
 from streams.codec import Reason
 from streams.metrics.catalogue import SharedMetric
 from streams.metrics.registry import NO_BROKER, ProcessFigures, SharedRegistry
@@ -86,9 +87,9 @@ class SharedFigures:
             return NO_BROKER
         return "no plan that names this node is acted on yet" if self._decided is None else None
 
-    def noticed(self, report: Noticed) -> None:
+    def noticed(self, report: Noticed[Notice]) -> None:
         """Count an event that the node has noticed."""
-        counter = self._noticed.get((report.notice, report.source)) or self._own.get(report.notice)
+        counter = self._noticed.get((report.notice, report.peer)) or self._own.get(report.notice)
         if counter is not None:
             counter.total += 1
 
@@ -97,7 +98,7 @@ class SharedFigures:
         self._edges = report.edges
         self._decided = report
 
-    def stepped(self, report: Stepped) -> None:
+    def stepped(self, report: Stepped[JournalRecord]) -> None:
         """Take the result of a round's step."""
         now, before = self._clock(), self._stepped_at
         self._rounds.total += 1

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from nodes.machine.events import Decided, Halt, Report, StartDeadline
+from nodes.machine.events import Decided, Report
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from nodes.protocol import Halt, StartDeadline
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused

@@ -7,7 +7,8 @@ import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as as_openmetrics
 
-from nodes.machine.events import Notice, Noticed
+from nodes.machine.events import Notice
+from nodes.protocol import Noticed
 from streams.codec import Reason
 from streams.metrics.node_metrics import NodeMetrics
 from tests.support.machines import learner, machine, neighbours, plans, run_rounds, slot, started

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.events import DeadlinePassed, Decided, Foreseen, Journal
+from nodes.machine.events import Decided, Foreseen, Journal
 from nodes.privacy.reveal import opened
+from nodes.protocol import DeadlinePassed
 from nodes.values import averaged
 from tests.support.machines import (
     end,

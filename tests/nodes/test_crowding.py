@@ -1,6 +1,7 @@
 """A stranger writes releases of instances that do not exist: they crowd out none that counts."""
 
-from nodes.machine.events import Decided, Notice, Noticed
+from nodes.machine.events import Decided, Notice
+from nodes.protocol import Noticed
 from tests.support.machines import (
     HORIZON,
     feed,

@@ -12,8 +12,9 @@ from nodes.geometry.mirror_maps import Mahalanobis
 from nodes.geometry.mirror_step import mirror_step
 from nodes.learner import Learner
 from nodes.losses.losses import Linear
-from nodes.machine.events import DeadlinePassed, Decided, Journal, Notice, Noticed, PlanArrived
+from nodes.machine.events import Decided, Journal, Notice, PlanArrived
 from nodes.privacy.unprotected import Unprotected
+from nodes.protocol import DeadlinePassed, Noticed
 from nodes.step_sizes import Constant
 from tests.support.machines import feed, machine, of, plan, release, slot, started
 
@@ -76,7 +77,7 @@ def test_a_late_release_ends_where_one_in_time_would_have(rounds, lost, by_time)
 
     _, in_time = run(late=False)
     _, late = run(late=True)
-    assert [one.round for one in of(late, Noticed) if one.notice is Notice.CORRECTED] == [lost]
+    assert [one.number for one in of(late, Noticed) if one.notice is Notice.CORRECTED] == [lost]
     expected, found = decided(in_time), decided(late)
     assert list(found) == list(rounds)
     assert not np.allclose(found[rounds[2]], expected[rounds[2]])

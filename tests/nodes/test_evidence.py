@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from nodes.machine.events import Decided, Evidence, Journal, Notice, Noticed, SendHeartbeat
+from nodes.machine.events import Decided, Evidence, Journal, Notice, SendHeartbeat
 from nodes.machine.inbox import MOST_ACCUSED
+from nodes.protocol import Noticed
 from tests.support.machines import (
     HORIZON,
     INSTANCES,
@@ -108,7 +109,7 @@ def test_later_evidence_counts_again_and_a_pardon_is_forgotten_with_its_rounds()
     for t in range(2, 16):
         feed(again, *neighbours(t), slot(t), *plans(t + 4, t + 4))
     effects = feed(again, *neighbours(16), release("b", 16, LIE, offset=99), slot(16))
-    assert (Notice.EVIDENCE, "b", 16) in [(one.notice, one.source, one.round) for one in of(effects, Noticed)]
+    assert (Notice.EVIDENCE, "b", 16) in [(one.notice, one.peer, one.number) for one in of(effects, Noticed)]
     record = of(effects, Journal)[-1].record
     assert (record.distrusted, record.pardoned) == ((("b", INSTANCES["b"]),), ())
 

@@ -4,20 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from nodes.machine.events import (
-    DeadlinePassed,
-    Decided,
-    Halt,
-    Journal,
-    Notice,
-    Noticed,
-    OpenSlot,
-    PlanArrived,
-    SendRelease,
-    StartDeadline,
-    Started,
-)
+from nodes.machine.events import Decided, Journal, Notice, OpenSlot, PlanArrived, SendRelease, Started
 from nodes.machine.history import History
+from nodes.protocol import DeadlinePassed, Halt, Noticed, StartDeadline
 from nodes.values import Release
 from tests.support.machines import (
     HORIZON,
@@ -129,7 +118,7 @@ def test_a_listener_that_was_down_for_more_than_h_rounds_joins_again_before_it_s
     assert not of(effects, OpenSlot)
     assert not of(effects, SendRelease)
     assert [record.charged for _, record in enumerate(e.record for e in of(effects, Journal))] == [0]
-    assert (Notice.JOINING, 30) in [(notice.notice, notice.round) for notice in of(effects, Noticed)]
+    assert (Notice.JOINING, 30) in [(notice.notice, notice.number) for notice in of(effects, Noticed)]
     assert node.heartbeat.join_after == 30
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodes.machine.events import Halt, LeaveAsked, PlanArrived, SendHeartbeat, SendRelease, Started
+from nodes.machine.events import LeaveAsked, PlanArrived, SendHeartbeat, SendRelease, Started
+from nodes.protocol import Halt
 from tests.support.machines import feed, learner, machine, of, plan, plans, run_rounds, started
 
 

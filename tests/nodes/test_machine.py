@@ -6,24 +6,19 @@ import numpy as np
 import pytest
 
 from nodes.machine.events import (
-    DeadlinePassed,
     Decided,
     Evidence,
     Foreseen,
-    Halt,
     Journal,
     Notice,
-    Noticed,
     OpenSlot,
     PlanArrived,
     Scored,
     SendHeartbeat,
     SendRelease,
-    StartDeadline,
-    Stepped,
 )
-from nodes.machine.machine import Misused
 from nodes.privacy.reveal import opened
+from nodes.protocol import DeadlinePassed, Halt, Misused, Noticed, StartDeadline, Stepped
 from tests.support.machines import (
     HORIZON,
     INSTANCES,
@@ -44,7 +39,7 @@ from tests.support.machines import (
 
 
 def notices(effects):
-    return [(effect.notice, effect.source, effect.round) for effect in of(effects, Noticed)]
+    return [(effect.notice, effect.peer, effect.number) for effect in of(effects, Noticed)]
 
 
 def test_the_first_plan_makes_a_full_member_that_starts_at_x_1_publicly():

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from nodes.machine.events import (
-    Journal,
-    Scored,
-    SendHeartbeat,
-    Started,
-)
-from nodes.machine.machine import Misused
+from nodes.machine.events import Journal, Scored, SendHeartbeat, Started
 from nodes.privacy.reveal import opened
+from nodes.protocol import Misused
 from tests.support.machines import (
     feed,
     learner,

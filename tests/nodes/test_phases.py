@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.machine import phases
-from nodes.machine.events import DeadlinePassed, Journal, Notice, Noticed, PlanArrived, Started
+from nodes.machine.events import Journal, Notice, PlanArrived, Started
 from nodes.machine.phases import ACTIONS, TRANSITIONS, Phase, phase_of
+from nodes.protocol import DeadlinePassed, Noticed
 from tests.support.machines import HORIZON, end, machine, neighbours, of, plan, slot
 
 HALVES = dict.fromkeys(("bc", "cb", "ba", "ca"), 0.5)

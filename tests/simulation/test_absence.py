@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from nodes.losses.losses import Squared
-from nodes.machine.events import Notice, Noticed, Stepped
+from nodes.machine.events import Notice
+from nodes.protocol import Noticed, Stepped
 from streams.bus.memory import Faults
 from streams.codec import decode_dead_letter, decode_plans
 from streams.local.mesh import MemoryMesh, MemoryScheduler

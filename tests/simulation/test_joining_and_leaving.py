@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodes.machine.events import Notice, Noticed, Stepped
+from nodes.machine.events import Notice
+from nodes.protocol import Noticed, Stepped
 from streams.bus.memory import Faults
 from streams.bus.mesh_log import MeshLog
 from streams.codec import decode_release

@@ -9,7 +9,8 @@ import json
 import numpy as np
 import pytest
 
-from nodes.machine.events import Decided, Stepped
+from nodes.machine.events import Decided
+from nodes.protocol import Stepped
 from streams.codec import decode_plans
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts

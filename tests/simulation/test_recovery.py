@@ -10,7 +10,8 @@ import random
 
 import pytest
 
-from nodes.machine.events import Notice, Noticed
+from nodes.machine.events import Notice
+from nodes.protocol import Noticed
 from streams.bus.memory import Faults
 from streams.codec import decode_plans, decode_release
 from streams.local.mesh import MemoryMesh, MemoryScheduler
@@ -38,7 +39,7 @@ class Mesh:
 
     def report(self, name, report):
         if isinstance(report, Noticed):
-            self.notices.append((name, report.notice, report.source))
+            self.notices.append((name, report.notice, report.peer))
 
     def until(self, condition):
         while not condition():

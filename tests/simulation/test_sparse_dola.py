@@ -11,10 +11,11 @@ from nodes.algorithms import SparseDola
 from nodes.geometry.constraints import L2Ball
 from nodes.learner import Learner
 from nodes.losses.losses import Hinge
-from nodes.machine.events import Decided, Stepped
+from nodes.machine.events import Decided
 from nodes.privacy.gaussian import GaussianGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
+from nodes.protocol import Stepped
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Consensus
 from streams.local.mesh import MemoryMesh

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client import generate_latest
 
-from nodes.machine.events import Decided, Noticed, Scored, Stepped
+from nodes.machine.events import Decided, Scored
+from nodes.protocol import Noticed, Stepped
 from streams.codec import decode_release
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MemoryMesh

@@ -14,11 +14,11 @@ from nodes.losses.losses import Squared
 from nodes.machine.events import PlanArrived, ReleaseArrived, SlotClosed, Started
 from nodes.machine.journal import ReleaseMessage
 from nodes.machine.machine import NodeMachine
-from nodes.machine.membership import Identity
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.private import Private
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
+from nodes.protocol import Identity
 from nodes.step_sizes import Constant
 from nodes.values import Observations, Release
 from topology.plans import Member, Plan

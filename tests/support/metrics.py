@@ -6,8 +6,9 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodes.machine.events import Decided, Noticed, Scored, Stepped
+from nodes.machine.events import Decided, Scored
 from nodes.privacy.private import Private
+from nodes.protocol import Noticed, Stepped
 from streams.codec import Reason
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.private import DataCounts

@@ -17,7 +17,7 @@ from nodes.collaboration.events import (
     SetRead,
 )
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity, RecordSet
+from nodes.collaboration.messages import RecordSet
 from nodes.collaboration.owner import OwnerMachine
 from nodes.collaboration.steps import Averaged
 from nodes.geometry.constraints import L2Ball
@@ -26,6 +26,7 @@ from nodes.losses.losses import Squared
 from nodes.privacy.private import Private
 from nodes.privacy.query import QueryMechanism
 from nodes.privacy.simulated import SimulatedSampler
+from nodes.protocol import Identity
 from nodes.values import Observations
 
 D, QUERIES = 2, 4
@@ -84,7 +85,7 @@ class Owner:
     def start(self) -> None:
         self.lives += 1
         self.mechanism = mechanism(self.name)
-        self.machine = OwnerMachine(Identity("r", self.name, "o" * 32), "l", self.mechanism)
+        self.machine = OwnerMachine(Identity(self.name, "r", "o" * 32), "l", self.mechanism)
         self.take(OwnerStarted(own_set(self.name), tuple(self.journal)))
 
     def take(self, event) -> None:
@@ -114,7 +115,7 @@ class Learner:
     def start(self) -> None:
         self.lives += 1
         step = Averaged(L2Ball(D, 5.0), QUERIES, 0.5, 0.1)
-        self.machine = LearnerMachine(Identity("r", "l", "e" * 32), step, SIZES)
+        self.machine = LearnerMachine(Identity("l", "r", "e" * 32), step, SIZES)
         self.take(LearnerStarted(tuple(self.journal[-1:])))
 
     def take(self, event) -> None:

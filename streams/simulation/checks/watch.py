@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from nodes.machine.events import Decided, Foreseen, Notice, Noticed, Report, Scored
+from nodes.machine.events import Decided, Foreseen, Notice, Report, Scored
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
+from nodes.protocol import Noticed
 from streams.bus.bus import Stored
 from streams.codec import Reason, Refused
 from streams.local.recorder import for_the_owner
@@ -119,7 +120,7 @@ class Watch:
         whole = self._totals.finish(self._steps.mixed)
         self.history.note("all", "sums", f"of {whole} rounds hold")
 
-    def _noticed(self, node: SimulatedNode, noticed: Noticed) -> None:
+    def _noticed(self, node: SimulatedNode, noticed: Noticed[Notice]) -> None:
         notice, source, round = noticed
         if notice not in _QUIET:
             self.history.note(node.name, "notices", f"{notice}, {source} in {round}")

@@ -4,30 +4,25 @@ import numpy as np
 import pytest
 
 from nodes.collaboration.events import (
-    DeadlinePassed,
-    Halt,
     JournalQuery,
     LearnerStarted,
-    Misused,
     Notice,
-    Noticed,
     ResponseArrived,
     ResponseEvidence,
     SendQuery,
-    StartDeadline,
-    Stepped,
 )
 from nodes.collaboration.learner import LearnerMachine
-from nodes.collaboration.messages import Identity, Query, Response
+from nodes.collaboration.messages import Query, Response
 from nodes.collaboration.steps import Averaged, StronglyConvex
 from nodes.geometry.constraints import L2Ball
+from nodes.protocol import DeadlinePassed, Halt, Identity, Misused, Noticed, StartDeadline, Stepped
 
 SIZES = {"a": 1, "b": 3, "c": 4}
 STEP = Averaged(L2Ball(2, 5.0), 8, 1.0)
 
 
 def made(records=(), step=STEP) -> tuple[LearnerMachine, tuple]:
-    machine = LearnerMachine(Identity("r", "l", "e" * 32), step, SIZES)
+    machine = LearnerMachine(Identity("l", "r", "e" * 32), step, SIZES)
     return machine, machine.handle(LearnerStarted(tuple(records)))
 
 
@@ -182,7 +177,7 @@ def test_where_theta_diverges_it_halts_with_a_line_and_tells_the_owners(step):
         machine.handle(response(owner, 1, value=1e9))
     effects = machine.handle(response("c", 1, value=1e9))
     must = "the algorithm's step or rho must be smaller, in a new run"
-    asked = Query(*machine.identity, 1, before.parameters, final=True)
+    asked = Query("r", "l", "e" * 32, 1, before.parameters, final=True)
     assert effects == (SendQuery(asked), Halt(f"theta diverges at query 1: {must}", failed=True))
     assert machine.halted
     assert machine.record is before

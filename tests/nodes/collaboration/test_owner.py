@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.collaboration.events import (
-    Halt,
     JournalResponse,
-    Misused,
     Notice,
-    Noticed,
     OwnerStarted,
     QueryArrived,
     QueryEvidence,
@@ -20,9 +17,10 @@ from nodes.collaboration.events import (
     SendResponse,
     SetRead,
 )
-from nodes.collaboration.messages import Identity, Query, RecordSet
+from nodes.collaboration.messages import Query, RecordSet
 from nodes.collaboration.owner import OwnerMachine, digest
 from nodes.privacy.simulated import SimulatedSampler
+from nodes.protocol import Halt, Identity, Misused, Noticed
 from tests.support.star import QUERIES, D, mechanism, own_set, summed
 
 
@@ -46,7 +44,7 @@ class Asked:
     def __init__(self, records=(), own=None, published=0) -> None:
         self.sampler = Counted(7, "a")
         self.mechanism = mechanism("a", self.sampler)
-        self.machine = OwnerMachine(Identity("r", "a", "o" * 32), "l", self.mechanism)
+        self.machine = OwnerMachine(Identity("a", "r", "o" * 32), "l", self.mechanism)
         self.begun = self.machine.handle(OwnerStarted(own or own_set("a"), tuple(records), published))
 
     @property
@@ -221,7 +219,7 @@ def test_a_final_query_before_the_last_ends_it_and_what_is_being_read_is_never_d
 
 
 def test_the_caller_must_start_it_once_and_first():
-    machine = OwnerMachine(Identity("r", "a", "o" * 32), "l", mechanism("a"))
+    machine = OwnerMachine(Identity("a", "r", "o" * 32), "l", mechanism("a"))
     with pytest.raises(Misused):
         machine.handle(QueryArrived(query(1)))
     machine.handle(OwnerStarted(own_set("a")))
@@ -256,7 +254,7 @@ class Fallible:
         """Begin a new life, as the shell does: unsent answers first."""
         self.lives += 1
         self.mechanism = mechanism("a", SimulatedSampler(self.lives, "a"))
-        self.machine = OwnerMachine(Identity("r", "a", "o" * 32), "l", self.mechanism)
+        self.machine = OwnerMachine(Identity("a", "r", "o" * 32), "l", self.mechanism)
         known = {one.query: one for one in self.journal}
         said = {number for number, _ in self.topic}
         self.topic += [(one.query, one.response.tobytes()) for one in self.journal if one.query not in said]

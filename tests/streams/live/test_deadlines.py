@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from nodes.machine.events import StartDeadline
+from nodes.protocol import StartDeadline
 from streams.bus.bus import Unreachable
 from streams.live.deadlines import Deadlines, FetchClock
 from streams.live.loop import Loop

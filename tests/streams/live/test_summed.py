@@ -6,7 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.machine.events import Notice, Noticed
+from nodes.machine.events import Notice
+from nodes.protocol import Noticed
 from streams.codec import Reason
 from streams.live.node_watcher import NodeWatcher
 from streams.live.summed import PERIOD, Summed

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from nodes.machine.membership import Identity
+from nodes.protocol import Identity
 from streams.live.hosted_node import HostedNode
 from streams.live.spend import NodeOptions
 from streams.live.start import MeshStart

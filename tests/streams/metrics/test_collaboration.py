@@ -2,7 +2,8 @@
 
 import pytest
 
-from nodes.collaboration.events import Notice, Noticed
+from nodes.collaboration.events import Notice
+from nodes.protocol import Noticed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
 from tests.support.collaborations import written
 

@@ -6,7 +6,8 @@ from math import inf
 import numpy as np
 import pytest
 
-from nodes.machine.events import Decided, Evidence, Notice, Noticed, Stepped
+from nodes.machine.events import Decided, Evidence, Notice
+from nodes.protocol import Noticed, Stepped
 from nodes.values import Decision, Release
 from streams.codec import Reason
 from tests.support.machines import learner, machine, of, plans, release, run_rounds, started
