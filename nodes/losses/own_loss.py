@@ -38,8 +38,21 @@ class OwnLoss:
         return self._by_record("gradients", decision, observations, decision.shape[-1:])
 
     def predict(self, decision: FloatArray, features: FloatArray) -> FloatArray | None:
-        """Return the answer of the loss's own `predict`, shape (n,); None if it has none, or fails."""
-        return self._answer("predict", (decision.copy(), features.copy()), features.shape[:-1])
+        """Return the answer of the loss's own `predict`, shape (..., n); None if it has none.
+
+        It is asked for all records at once, as that is fast, and for each alone if that fails: NaN for those
+        that it fails on, so that none of them costs another one's prediction.
+        """
+        shape = features.shape[:-1]
+        answer = self._answer("predict", (decision.copy(), features.copy()), shape)
+        if answer is not None or not self._has("predict"):
+            return answer
+        alone = [np.zeros((*shape[:-1], 0))]
+        for k in range(shape[-1]):
+            record = features[..., k : k + 1, :].copy()
+            one = self._answer("predict", (decision.copy(), record), (*shape[:-1], 1))
+            alone.append(np.full((*shape[:-1], 1), np.nan) if one is None else one)
+        return np.concatenate(alone, -1)
 
     def _by_record(
         self,
@@ -61,6 +74,12 @@ class OwnLoss:
             rows.append(np.full(shape, np.nan) if answer is None else answer)
         present = observations.present.reshape(*observations.present.shape, *(1 for _ in tail))
         return np.where(present, np.concatenate(rows, len(leading)), 0.0)
+
+    def _has(self, of: str) -> bool:
+        """Return whether the loss has that method, or fails to say so."""
+        with self._contained(self._tell):
+            return getattr(self._loss, of, None) is not None
+        return True
 
     def _answer(self, of: str, arguments: tuple[object, ...], shape: tuple[int, ...]) -> FloatArray | None:
         """Return the answer of its method `of`; None if it has none or fails. Its lookup is contained too."""

@@ -22,7 +22,7 @@ def predicted(loss: Loss, decision: FloatArray, features: Rows) -> FloatArray:
     Softmax: the class of the largest score, the first of equals. Range: the distance ||s - x||; bearing and
     range-difference: the angle and the difference that a sensor at s would measure. An own loss: the answer
     of its `predict`, if it has one. Otherwise the score <x, a>, whose sign is the class for hinge
-    and logistic. Raises ValueError for an own loss with p != d whose `predict` is missing or fails.
+    and logistic. Raises ValueError for an own loss with p != d that has no `predict`.
     """
     loss = unweighted(loss)
     if isinstance(loss, Softmax):

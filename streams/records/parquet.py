@@ -1,10 +1,10 @@
 """Reads Parquet files with pyarrow, an extra: rows as JSON lines, a chunk at a time."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from nodes.values import FloatArray
 from streams.mesh.settings.files import LONGEST_LINE
 
 _ROWS, _BUFFER = 4096, 1 << 20
+_CHUNK = 1 << 28
+"""Bytes of a row group that `_ROWS` rows may hold: of a larger one fewer rows are read at a time."""
+_TOO_LONG = "x" * (LONGEST_LINE + 1)
+"""Stands for any text that no line can hold."""
+_SPOILT = object()
 _A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -27,23 +32,47 @@ class NoPyarrow(Exception):
 
 
 def parquet_columns(path: str) -> tuple[str, ...]:
-    """Return the columns that hold single values. Raises NoPyarrow, NotParquet or OSError."""
+    """Return the columns that hold single values. Raises NoPyarrow, NotParquet or OSError.
+
+    A name that several columns have comes more than once, so that nobody reads one of them for the other.
+    """
     with _opened(path) as (pa, file):
-        return tuple(field.name for field in file.schema_arrow if _is_single(pa, field.type))
+        fields = list(file.schema_arrow)
+    single = {field.name for field in fields if _is_single(pa, field.type)}
+    return tuple(field.name for field in fields if field.name in single)
 
 
 def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     """Yield each row as a JSON object of these columns. Raises NoPyarrow, NotParquet or OSError.
 
-    A time with a zone becomes seconds since 1970; decimals, dates and other times become text. A row longer
-    than a line may be becomes an empty one.
+    A time with a zone becomes seconds since 1970; decimals, dates and other times become text. Text that is
+    not UTF-8 stays as it is, so that the line is none either. A row longer than a line may be becomes an
+    empty one, as does one with a value that cannot be converted.
     """
-    with _opened(path) as (pa, file):
-        for chunk in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
-            held = {name: _values(pa, chunk.column(name)) for name in columns}
-            for row in zip(*held.values(), strict=True):
-                line = json.dumps(dict(zip(held, row, strict=True))).encode()
-                yield line if len(line) <= LONGEST_LINE else b""
+    with _opened(path, as_words=True) as (pa, file):
+        for chunk in file.iter_batches(_rows(file.metadata), columns=list(columns), use_threads=False):
+            read = [_column(pa, chunk.column(name)) for name in columns]
+            spoilt = set[int]().union(*(column.spoilt for column in read))
+            for number, row in enumerate(zip(*(column.values for column in read), strict=True)):
+                record = dict(zip(columns, row, strict=True))
+                yield _spoilt_line(record) if number in spoilt else _short(json.dumps(record).encode())
+
+
+def _rows(metadata: Any) -> int:
+    """Return how many rows to read at a time."""
+    sizes: list[int] = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
+    return max(1, min(_ROWS, _ROWS * _CHUNK // max([1, *sizes])))
+
+
+def _short(line: bytes) -> bytes:
+    return line if len(line) <= LONGEST_LINE else b""
+
+
+def _spoilt_line(record: dict[str, Any]) -> bytes:
+    """Return the line of a row with a text that is not UTF-8, or with a value that could not be converted."""
+    if any(value is _SPOILT for value in record.values()):
+        return b""
+    return _short(json.dumps(record, ensure_ascii=False).encode(errors="surrogateescape"))
 
 
 def holds_numbers(path: str, columns: Sequence[str]) -> bool:
@@ -68,8 +97,13 @@ def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[Fl
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[Any, Any]]:
-    """Open a file; what pyarrow says of it is not passed on, as that may show values."""
+def _opened(path: str, *, as_words: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Open a file; what pyarrow says of it is not passed on, as that may show values.
+
+    `as_words`: each text column is read as a dictionary of its words. The indices then have 32 bits, whatever
+    their writer's had: pyarrow would check all words of a row group as it casts indices, and fail on one that
+    is not UTF-8. And a long word is there once, however many rows hold it.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415 # an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -78,8 +112,14 @@ def _opened(path: str) -> Iterator[tuple[Any, Any]]:
     with Path(path).open("rb") as opened:
         try:
             # not whole row groups at once: a buffer for each column
-            with parquet.ParquetFile(opened, pre_buffer=False, buffer_size=_BUFFER) as file:
-                yield pa, file
+            limits = {"pre_buffer": False, "buffer_size": _BUFFER}
+            with parquet.ParquetFile(opened, **limits) as file:
+                texts = [field.name for field in file.schema_arrow if _is_text(pa, field.type)]
+                if not (as_words and texts):
+                    yield pa, file
+                    return
+                words = parquet.ParquetFile(opened, metadata=file.metadata, read_dictionary=texts, **limits)
+                yield pa, words
         except (pa.ArrowException, OSError):
             raise NotParquet("must be a Parquet file, whole and not encrypted") from None
 
@@ -99,22 +139,73 @@ def _is_single(pa: Any, kind: Any) -> bool:
     )
 
 
-def _values(pa: Any, column: Any) -> list[Any]:
-    """Return the column's values as JSON has them; None for one that is absent."""
+def _is_text(pa: Any, kind: Any) -> bool:
     types = pa.types
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
+    if types.is_dictionary(kind):
+        return _is_text(pa, kind.value_type)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+class _Column(NamedTuple):
+    """A chunk of a column: its values as JSON has them, None for one that is absent, and the `spoilt` rows.
+
+    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or a value could not be
+    converted and is `_SPOILT`.
+    """
+
+    values: list[Any]
+    spoilt: Collection[int] = ()
+
+
+def _column(pa: Any, chunk: Any) -> _Column:
+    """Return the values of a chunk: all at once, or each alone if one of them fails."""
+    if _is_text(pa, chunk.type):
+        return _texts(pa, chunk)
+    try:
+        return _Column(_values(pa, chunk))
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 # whatever pyarrow raises, a value costs its own row alone
+        rows = len(chunk)
+    if rows == 1:
+        return _Column([_SPOILT], (0,))
+    alone = [_column(pa, chunk.slice(row, 1)) for row in range(rows)]
+    return _Column([row.values[0] for row in alone], [k for k, row in enumerate(alone) if row.spoilt])
+
+
+def _values(pa: Any, chunk: Any) -> list[Any]:
+    """Return the values of a chunk that is no text."""
+    types, kind = pa.types, chunk.type
     if types.is_timestamp(kind) and kind.tz is not None:
         second = _A_SECOND[kind.unit]
-        return [None if ticks is None else ticks / second for ticks in column.cast(pa.int64()).to_pylist()]
+        return [None if ticks is None else ticks / second for ticks in chunk.cast(pa.int64()).to_pylist()]
     if types.is_decimal(kind) or types.is_temporal(kind):
-        column = column.cast(pa.string())
+        chunk = chunk.cast(pa.string())
     elif types.is_floating(kind):
-        column = column.cast(pa.float64())
-    try:
-        found: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:  # text is not checked while it is read
-        texts = column.cast(pa.large_binary()).to_pylist()
-        return [None if text is None else text.decode(errors="replace") for text in texts]
-    return found
+        chunk = chunk.cast(pa.float64())
+    values: list[Any] = chunk.to_pylist()
+    return values
+
+
+def _texts(pa: Any, chunk: Any) -> _Column:
+    """Return a chunk of text. A word is decoded once, and the rows that hold it share it."""
+    coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+    words, places = coded.dictionary, coded.indices
+    if len(words) > len(places):  # it may have all words of the row group
+        places = places.dictionary_encode()
+        words, places = words.take(places.dictionary), places.indices
+    decoded: list[str | None] = []
+    spoilt = set[int]()
+    for number, word in enumerate(words.cast(pa.large_binary()).to_pylist()):
+        if len(word) > LONGEST_LINE:
+            decoded.append(_TOO_LONG)
+            continue
+        try:
+            decoded.append(word.decode())
+        except UnicodeDecodeError:  # pyarrow does not check text while it reads it
+            decoded.append(word.decode(errors="surrogateescape"))
+            spoilt.add(number)
+    held = places.fill_null(len(decoded)).to_pylist()
+    decoded.append(None)
+    values = [decoded[number] for number in held]
+    return _Column(values, [row for row, number in enumerate(held) if number in spoilt] if spoilt else ())

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -25,25 +25,31 @@ class Refuser(Protocol):
 
 
 def records_to_predict(
-    file: Refuser, settings: FileSettings, path: tuple[str, ...]
+    file: Refuser, settings: FileSettings, path: tuple[str, ...], also: Sequence[str] = ()
 ) -> tuple[int, Iterator[bytes], SchemaDecoder]:
     """Return the line number of the first record, the records' lines, and their decoder.
 
-    Labels and times may be missing. `path` is that of the settings in `file`. Raises MeshFileError.
+    Labels and times may be missing. `also`: columns to read beside the schema's, if they are there. `path` is
+    that of the settings in `file`. Raises MeshFileError.
     """
-    found, decoder = opened_file(file, settings, path, settings.record.features)
+    found, decoder = opened_file(file, settings, path, settings.record.features, also)
     return 2 if settings.kind == "csv" and settings.columns is None else 1, found, decoder
 
 
 def opened_file(
-    file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None = None
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    needed: Iterable[str] | None = None,
+    also: Sequence[str] = (),
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
     """Return the lines of a file, without its header, and their decoder.
 
-    `needed`: the columns that must be there (by default all).
+    `needed`: the columns that must be there (by default all). `also`: further columns that rows of Parquet
+    get, if they are there.
     """
     if settings.kind == "parquet":
-        return _parquet(file, settings, path, needed)
+        return _parquet(file, settings, path, needed, also)
     found = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
         return found, _with_header(file, settings, path, next(found, None), needed)
@@ -71,22 +77,27 @@ def header_columns(file: Refuser, settings: FileSettings, path: tuple[str, ...])
 
 
 def _parquet(
-    file: Refuser, settings: FileSettings, path: tuple[str, ...], needed: Iterable[str] | None
+    file: Refuser,
+    settings: FileSettings,
+    path: tuple[str, ...],
+    needed: Iterable[str] | None,
+    also: Sequence[str],
 ) -> tuple[Iterator[bytes], SchemaDecoder]:
-    """Return the rows as JSON lines of the schema's columns, or of all if only some are `needed`."""
+    """Return the rows as JSON lines of the schema's columns and of those in `also`, as far as they are there.
+
+    No other column is read: whatever it holds is no fault of a record.
+    """
     name = settings.path
     if name is None or name == "-":
         raise file.refuse((*path, "path"), "must be the path of a Parquet file", name or ABSENT)
     with readable(file, name, path):
         columns = parquet_columns(name)
     _check_columns(file, settings, path, columns, f"the columns of {name} with single values", needed)
-    read = settings.record.columns if needed is None else columns
+    read = [name for name in dict.fromkeys((*settings.record.columns, *also)) if columns.count(name) == 1]
 
     def rows() -> Iterator[bytes]:
         with readable(file, name, path):
-            yield from parquet_lines(
-                name, [column for column in dict.fromkeys(read) if columns.count(column) == 1]
-            )
+            yield from parquet_lines(name, read)
 
     return rows(), _decoder(file, settings, json_fields, columns)
 

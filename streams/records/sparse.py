@@ -142,6 +142,7 @@ def _wanted(arrays: Arrays, settings: CsrSettings) -> list[int]:
     return list(range(first, end))
 
 
+@np.errstate(over="ignore")  # a long double may be no double, and a warning would show it
 def _line(arrays: Arrays, k: int) -> bytes:
     part = slice(int(arrays["indptr"][k]), int(arrays["indptr"][k + 1]))
     indices, values = arrays["indices"][part], arrays["data"][part].astype(np.float64)

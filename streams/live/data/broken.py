@@ -2,7 +2,8 @@
 
 A batch is broken if it cannot be read as it is stored: its checksum is wrong, it cannot be decompressed, or a
 record in it has no end. Its header tells its offsets, as it tells the broker, so they are the same wherever a
-reader begins. Records before the first bad one of a batch that can be decompressed are good.
+reader begins. Records before the first bad one of a batch that can be decompressed are good. A record's
+headers, which nobody here reads, break nothing: their names may be any bytes.
 """
 
 import struct
@@ -14,7 +15,13 @@ from aiokafka.consumer.fetcher import (  # type: ignore[import-untyped] # as abo
     READ_UNCOMMITTED,
     PartitionRecords,
 )
+from aiokafka.errors import CorruptRecordException  # type: ignore[import-untyped] # as above
+from aiokafka.record.default_records import (  # type: ignore[import-untyped] # as above
+    _DefaultRecordBatchPy,
+    _DefaultRecordPy,
+)
 from aiokafka.record.memory_records import MemoryRecords  # type: ignore[import-untyped] # as above
+from aiokafka.record.util import decode_varint  # type: ignore[import-untyped] # as above
 
 _BEGIN = struct.Struct(">qiib")
 """First offset (before format 2: the last record's), length of what follows it, leader's epoch, format."""
@@ -74,11 +81,19 @@ def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Foun
 
     An empty one stands for each that cannot be read.
     """
+    try:
+        return _read(of, batch, position, most, MemoryRecords(batch.stored))
+    except UnicodeDecodeError:  # of the name of a record's header
+        return _read(of, batch, position, most, _Headerless(batch.stored))
+
+
+def _read(
+    of: TopicPartition, batch: Batch, position: int, most: int, stored: "MemoryRecords | _Headerless"
+) -> Found:
     found: list[ConsumerRecord] = []
-    records = MemoryRecords(batch.stored)
     reading = PartitionRecords(
         of,
-        records,
+        stored,
         aborted_transactions=[],
         fetch_offset=position,
         key_deserializer=None,
@@ -91,7 +106,7 @@ def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Foun
             found.append(record)
             if len(found) >= most:
                 break
-    except MemoryError:  # it is this machine's, not the batch's
+    except (MemoryError, UnicodeDecodeError):  # it is this machine's, or a header's, not the batch's
         raise
     except Exception as error:  # noqa: BLE001 # each codec has errors of its own
         first = max(batch.first, reading.next_fetch_offset)
@@ -99,6 +114,52 @@ def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Foun
         found += [_empty(of, offset, batch.timestamp) for offset in range(first, last + 1)]
         return Found(found, max(first, last + 1), Broken(first, batch.last, type(error).__name__))
     return Found(found, reading.next_fetch_offset)
+
+
+class _Headerless:
+    """A batch of format 2 as the only one of an answer, read without the headers of its records."""
+
+    def __init__(self, stored: bytes) -> None:
+        self._left = [_WithoutHeaders(bytearray(stored))]
+
+    def has_next(self) -> bool:
+        """Return whether it is still to come."""
+        return bool(self._left)
+
+    def next_batch(self) -> "_WithoutHeaders":
+        """Return it, once."""
+        return self._left.pop()
+
+
+class _WithoutHeaders(_DefaultRecordBatchPy):  # type: ignore[misc] # of a package without types
+    _pos: int
+
+    def _read_msg(self) -> _DefaultRecordPy:
+        """Return the next record. Raises CorruptRecordException, IndexError, ... for one without an end."""
+        buffer = self._buffer
+        length, place = decode_varint(buffer, self._pos)
+        end = place + length
+        if not place < end <= len(buffer):
+            raise CorruptRecordException
+        later, place = decode_varint(buffer, place + 1)  # after a byte of attributes
+        offset, place = decode_varint(buffer, place)
+        key, place = self._bytes(place, end)
+        value, place = self._bytes(place, end)
+        self._pos = end
+        timestamp = (
+            self.max_timestamp
+            if self.timestamp_type == self.LOG_APPEND_TIME
+            else self.first_timestamp + later
+        )
+        return _DefaultRecordPy(self.base_offset + offset, timestamp, self.timestamp_type, key, value, [])
+
+    def _bytes(self, place: int, end: int) -> tuple[bytes | None, int]:
+        length, place = decode_varint(self._buffer, place)
+        if length < 0:
+            return None, place
+        if place + length > end:
+            raise CorruptRecordException
+        return bytes(self._buffer[place : place + length]), place + length
 
 
 def _empty(of: TopicPartition, offset: int, timestamp: int) -> ConsumerRecord:

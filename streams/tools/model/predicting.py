@@ -97,7 +97,8 @@ def predictions(
     if wanted.threshold is not None:
         check_threshold(wanted.threshold, file.model.loss)
     vector = file.model.seen(which)
-    first, lines, decoder = records_to_predict(refuser, settings, path)
+    also = () if wanted.id_column is None else (wanted.id_column,)
+    first, lines, decoder = records_to_predict(refuser, settings, path, also)
     parts, ids, left_out = [], [], LeftOut()
     if wanted.id_column is not None:
         _check_column(decoder, wanted.id_column, settings.path)

@@ -1,10 +1,12 @@
 """The offsets of broken batches, and the empty records in place of what cannot be read in them."""
 
+import gzip
 import struct
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 
 from streams.live.data.broken import Broken, batches, readable
@@ -46,6 +48,58 @@ def read(stored, position=0, end=100, most=1000):
 
 
 ABC = [b"a", b"b", b"c"]
+NAME = b"its name"
+
+
+def named(first, names, codec=0, values=None):
+    """A batch whose records have headers of these names, of eight bytes each."""
+    built = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10**6)
+    for offset, _ in enumerate(names):
+        value = (values or ABC)[offset]
+        built.append(offset, 1_000 + first + offset, b"key", value, [(NAME.decode(), b"x"), ("b", None)])
+    stored = struct.pack(">q", first) + bytes(built.build())[8:]
+    head, *rest = stored.split(NAME)
+    stored = head + b"".join(name + part for name, part in zip(names, rest, strict=True))
+    if codec:
+        packed = gzip.compress(stored[RECORDS:])
+        stored = stored[:RECORDS] + packed
+        stored = stored[:8] + struct.pack(">i", len(stored) - 12) + stored[12:]
+        stored = stored[:ATTRIBUTES] + struct.pack(">h", codec) + stored[ATTRIBUTES + 2 :]
+    return mended(stored)
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("bad", [{0}, {1}, {2}, {0, 2}])
+@pytest.mark.parametrize("start", range(3, 7))
+def test_no_name_of_a_header_costs_a_record(codec, bad, start):
+    names = [b"\xff\xfe\0 name" if place in bad else NAME for place in range(3)]
+    stored = named(3, names, codec) + batch(6, ABC)
+    with pytest.raises(UnicodeDecodeError):  # of aiokafka by itself
+        list(MemoryRecords(named(3, names, codec)).next_batch())
+    records, position, broken = read(stored, start)
+    assert records == [(k, v) for k, v in enumerate([*ABC, *ABC], 3) if k >= start]
+    assert (position, broken) == (9, [])
+
+
+def test_times_and_absent_values_are_there_without_headers_too():
+    (stored,) = batches(named(3, [b"\xff" * 8] * 3, values=[b"a", None, b""]), 100)
+    records = readable(OF, stored, 0, 10).records
+    assert [(one.timestamp, one.key, one.value) for one in records] == [
+        (1_003, b"key", b"a"),
+        (1_004, b"key", None),
+        (1_005, b"key", b""),
+    ]
+
+
+def test_a_batch_with_such_a_name_is_as_broken_as_another():
+    good = named(0, [b"\xff" * 8, NAME, NAME])
+    for place in range(RECORDS, len(good)):
+        records, position, _ = read(mended(flipped(good, place, 0x7F)))
+        assert len(records) <= 3, place
+        assert {value for _, value in records} <= {*ABC, b""} or place > RECORDS, place
+        assert position >= len(records)
+
+
 WRONG = {
     "its checksum": flipped(batch(3, ABC), RECORDS + 8),
     "its compression": mended(flipped(batch(3, ABC, GZIP), RECORDS)),
