@@ -67,7 +67,7 @@ def test_text_that_is_none_stops_nothing(tmp_path):
     bad = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a\xff", b"b"]).buffers())
     path = tmp_path / "a.parquet"
     write_parquet(path, {"x": bad})
-    assert read(path) == [{"x": "a\ufffd"}, {"x": "b"}]
+    assert list(parquet_lines(str(path), ("x",))) == [b'{"x": "a\xff"}', b'{"x": "b"}']
 
 
 def test_rows_are_read_in_chunks_and_only_the_columns_asked_for(tmp_path, monkeypatch):
