@@ -49,11 +49,9 @@ After each event the next plans are published, as many as the rules allow.
 from collections.abc import Iterator
 from math import inf
 
-from topology.chain import Chain, PlanRecord, chosen
 from topology.lag import Lag, LagLimits, LeftOut
-from topology.members import chosen_members, is_over
-from topology.planning import Horizon, end_plan, make_plan
-from topology.plans import Heartbeat, Plan
+from topology.planning import Horizon, chosen_members, end_plan, is_over, make_plan
+from topology.plans import Chain, Heartbeat, Plan, PlanRecord, chosen
 from topology.progress import Claims
 from topology.roster import Roster
 from topology.scheduler_events import (

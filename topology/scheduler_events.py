@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topology.chain import PlanRecord
 from topology.graph import NAME
 from topology.lag import LagLimits, LeftOut
-from topology.plans import Heartbeat, Plan
+from topology.plans import Heartbeat, Plan, PlanRecord
 from topology.schedules import Schedule
 
 

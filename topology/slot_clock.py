@@ -14,8 +14,7 @@ Rules
 from dataclasses import dataclass
 from math import floor, inf
 
-from topology.chain import PlanRecord
-from topology.plans import Plan
+from topology.plans import Plan, PlanRecord
 
 
 @dataclass(frozen=True, slots=True)

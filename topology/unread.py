@@ -8,8 +8,7 @@ Rules
 * What is not read for too long is lost, too: nothing else may follow to show it.
 """
 
-from topology.chain import PlanRecord
-from topology.plans import Plan
+from topology.plans import Plan, PlanRecord
 from topology.roster import Roster
 
 UNREAD = 10.0

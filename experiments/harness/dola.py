@@ -27,7 +27,7 @@ from nodes.privacy.simulated import SimulatedSampler
 from nodes.values import FloatArray
 from streams.mesh.algorithm import step_size
 from streams.mesh.settings.mesh import MeshSettings
-from topology.graphs import complete, erdos_renyi
+from topology.graph import complete, erdos_renyi
 from topology.keyed import generator
 
 ORDER = 0

@@ -25,7 +25,7 @@ from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import Constant
 from nodes.values import BoolArray, FloatArray, IntArray, Observations
 from streams.mesh.settings.mesh import MeshSettings
-from topology.graphs import ring
+from topology.graph import ring
 from topology.schedules import Copies, FixedSchedule
 
 S = TypeVar("S", bound=np.generic)

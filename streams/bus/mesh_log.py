@@ -10,8 +10,7 @@ from streams.codec import Expected, Refused, decode_heartbeat, decode_plans, dec
 from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.file import MeshFile
-from topology.chain import Chain, PlanRecord, chosen
-from topology.plans import Heartbeat, Plan
+from topology.plans import Chain, Heartbeat, Plan, PlanRecord, chosen
 from topology.slot_clock import SlotClock
 
 T = TypeVar("T")

@@ -23,8 +23,7 @@ from streams.codec.fields import (
     unpacked,
 )
 from streams.codec.plan import LONGEST, decode_plan, encode_plan
-from topology.chain import NOTHING, PlanRecord
-from topology.plans import Plan
+from topology.plans import NOTHING, Plan, PlanRecord
 from topology.slot_clock import SlotClock
 
 HEADER = Struct("<BB16s16sI")

@@ -14,9 +14,8 @@ from streams.live.start import FLUSH
 from streams.live.stopping import Failed, Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.signing import scheduler_envelope
-from topology.chain import Chain, PlanRecord
 from topology.planning import end_plan
-from topology.plans import Plan
+from topology.plans import Chain, Plan, PlanRecord
 
 PATIENCE = 60.0
 """Seconds in which the schedulers' plans may come between."""

@@ -47,8 +47,7 @@ from streams.codec import (
 from streams.live.start import MeshStart
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
-from topology.chain import Chain
-from topology.plans import Heartbeat
+from topology.plans import Chain, Heartbeat
 
 Later = Callable[[Callable[[], None]], None]
 """Takes what follows once an effect is done, and does it then; the node takes no event before."""

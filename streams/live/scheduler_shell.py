@@ -7,8 +7,7 @@ from streams.bus.bus import Bus, Stored
 from streams.codec import Reason, Refused, decode_heartbeat, decode_plans, encode_plans
 from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics
-from topology.chain import PlanRecord
-from topology.plans import Heartbeat, Plan
+from topology.plans import Heartbeat, Plan, PlanRecord
 from topology.scheduler import (
     HeartbeatRead,
     LeftOut,

@@ -12,8 +12,7 @@ from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
 from streams.state.memory_journal import NodeJournal
-from topology.chain import PlanRecord
-from topology.plans import Heartbeat, Plan
+from topology.plans import Heartbeat, Plan, PlanRecord
 
 T = TypeVar("T")
 

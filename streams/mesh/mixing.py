@@ -3,8 +3,7 @@
 import math
 from typing import NamedTuple
 
-from topology.connectivity import least_weight, mixing_rate, window
-from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule
+from topology.schedules import CycleSchedule, Schedule, SwitchingSchedule, least_weight, mixing_rate, window
 
 _LOOKED_AT = 1_000  # rounds, of a run without end
 _MOST = 5_000

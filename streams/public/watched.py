@@ -8,8 +8,7 @@ from streams.bus.logs import Logs
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
 from streams.public.sight import KEPT, Entry, Refusals
-from topology.chain import Chain, PlanRecord
-from topology.plans import Plan
+from topology.plans import Chain, Plan, PlanRecord
 
 BEATS = 32
 """The number of a node's heartbeats read first: enough to know its newest process."""

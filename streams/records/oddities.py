@@ -10,8 +10,7 @@ from streams.mesh.settings.node import NodeSettings
 from streams.records.faults import some_of
 from streams.records.first_records import data_files, file_oddities, most_looked_at
 from streams.records.shared_records import shared_records
-from topology.connectivity import window
-from topology.schedules import CycleSchedule, FixedSchedule
+from topology.schedules import CycleSchedule, FixedSchedule, window
 
 
 def oddities(file: MeshFile) -> list[str]:

@@ -24,7 +24,7 @@ from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
-from topology.graphs import ring
+from topology.graph import ring
 from topology.keyed import generator
 from topology.schedules import FixedSchedule
 

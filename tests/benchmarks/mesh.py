@@ -37,7 +37,7 @@ from streams.local.mesh import MemoryMesh, MeshParts
 from streams.records.record import RawRecord
 from tests.benchmarks import engine, sparse
 from tests.benchmarks.metrics import measure_metrics
-from topology.graphs import from_edges, ring
+from topology.graph import from_edges, ring
 from topology.keyed import generator
 from topology.plans import Member, Plan
 from topology.scheduler import SchedulerSettings

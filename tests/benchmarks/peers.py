@@ -29,7 +29,7 @@ from nodes.privacy.unprotected import Unprotected
 from nodes.step_sizes import InverseSqrt
 from nodes.values import FloatArray, Observations
 from streams.terminal.tables import table
-from topology.graphs import ring
+from topology.graph import ring
 from topology.keyed import generator
 from topology.schedules import FixedSchedule
 

@@ -9,7 +9,7 @@ import time
 
 from streams.codec import decode_plans, encode_plans
 from tests.support.scheduling import beat
-from topology.graphs import from_edges
+from topology.graph import from_edges
 from topology.scheduler import (
     HeartbeatRead,
     PlansRead,

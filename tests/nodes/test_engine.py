@@ -21,7 +21,7 @@ from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.privacy import PrivacySettings
 from streams.mesh.settings.topology import GraphSettings
 from tests.support.meshes import changed, loaded
-from topology.graphs import erdos_renyi, from_edges, star
+from topology.graph import erdos_renyi, from_edges, star
 from topology.keyed import generator
 from topology.weights import metropolis, permutations
 

@@ -12,7 +12,7 @@ from nodes.geometry.mirror_step import mirror_step
 from nodes.losses.losses import RangeLoss
 from nodes.step_sizes import InverseSqrt
 from nodes.values import Observations
-from topology.graphs import ring
+from topology.graph import ring
 from topology.schedules import FixedSchedule
 
 NAMES = ("a", "b", "c")

@@ -23,7 +23,7 @@ from streams.codec import (
 from streams.codec.fields import LAST_ROUND
 from streams.codec.signatures import PLAIN
 from streams.mesh.file import MeshFile
-from topology.chain import PlanRecord
+from topology.plans import PlanRecord
 
 LONG = 2**20 - 2048
 """The bytes of the longest variants: what a topic without bounds takes."""

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from topology.chain import PlanRecord
-from topology.plans import Heartbeat, Plan
+from topology.plans import Heartbeat, Plan, PlanRecord
 from topology.scheduler import SchedulerMachine
 
 HORIZON = 4

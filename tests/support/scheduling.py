@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from topology.chain import after
-from topology.graphs import complete
-from topology.plans import Heartbeat, Member, Plan
+from topology.graph import complete
+from topology.plans import Heartbeat, Member, Plan, after
 from topology.scheduler import (
     HeartbeatRead,
     LeftOut,

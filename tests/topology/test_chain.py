@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scheduling import FULL, plan
-from topology.chain import NOTHING, Chain, PlanRecord, after, chosen
+from topology.plans import NOTHING, Chain, PlanRecord, after, chosen
 
 OURS = [plan(round, round - 1, FULL) for round in range(1, 10)]
 THEIRS = [plan(round, round - 1, FULL[:2]) for round in range(1, 10)]

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 
-from topology.connectivity import mixing_rate, window
-from topology.graph import strongly_connected
-from topology.graphs import complete, from_edges, ring
-from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
+from topology.graph import complete, from_edges, ring, strongly_connected
+from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule, mixing_rate, window
 from topology.weights import fixed
 
 

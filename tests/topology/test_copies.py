@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from topology.graphs import complete, ring
+from topology.graph import complete, ring
 from topology.schedules import Copies, CycleSchedule, SwitchingSchedule
 
 NAMES = ("a", "b", "c", "d")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.scheduling import FULL, Mesh, beat, plan, record, settings
-from topology.chain import after
+from topology.plans import after
 from topology.scheduler import PlansRead, SchedulerMachine, Started
 
 

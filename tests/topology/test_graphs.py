@@ -3,8 +3,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.graph import Graph, strongly_connected, union
-from topology.graphs import complete, erdos_renyi, from_edges, grid, ring, star
+from topology.graph import (
+    Graph,
+    complete,
+    erdos_renyi,
+    from_edges,
+    grid,
+    ring,
+    star,
+    strongly_connected,
+    union,
+)
 
 ABCD = ("a", "b", "c", "d")
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
-from topology.chain import after
-from topology.plans import Member
+from topology.plans import Member, after
 from topology.progress import MOST
 from topology.scheduler import PlansRead, Refusal, SchedulerMachine, Started, Ticked
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan, record, settings
-from topology.chain import after
-from topology.graphs import complete, ring
-from topology.plans import Plan
+from topology.graph import complete, ring
+from topology.plans import Plan, after
 from topology.scheduler import (
     HeartbeatRead,
     PlansRead,

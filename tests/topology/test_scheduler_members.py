@@ -3,7 +3,7 @@
 import pickle
 
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
-from topology.graphs import from_edges
+from topology.graph import from_edges
 from topology.plans import Member
 from topology.scheduler import (
     Refusal,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.support.scheduler_model import HORIZON, Node, Sent, View, says, valid
-from topology.chain import Chain, after, chosen
-from topology.graphs import ring
-from topology.plans import Heartbeat, Plan
+from topology.graph import ring
+from topology.plans import Chain, Heartbeat, Plan, after, chosen
 from topology.scheduler import (
     HeartbeatRead,
     PlansRead,

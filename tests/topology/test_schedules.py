@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.graphs import complete, from_edges, ring, star
+from topology.graph import complete, from_edges, ring, star
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import fixed, metropolis
 

@@ -5,9 +5,8 @@ from math import inf
 import pytest
 
 from tests.support.scheduling import ABC, FULL, Mesh, beat, plan
-from topology.chain import after
 from topology.planning import end_plan
-from topology.plans import Member
+from topology.plans import Member, after
 from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, Refusal, Refused, Ticked
 from topology.slot_clock import SlotClock
 

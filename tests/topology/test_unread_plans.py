@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.scheduling import ABC, Mesh, beat
-from topology.chain import after
+from topology.plans import after
 from topology.scheduler import HeartbeatRead, PlansRead, PublishPlans, Ticked
 
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.graph import adjacency, reach
-from topology.graphs import complete, from_edges, grid, ring, star
+from topology.graph import adjacency, complete, from_edges, grid, reach, ring, star
 from topology.weights import Weights, circulation, fixed, metropolis, permutations
 
 ABC = ("a", "b", "c")

@@ -9,8 +9,7 @@ from nodes.values import Release
 from streams.codec import Refused, decode_heartbeat, decode_plans, decode_release
 from streams.local.mesh import MeshParts
 from streams.simulation.history import History
-from topology.chain import PlanRecord
-from topology.plans import Heartbeat, Plan
+from topology.plans import Heartbeat, Plan, PlanRecord
 
 
 class Stood(NamedTuple):

@@ -8,8 +8,7 @@ from streams.bus.bus import Stored
 from streams.codec import Reason, Refused
 from streams.simulation.checks.facts import Facts
 from streams.simulation.history import Reached, Violation
-from topology.chain import Chain, PlanRecord
-from topology.plans import TOLERANCE, Plan
+from topology.plans import TOLERANCE, Chain, Plan, PlanRecord
 
 
 class PlanChecks:

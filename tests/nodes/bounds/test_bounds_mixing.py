@@ -6,9 +6,15 @@ import numpy as np
 import pytest
 
 from nodes.bounds.mixing import left_in_all, li_lemma_3, zhou_li_lemma_2
-from topology.connectivity import least_weight, mixing_rate, window
-from topology.graphs import complete, from_edges, ring, star
-from topology.schedules import CycleSchedule, FixedSchedule, SwitchingSchedule
+from topology.graph import complete, from_edges, ring, star
+from topology.schedules import (
+    CycleSchedule,
+    FixedSchedule,
+    SwitchingSchedule,
+    least_weight,
+    mixing_rate,
+    window,
+)
 from topology.weights import fixed
 
 SCHEDULES = {

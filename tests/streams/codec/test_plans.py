@@ -10,8 +10,7 @@ import pytest
 
 from streams.codec import Reason, Refused, decode_plans, encode_plan, encode_plans
 from streams.codec.plans import HEADER, SIZE, TOGETHER
-from topology.chain import NOTHING, after
-from topology.plans import Member, Plan
+from topology.plans import NOTHING, Member, Plan, after
 
 DIGEST = bytes(range(16))
 LIFE = "aa" * 16
