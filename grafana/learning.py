@@ -159,6 +159,7 @@ RECORDS = Row(
                 Query(rate("empty_slots_total"), "{{node}} empty slots"),
                 Query(rate("dropped_records_total"), "{{node}} {{reason}}"),
                 Query(rate("broken_gradients_total"), "{{node}} gradients that are no numbers"),
+                Query(rate("own_loss_failures_total"), "{{node}} failures of the own loss"),
             ),
             steps=((None, ORANGE),),
             least=0,

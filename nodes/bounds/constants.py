@@ -53,8 +53,8 @@ def diameter(constraint: Constraint) -> float:
 _CURVATURES: dict[type[Loss], float] = {Linear: 0.0, Squared: 1.0, Huber: 1.0, Logistic: 0.25, Softmax: 0.5}
 
 
-def convex(loss: Loss) -> bool | None:
-    """Return whether a loss is convex in the decision; None: unknown, of an own loss."""
+def convex(loss: Loss | None) -> bool | None:
+    """Return whether a loss is convex in the decision; None: unknown, of an own loss (or None)."""
     if isinstance(loss, Weighted):
         return convex(loss.loss)
     if isinstance(loss, RangeLoss | OfAResidual):
@@ -62,7 +62,7 @@ def convex(loss: Loss) -> bool | None:
     return True if type(loss) in _CURVATURES or isinstance(loss, Hinge | Absolute) else None
 
 
-def smooth_apart(loss: Loss) -> bool:
+def smooth_apart(loss: Loss | None) -> bool:
     """Return whether the gradient of a loss that is not convex is Lipschitz with 1 away from the sensor.
 
     So are the range losses' where ||x - s|| is at least half of the measured distance: along x - s the second
@@ -72,7 +72,7 @@ def smooth_apart(loss: Loss) -> bool:
     return isinstance(loss, RangeLoss | RobustRange)
 
 
-def curvature(loss: Loss) -> float | None:
+def curvature(loss: Loss | None) -> float | None:
     """Return c if the gradient is Lipschitz with c ||a||^2, a the features; None: it is not, or unknown.
 
     1/4 for logistic and 1/2 for softmax are the largest eigenvalues of their Hessians over ||a||^2
@@ -81,4 +81,4 @@ def curvature(loss: Loss) -> float | None:
     if isinstance(loss, Weighted):
         inner = curvature(loss.loss)
         return None if inner is None else inner * float(loss.weights.max())
-    return _CURVATURES.get(type(loss))
+    return None if loss is None else _CURVATURES.get(type(loss))

@@ -1,6 +1,6 @@
 """Isolates a user's own loss: whatever it does, a record affects only its own gradient."""
 
-from collections.abc import Callable
+from collections import Counter
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 
 ANOTHER_SHAPE = "an answer of another shape"
-"""Reported for an answer that is not an array of numbers of the right shape."""
+"""Counted for an answer that is not an array of numbers of the right shape."""
+OTHERS, MOST = "others", 16
+"""A loss may raise as many types as there are records: after so many kinds all others count as one."""
 
 
 class OwnLoss:
@@ -18,16 +20,18 @@ class OwnLoss:
 
     So the clip's proof holds whatever the loss does with its arguments: no gradient is made of two records,
     and nothing private gets into the public decision. A call that raises, or returns another shape, gives
-    NaN, which the mechanism counts as broken. `tell` gets the exception's type, or `ANOTHER_SHAPE`, never a
-    message, which may hold data. This cannot help against a loss that keeps records between its calls.
+    NaN, which the mechanism counts as broken. `failures` counts such calls by the exception's type, or
+    `ANOTHER_SHAPE`, never by a message, which may hold data. Even so each is a bit of a record: the counts
+    are for the owner alone. This cannot help against a loss that keeps records between its calls.
     `contained` catches whatever a call raises; a shell passes its own, which lets through an exception that
     a signal handler raised meanwhile.
     """
 
-    __slots__ = ("_contained", "_loss", "_tell")
+    __slots__ = ("_contained", "_loss", "failures")
 
-    def __init__(self, loss: Loss, tell: Callable[[str], None], contained: Containing = Contained) -> None:
-        self._loss, self._tell, self._contained = loss, tell, contained
+    def __init__(self, loss: Loss, contained: Containing = Contained) -> None:
+        self._loss, self._contained = loss, contained
+        self.failures = Counter[str]()
 
     def value(self, decision: FloatArray, observations: Observations) -> FloatArray:
         """Return the loss at the decision, shape (..., n); NaN where it has none."""
@@ -83,7 +87,7 @@ class OwnLoss:
 
     def _answer(self, of: str, arguments: tuple[object, ...], shape: tuple[int, ...]) -> FloatArray | None:
         """Return the answer of its method `of`; None if it has none or fails. Its lookup is contained too."""
-        with self._contained(self._tell):
+        with self._contained(self._count):
             method = getattr(self._loss, of, None)
             if method is None:
                 return None
@@ -91,5 +95,14 @@ class OwnLoss:
             array = answer if isinstance(answer, np.ndarray) else None
             if array is not None and array.shape == shape and np.can_cast(array.dtype, np.float64):
                 return np.array(array, dtype=np.float64)
-            self._tell(ANOTHER_SHAPE)
+            self._count(ANOTHER_SHAPE)
         return None
+
+    def _count(self, kind: str) -> None:
+        known = kind in self.failures or len(self.failures) < MOST
+        self.failures[kind if known else OTHERS] += 1
+
+
+def failures(loss: Loss) -> dict[str, int]:
+    """Return how many calls of a loss have failed, by kind; none of one that is not the user's own."""
+    return dict(loss.failures) if isinstance(loss, OwnLoss) else {}

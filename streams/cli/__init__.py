@@ -1,11 +1,16 @@
 """The command line `mirrormesh`. Ctrl-C while it loads just ends it."""
 
 import signal
+import sys
+import warnings
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Load the command line and run it (command_line.main)."""
+    if arguments is None and not sys.warnoptions:  # as a program of its own, and nobody has asked for any
+        # numpy warns once of what a record made a loss or source of the user's own do: that is a bit of it
+        warnings.simplefilter("ignore")
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:
         # an interrupt while loading would give a traceback, or be lost in an import

@@ -14,6 +14,15 @@ PilotOption = Annotated[
         help="Public records, in the format of the first party here that reads a file.",
     ),
 ]
+CodeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--code",
+        metavar="MODULE:NAME",
+        help="Let this loss or source that the mesh file names run; may be repeated. Entry points need none.",
+        show_default=False,
+    ),
+]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
 ]

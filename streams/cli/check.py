@@ -10,12 +10,11 @@ import typer
 from nodes.losses.check_loss import check_loss
 from nodes.machine.time_slots import TimeSlots
 from streams.cli import collaboration
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.errors import ABSENT, MeshFileError, Problem
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.fits import by_time
-from streams.mesh.plugins import raw_loss
 from streams.mesh.settings.node import (
     FileSettings,
     LocalisationSettings,
@@ -28,22 +27,23 @@ from streams.records.observed import has_truth, truth
 from streams.records.oddities import oddities
 from streams.records.record import Decoder, RawRecord
 from streams.records.sources import held_out, open_source
-from streams.terminal.wording import counted, headline, listed, shared
+from streams.terminal.wording import counted, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
 _PIPE = "is a pipe, which can be read only once: must be a file"
 
 
-def check(mesh: MeshArgument) -> None:
+def check(mesh: MeshArgument, *, code: CodeOption = None) -> None:
     """Check a mesh file, and name every mistake.
 
     Each mistake is a line on standard error: the file, the key, its value, what is allowed. The files of
     sources must exist and begin with records that fit their schemas; if none does, the reasons are counted by
-    column. Standard input is not read, and a pipe is refused. An own loss
-    is tried on random records: its shapes, its gradients against its values, and more. If several nodes read
-    the same file, or equal ones, the output says so: such records pay in each node. With slots by time whole
-    files are read, and if the mesh file has no rounds, the output proposes a number.
+    column. Standard input is not read, and a pipe is refused. An own loss is tried on random records: its
+    shapes, its gradients against its values, and more. Own losses and sources that are no entry points are
+    left out, unless --code allows their names. If several nodes read the same file, or equal ones, the output
+    says so: such records pay in each node. With slots by time whole files are read, and if the mesh file has
+    no rounds, the output proposes a number.
 
     It warns of what is allowed but hardly meant. Of the first 10,000 records of a file: more than one in a
     hundred malformed, and why; a listed category, class or label that never occurs, or differs by case alone.
@@ -57,7 +57,7 @@ def check(mesh: MeshArgument) -> None:
     Example:
       mirrormesh check mesh.yaml && mirrormesh run mesh.yaml
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
+    file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
         collaboration.check(file)
         return
@@ -66,6 +66,8 @@ def check(mesh: MeshArgument) -> None:
         raise MeshFileError(wrong)
     odd = oddities(file)
     typer.echo(f"{mesh}: right")
+    if file.unallowed:
+        typer.echo(left_out(file))
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
     lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *([] if ended is None else [ended])]
@@ -85,22 +87,29 @@ def faulty_loss(file: MeshFile) -> list[str]:
     for node in mesh.nodes:
         users.setdefault(mesh.loss_of(node).own or "", []).append(node)
     users.pop("", None)
-    return [line for name, nodes in users.items() for line in _faults(file, name, nodes)]
+    wrong: list[str] = []
+    for name, nodes in users.items():
+        try:
+            wrong += _faults(file, name, nodes) if file.code.allows(name) else []
+        except MeshFileError as error:
+            wrong += error.lines
+    return wrong
 
 
 def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
     mesh, owns = file.mesh, [own for node, own in file.nodes.items() if node in nodes]
+    node = None if mesh.loss.own == name else nodes[0]
     schemas = [own.source.record for own in owns if isinstance(own.source, FileSettings)]
     width = schemas[0].width if schemas else mesh.loss_dimension
     found = check_loss(
-        raw_loss(name),
+        file.code.raw_loss(name, node),
         mesh.loss_dimension,
         width,
         labels=schemas[0].label.numbers if schemas else None,
         gradient_bound=mesh.privacy.gradient_bound,
         norm=mesh.privacy.norm,
     )
-    path = ("mesh", "loss", "own") if mesh.loss.own == name else ("mesh", "nodes", nodes[0], "loss", "own")
+    path = ("mesh", "loss", "own") if node is None else ("mesh", "nodes", node, "loss", "own")
     return [Problem(str(file.path), path, problem, name).line for problem in found]
 
 
@@ -110,6 +119,8 @@ def unreadable(file: MeshFile) -> list[str]:
     for name, own in file.nodes.items():
         path = getattr(own.source, "path", None)
         if own.source is None or path == "-":
+            continue
+        if isinstance(own.source, OwnSourceSettings) and not file.code.allows(own.source.name):
             continue
         if path is not None and Path(path).is_fifo():
             wrong += file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines

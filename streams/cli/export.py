@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.tools.export import systemd as on_systemd
 from streams.tools.export.asked import Kind, files_for
 from streams.tools.export.compose import project
@@ -89,6 +89,7 @@ def kubernetes(
     image: ImageOption,
     party: PartyOption = None,
     mesh_operator: OperatorOption = False,
+    code: CodeOption = None,
     broker_cidr: CidrOption = None,
     monitoring_namespace: MonitoringOption = "monitoring",
     kafka_namespace: KafkaNamespaceOption = "kafka",
@@ -126,7 +127,7 @@ def kubernetes(
         lambda raw: manifests.star_operator(raw, cluster),
         manifests.warnings,
     )
-    written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator)
+    written, warnings = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, [warned, *warnings])
 
 
@@ -137,6 +138,7 @@ def systemd(
     output: OutputOption,
     party: PartyOption = None,
     mesh_operator: OperatorOption = False,
+    code: CodeOption = None,
 ) -> None:
     """Write units of systemd for bare hosts.
 
@@ -149,7 +151,7 @@ def systemd(
       mirrormesh export systemd mesh.yaml --mesh-operator --output operator
     """  # noqa: D301 # \b is click's mark: no new line breaks
     kind = Kind(on_systemd.party, on_systemd.operator, on_systemd.star)
-    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator)
+    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, (), "; README.md says what to do with them")
 
 
@@ -161,6 +163,7 @@ def compose(
     image: ImageOption,
     party: PartyOption = None,
     mesh_operator: OperatorOption = False,
+    code: CodeOption = None,
 ) -> None:
     """Write a compose file, with Prometheus and Grafana.
 
@@ -180,7 +183,7 @@ def compose(
         lambda raw: project.operator(raw, image),
         lambda raw, whose: project.star(raw, whose, image),
     )
-    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator)
+    written, _ = files_for(mesh, party, kind, mesh_operator=mesh_operator, code=code or ())
     _write(output, written, [warned])
 
 

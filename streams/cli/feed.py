@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from streams.bus.bus import BusError
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.live.process import Stopped
 from streams.live.stopping import Stop
 from streams.mesh.ended_slots import refuse_ended
@@ -66,6 +66,7 @@ def feed(
     timestamps: TimestampsOption = False,
     shift: ShiftOption = 0.0,
     records: RecordsOption = None,
+    code: CodeOption = None,
 ) -> None:
     """Feed a node's source to its data topic, each record once.
 
@@ -111,7 +112,8 @@ def feed(
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
     if not math.isfinite(shift):
         raise UsageError(f"--shift is {shift:g}: must be a number of seconds")
-    wanted, loaded = Wanted(file, records, rate, timestamps, shift), load_any(mesh)
+    wanted = Wanted(file, records, rate, timestamps, shift)
+    loaded = load_any(mesh, code=code or ())
     if isinstance(loaded, MeshFile):
         refuse_ended(loaded, time.time())
     else:
@@ -129,9 +131,9 @@ def feed(
             raise typer.Exit(1) from None
         typer.echo(_summary(fed))
         mostly = say_malformed(Console(highlight=False), {name: fed.counts})
-        code = stop.exit_code if fed.stopped else 0
-        if code or mostly:
-            raise typer.Exit(code or MALFORMED)
+        exit_code = stop.exit_code if fed.stopped else 0
+        if exit_code or mostly:
+            raise typer.Exit(exit_code or MALFORMED)
 
 
 def _refuse_for_a_set(wanted: Wanted) -> None:

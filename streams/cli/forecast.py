@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from streams.cli.arguments import MeshArgument, PilotOption, RoundsOption
+from streams.cli.arguments import CodeOption, MeshArgument, PilotOption, RoundsOption
 from streams.cli.forecast_words import HEADINGS, as_json, curve, facts, mesh_facts, rows, verdicts
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
@@ -45,6 +45,7 @@ def forecast(
     ] = None,
     rounds: RoundsOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot and noise.")] = 1,
+    code: CodeOption = None,
 ) -> None:
     """Say whether a collaboration is worth it, and to whom.
 
@@ -66,7 +67,7 @@ def forecast(
     if plot is not None and not installed():
         raise UsageError(f"--plot: matplotlib is missing. {MISSING}")
     console = Console(highlight=False)
-    file = load_any(mesh)
+    file = load_any(mesh, code=code or ())
     if isinstance(file, MeshFile):
         refused = {"--constants": constants, "--what-if": what_if, "--plot": plot, "--json": as_tree}
         given = [name for name, one in (refused | {"--output": output}).items() if one]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.cli.process_command import (
     LevelOption,
     LogFormat,
@@ -64,6 +64,7 @@ def node(
     web: Annotated[
         str | None, typer.Option("--web", metavar="[ADDRESS:]PORT", help="Serve Faust's own pages there.")
     ] = None,
+    code: CodeOption = None,
     log: LogOption = LogFormat.TEXT,
     level: LevelOption = LogLevel.INFO,
 ) -> None:
@@ -96,8 +97,9 @@ def node(
         web=address("--web", web),
     )
 
-    file = load(mesh)
+    file = load(mesh, code=code or ())
     chosen = nodes_of(file, names or [], all_here=all_here, share=share)
+    file.make_code(chosen)
 
     def work(stop: Stop) -> None:
         process = NodeProcess(file, chosen, options)

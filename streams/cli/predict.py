@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from streams.cli.arguments import CodeOption
 from streams.local.results import write_whole
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load
@@ -55,6 +56,7 @@ def predict(
         typer.Option("--id", metavar="COLUMN", help="Copy that column of each record, under the name id."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON object a line, not CSV.")] = False,
+    code: CodeOption = None,
 ) -> None:
     """Predict the labels of a file's records, as CSV or JSON lines.
 
@@ -74,7 +76,7 @@ def predict(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if output is not None:
         writable_folder(output.parent, [output.name])
-    trusted = None if mesh is None else (load(mesh[0]), mesh[1])
+    trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
     made = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
     text = _json_lines(_columns(made)) if as_json else _csv(_columns(made))
     if output is None:

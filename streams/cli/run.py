@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.spends import Reuse
+from nodes.losses.own_loss import failures
 from streams.cli import collaboration
-from streams.cli.arguments import MeshArgument, RoundsOption, SeedOption
+from streams.cli.arguments import CodeOption, MeshArgument, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
 from streams.live.stopping import INTERRUPTED
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
@@ -55,6 +56,7 @@ def run(
     output: OutputOption = None,
     state: StateOption = None,
     quiet: QuietOption = False,
+    code: CodeOption = None,
 ) -> None:
     """Run a mesh in this process, without a broker.
 
@@ -63,7 +65,7 @@ def run(
     each case the results so far are written. It names the nodes whose records have ended.
 
     If more than 1 % of a node's records are malformed, the last line says how many and why. If more than half
-    are, the exit code is 3.
+    are, the exit code is 3. It also says how often an own loss has failed, and by which exceptions.
 
     A collaboration (kind: collaboration) asks its queries of all owners in turn; --rounds limits them.
 
@@ -76,7 +78,7 @@ def run(
       mirrormesh run mesh.yaml --rounds 500 --seed 1 --output results
       zcat records.csv.gz | mirrormesh run mesh.yaml      (a source with path: "-")
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load_any(mesh)
+    file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
         collaboration.run(file, rounds=rounds, seed=seed, output=output, state=state, quiet=quiet)
         return
@@ -111,7 +113,8 @@ def run(
         raise MeshFileError(too_short(local, file))
     report(console, local, file, summary, written)
     malformed = {name: counts.read for name, counts in local.counts.items()}
-    mostly = say_malformed(console, malformed)
+    failed = {name: failures(node.learner.loss) for name, node in parts.nodes.items()}
+    mostly = say_malformed(console, malformed, failed)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if mostly:

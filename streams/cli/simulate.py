@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.simulation.history import Reached
@@ -38,6 +38,7 @@ def simulate(
     seed: FirstSeedOption = 0,
     histories: HistoriesOption = 1000,
     faults: KeepOption = None,
+    code: CodeOption = None,
 ) -> None:
     """Search a mesh for bugs: seeded faults in virtual time.
 
@@ -53,7 +54,7 @@ def simulate(
       mirrormesh simulate mesh.yaml
       mirrormesh simulate mesh.yaml --seed 17 --histories 1
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    stage, console = Stage(load(mesh)), Console(highlight=False)
+    stage, console = Stage(load(mesh, code=code or ())), Console(highlight=False)
     if faults is not None:
         found = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
         _show(console, str(mesh), found)

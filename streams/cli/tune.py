@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from nodes.accounting.calibration import LEAST_DELTA
-from streams.cli.arguments import MeshArgument, PilotOption
+from streams.cli.arguments import CodeOption, MeshArgument, PilotOption
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
 from streams.mesh.settings.mesh import MeshSettings
@@ -16,7 +16,7 @@ from streams.mesh.settings.privacy import MechanismName
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say
 from streams.terminal.tables import table
-from streams.terminal.wording import counted
+from streams.terminal.wording import counted, left_out
 from streams.tools.tuning.mechanisms import PURE, WITH_DELTA, Candidate, Search, block, search
 from streams.tools.tuning.public_records import from_file, labelled, made_up_like
 from streams.tools.tuning.trials import Measured, Setting, Trials, tilted
@@ -57,6 +57,7 @@ def tune(
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="The seed of pilot, noise and schedule.")
     ] = 1,
+    code: CodeOption = None,
 ) -> None:
     """Propose clip, step, slot size, mechanism from public records.
 
@@ -70,7 +71,9 @@ def tune(
     With --mechanisms it goes on under each other mechanism from what it has found. One with a delta promises
     less at the same epsilon.
 
-    Prints the settings tried, and the whole blocks for the mesh file. The nodes' own records are not read.
+    Prints the settings tried, and the whole blocks for the mesh file. Nothing is tuned on the nodes' own
+    records: a pilot is refused if more than half of its distinct records are among those that are here,
+    whatever their order and the kind of the file. A loss or source of your own must be allowed by --code.
 
     \b
     Examples:
@@ -78,10 +81,14 @@ def tune(
       mirrormesh tune mesh.yaml --pilot public.csv --records 8000 --slot-size
       mirrormesh tune mesh.yaml --pilot public.csv --auc --mechanisms --delta 1e-6
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    file = load(mesh)
+    file = load(mesh, code=code or ())
+    if file.mesh.loss.own is not None:
+        file.code.check_loss(file.mesh.loss.own)
     if (pilot is None) == (not synthetic):
         raise UsageError("must have either --pilot FILE, public records, or --synthetic")
     console = Console(highlight=False)
+    if file.unallowed:
+        say(console, left_out(file))
     source = made_up_like(file, seed, "--synthetic") if pilot is None else from_file(file, pilot)
     settings = file.mesh
     total = records or (settings.rounds or 1000) * settings.slots.size
@@ -99,7 +106,7 @@ def tune(
             settings,
             names,
             delta,
-            lambda mesh: Trials(mesh, source, total, runs, seed, rows),
+            lambda mesh: Trials(mesh, source, total, runs, seed, rows, file.code),
             sizes=slot_size,
             report=advance,
         )

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument
 from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile, load_any
@@ -94,6 +94,7 @@ def up(
     observe: ObserveOption = False,
     prometheus_port: PrometheusOption = 9090,
     grafana_port: GrafanaOption = 3000,
+    code: CodeOption = None,
 ) -> None:
     """Run a whole mesh on this machine, on Kafka.
 
@@ -129,7 +130,7 @@ def up(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     if rate is not None and not 0 < rate < math.inf:
         raise UsageError(f"--rate is {rate:g}: must be a number above 0")
-    file = load_any(mesh)
+    file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
         given = {"rate": rate is not None, "processes": processes is not None}
         _refuse_for_star(**given, no_feed=no_feed, replay=replay, observe=observe)
@@ -152,9 +153,9 @@ def up(
             _leave(*error.lines)
         except (BusError, BrokerError) as error:
             _leave(str(error))
-    code = stop.exit_code if stop.asked.is_set() else 0
-    if code or mostly:
-        raise typer.Exit(code or MALFORMED)
+    exit_code = stop.exit_code if stop.asked.is_set() else 0
+    if exit_code or mostly:
+        raise typer.Exit(exit_code or MALFORMED)
 
 
 def _refuse_for_star(**given: bool) -> None:

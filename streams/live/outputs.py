@@ -77,7 +77,6 @@ class Predictions:
         self._bus, self._topic, self._run, self._loss, self._classes = bus, topic, run, loss, classes
         self._observed = observed
         self._behind = False
-        self._told: set[str] = set()
 
     def write(self, foreseen: Foreseen) -> None:
         """Write the predictions of one slot."""
@@ -96,8 +95,7 @@ class Predictions:
             with np.errstate(all="ignore"):
                 made = predicted(self._loss, self._observed(decision), observations.features)
                 found = np.where(observations.present & np.isfinite(made), made, np.nan)
-        except Exception as error:  # noqa: BLE001 # a record stops nothing; the exception may show it
-            self._tell(type(error).__name__)
+        except Exception:  # noqa: BLE001 # a record stops nothing, and no log shows that it has failed
             return [None] * size
         return [None if math.isnan(one) else one for one in found.tolist()]
 
@@ -115,11 +113,6 @@ class Predictions:
             name = None if place_of is None else self._classes[place_of]
             value |= {"prediction": place_of, "class": name}
         self._bus.send(self._topic, json.dumps(value).encode(), key=f"{partition}:{offset}".encode())
-
-    def _tell(self, kind: str) -> None:
-        if kind not in self._told:
-            self._told.add(kind)
-            LOGGER.warning("a slot could not be predicted: %s (said once)", kind)
 
     def _settle(self) -> None:
         """Wait until they are acknowledged, or not at all while the broker takes none."""

@@ -38,6 +38,7 @@ def mesh_parts(
     if seed is not None:
         file = replace(file, mesh=file.mesh.model_copy(update={"seed": seed}))
     settings, mesh = file.mesh, file.resolved
+    file.make_code(settings.nodes)
     rounds = settings.rounds if rounds is None else rounds
     if settings.slots.by == "time":
         _check_times(file, rounds)

@@ -18,7 +18,7 @@ from nodes.machine.slots import CountSlots, Slots
 from nodes.machine.time_slots import TimeSlots
 from nodes.step_sizes import Constant, Inverse, InverseSqrt, ShiftedInverse, StepSize
 from nodes.values import FloatArray
-from streams.mesh.plugins import own_loss
+from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
@@ -145,14 +145,14 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 }
 
 
-def loss(mesh: MeshSettings, node: str | None = None) -> Loss:
+def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
     """Return a node's loss of one record, with its label's weight; None: that of nodes without their own.
 
-    Failures of an own loss are logged under the node's name.
+    Raises MeshFileError for the user's code that cannot be made, or may not run here.
     """
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
-        return own_loss(settings.own, node)
+        return code.loss(settings.own, None if settings == mesh.loss else node)
     made = plain_loss(settings)
     if mesh.class_weights is None:
         return made

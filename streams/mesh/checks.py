@@ -16,8 +16,8 @@ from streams.mesh.fits import (
     by_time,
     label_problems,
     loss_at,
-    own_source_problems,
     sparse_problems,
+    untimed_problems,
     width_problems,
 )
 from streams.mesh.mesh import Mesh
@@ -41,15 +41,24 @@ def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     found = attempt(("algorithm", key), getattr(own, key), partial(mirror_map, mesh))
     found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
     found = found or attempt(("algorithm",), None, lambda: whole.algorithm)
-    found += attempt(("loss",), mesh.loss, lambda: whole.loss)
+    found += _loss_problems(file, whole, None)
     found += attempt(("loss",), mesh.loss, partial(check_place, mesh.loss, mesh.loss_dimension))
     for name, node in mesh.nodes.items():
         if node.loss is not None:
             path = ("nodes", name, "loss")
-            found += attempt(path, node.loss, partial(loss, mesh, name))
+            found += _loss_problems(file, whole, name)
             found += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
     found = found or privacy_problems(file, whole)
     return found + attempt(("topology",), mesh.topology, lambda: whole.schedule)
+
+
+def _loss_problems(file: str, whole: Mesh, node: str | None) -> list[Problem]:
+    """Return the mistakes in a loss; one of the user's own is not made, as loading a file runs no code."""
+    mesh, path = whole.settings, ("loss",) if node is None else ("nodes", node, "loss")
+    settings = mesh.loss if node is None else mesh.loss_of(node)
+    if settings.own is not None:
+        return []
+    return attempted(file, path, settings, partial(loss, mesh, node, whole.code))
 
 
 def attempted(
@@ -93,7 +102,7 @@ def own_problems(
         if isinstance(own.source, LocalisationSettings):
             found += _localisation_problems(file, mesh, name)
         elif isinstance(own.source, OwnSourceSettings):
-            found += own_source_problems(file, name, mesh, own.source)
+            found += untimed_problems(file, mesh)
         elif own.source is not None:
             found += file_problems(file, path, mesh, own.source)
             reading += [name] if own.source.path == "-" else []

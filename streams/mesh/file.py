@@ -6,8 +6,8 @@ a node's file is missing, its owner has it. Paths are relative to the file that 
 """
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, overload
@@ -17,13 +17,15 @@ from nodes.collaboration.guarantee import AnswerGuarantee
 from streams.mesh import checks, collaboration_file
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import MeshFileError, Problem, told_once
+from streams.mesh.fits import width_problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.own_parts import OwnParts
+from streams.mesh.plugins import NO_CODE, Code, OwnSource
 from streams.mesh.reader import Reader
 from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import FileSettings, NodeSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings
 from streams.mesh.settings.sparse import SparseSettings
 
 __all__ = [
@@ -43,7 +45,7 @@ class MeshFile(OwnParts[NodeSettings]):
 
     `nodes` holds the own parts that are here, `elsewhere` the paths of those that are not. `held_out` is a
     file of labelled records that no node learns from: a run in one process scores its last decisions on it.
-    `common` holds the brokers of nodes that do not name their own.
+    `common` holds the brokers of nodes that do not name their own. `code`: what of the user's code may run.
     """
 
     part: ClassVar[str] = "nodes"
@@ -55,6 +57,7 @@ class MeshFile(OwnParts[NodeSettings]):
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     held_out: FileSettings | SparseSettings | None = None
     common: CommonBrokers | None = None
+    code: Code = NO_CODE
 
     @property
     def owns(self) -> Mapping[str, NodeSettings]:
@@ -70,7 +73,7 @@ class MeshFile(OwnParts[NodeSettings]):
     def resolved(self) -> Mesh:
         """The mesh that the shared part describes; the brokers here tell which nodes trust the mesh's."""
         trusting = frozenset(name for name in self.mesh.nodes if self.trusts_broker(name))
-        return Mesh(self.mesh, trusting)
+        return Mesh(self.mesh, trusting, self.code)
 
     @property
     def dimension(self) -> int:
@@ -81,6 +84,58 @@ class MeshFile(OwnParts[NodeSettings]):
         """Return 16 bytes that are equal iff the settings that all nodes must share are equal."""
         return self.mesh.digest()
 
+    @property
+    def unallowed(self) -> list[str]:
+        """The losses and sources of the user's own that are named here and may not run, each once."""
+        losses = [self.mesh.loss_of(name).own for name in self.mesh.nodes]
+        sources = [
+            node.source.name for node in self.nodes.values() if isinstance(node.source, OwnSourceSettings)
+        ]
+        return [name for name in dict.fromkeys([*losses, *sources]) if name and not self.code.allows(name)]
+
+    def code_of(self, node: str) -> list[str]:
+        """Return the names that the node's process must be allowed. Raises MeshFileError if one is not."""
+        loss, names = self.mesh.loss_of(node), list[str]()
+        if loss.own is not None:
+            self.code.check_loss(loss.own, None if loss == self.mesh.loss else node)
+            names.append(loss.own)
+        source = self.nodes[node].source
+        if isinstance(source, OwnSourceSettings):
+            self.code.check_source(source.name, node)
+            names.append(source.name)
+        return [name for name in dict.fromkeys(names) if ":" in name]
+
+    def make_code(self, nodes: Iterable[str]) -> None:
+        """Make the losses and sources of the user's own, of these nodes. Raises MeshFileError, all at once.
+
+        Whoever needs them calls it before anything is started or written.
+        """
+        wrong: list[str] = []
+        for name in nodes:
+            try:
+                _ = self.resolved.node(name).loss
+            except MeshFileError as error:
+                wrong += error.lines
+            if name in self.nodes and isinstance(self.nodes[name].source, OwnSourceSettings):
+                try:
+                    self.own_source(name)
+                except MeshFileError as error:
+                    wrong += error.lines
+        if wrong:
+            raise MeshFileError(told_once(wrong))
+
+    def own_source(self, node: str) -> tuple[OwnSource, int]:
+        """Return the node's source of the user's own, and its dimension. Raises MeshFileError."""
+        settings = self.nodes[node].source
+        if not isinstance(settings, OwnSourceSettings):
+            raise self.refuse(("nodes", node, "source", "kind"), "must be own")
+        source, width = self.code.source(settings.name, node)
+        path = ("nodes", node, "source", "name")
+        problems = width_problems(str(self.path), path, self.mesh, width)
+        if problems:
+            raise MeshFileError(problem.line for problem in problems)
+        return source, width
+
     def trusts_broker(self, node: str) -> bool:
         """Return whether the mesh broker is known to carry the node's data too, and is trusted."""
         own = self.nodes.get(node)
@@ -88,9 +143,19 @@ class MeshFile(OwnParts[NodeSettings]):
         return own is not None and brokers is not None and brokers.trust_broker
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None, *, secrets: bool = True) -> MeshFile:
-    """Load the file of a mesh. Raises MeshFileError with every mistake, also for a collaboration."""
-    file = load_any(path, environment, secrets=secrets)
+def load(
+    path: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    secrets: bool = True,
+    code: Iterable[str] = (),
+) -> MeshFile:
+    """Load the file of a mesh. Raises MeshFileError with every mistake, also for a collaboration.
+
+    It runs no code, of whomever: losses and sources of the user's own are made when they are needed, by
+    entry points and by the `code`, each module:attribute, that is allowed here.
+    """
+    file = load_any(path, environment, secrets=secrets, code=code)
     if isinstance(file, CollaborationFile):
         allowed = "this is for a mesh of nodes: must not be given"
         raise file.refuse(("mesh", "kind"), allowed, file.mesh.kind)
@@ -106,13 +171,18 @@ def load_collaboration(path: Path) -> CollaborationFile:
 
 
 def load_any(
-    path: Path, environment: Mapping[str, str] | None = None, *, secrets: bool = True
+    path: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    secrets: bool = True,
+    code: Iterable[str] = (),
 ) -> MeshFile | CollaborationFile:
     """Load a mesh file of either kind. Raises MeshFileError with every mistake found, one line each.
 
     `${NAME}` under `brokers` is replaced from `environment` (by default the process's own).
     Files of passwords, certificates and keys are read, unless the file is for elsewhere (`secrets` False).
     """
+    allowed = Code.of(str(path), code)
     reader = Reader(os.environ if environment is None else environment, secrets)
     tree = reader.parts(path)
     kind: Kind = _COLLABORATION if "owners" in tree else _MESH
@@ -130,6 +200,8 @@ def load_any(
         common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
     elsewhere = {name: str(path.parent / own) for name, own in tree[kind.part].items() if name not in owns}
     file = None if mesh is None else kind.file(path, mesh, parts, elsewhere, held_out, common)
+    if isinstance(file, MeshFile):
+        file = replace(file, code=allowed)
     if file is not None:
         reader.note(kind.shared_problems(str(path), file.resolved))
         reader.note(kind.own_problems(str(path), file.mesh, tuple(tree[kind.part]), parts, held_out))

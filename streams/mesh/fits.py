@@ -1,11 +1,9 @@
 """Checks that a source's features and labels fit the mesh."""
 
 from streams.mesh.errors import Problem
-from streams.mesh.plugins import own_source
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.node import OwnSourceSettings
 from streams.mesh.settings.schema import LabelSettings
 from streams.mesh.settings.sparse import SparseSettings
 
@@ -25,21 +23,11 @@ def by_time(shared: Fitted) -> bool:
     return isinstance(shared, MeshSettings) and shared.slots.by == "time"
 
 
-def own_source_problems(
-    file: str, node: str, mesh: MeshSettings, settings: OwnSourceSettings
-) -> list[Problem]:
-    """Return the mistakes of a user's own source, found by making it."""
-    path = ("nodes", node, "source", "name")
-    try:
-        width = own_source(settings.name, node)[1]
-    except ValueError as error:
-        return [Problem(file, path, str(error), settings.name)]
-    found = width_problems(file, path, mesh, width)
-    if mesh.slots.by == "time":
-        found.append(
-            Problem(file, ("mesh", "slots", "by"), "an own source has no times: must be count", "time")
-        )
-    return found
+def untimed_problems(file: str, mesh: MeshSettings) -> list[Problem]:
+    """Return the mistake of slots by time with a user's own source."""
+    if mesh.slots.by == "count":
+        return []
+    return [Problem(file, ("mesh", "slots", "by"), "an own source has no times: must be count", "time")]
 
 
 def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:

@@ -17,6 +17,7 @@ from streams.codec.signatures import PLAIN, Envelope, SignedEnvelope
 from streams.codec.topics import MeshTopics
 from streams.mesh.algorithm import algorithm, loss, schedule, slots
 from streams.mesh.lag import lag_limits
+from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.privacy import guarantee, ledger, mechanism, price, sampler
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
@@ -61,11 +62,13 @@ class Mesh:
 
     Nodes with the same privacy settings share a ledger and, unless noise is simulated (it depends on the
     name), a mechanism. `trusting`: nodes whose data broker is the mesh broker, and trusted. Everything
-    here and in its nodes raises ValueError if the settings, each right by itself, do not fit together.
+    here and in its nodes raises ValueError if the settings, each right by itself, do not fit together. Only
+    what has a loss runs the user's `code`, if that is one of their own, or raises MeshFileError.
     """
 
     settings: MeshSettings
     trusting: frozenset[str] = frozenset()
+    code: Code = NO_CODE
     _nodes: "dict[str, MeshNode]" = field(default_factory=dict, init=False, repr=False)
     mechanisms: dict[tuple[PrivacySettings, str], Mechanism] = field(default_factory=dict, init=False)
     ledgers: dict[PrivacySettings, Ledger] = field(default_factory=dict, init=False, repr=False)
@@ -112,7 +115,7 @@ class Mesh:
     @cached_property
     def loss(self) -> Loss:
         """The loss of one record, with its label's weight, of nodes without their own."""
-        return loss(self.settings)
+        return loss(self.settings, None, self.code)
 
     @cached_property
     def losses(self) -> tuple[LossSettings, ...]:
@@ -190,7 +193,7 @@ class MeshNode:
         own = self.mesh.settings.loss_of(self.name)
         if own.own is None and own == self.mesh.settings.loss:
             return self.mesh.loss
-        return loss(self.mesh.settings, self.name)
+        return loss(self.mesh.settings, self.name, self.mesh.code)
 
     @cached_property
     def learner(self) -> Learner:

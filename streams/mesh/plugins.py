@@ -1,23 +1,25 @@
-"""Loads a user's own loss or source, by `package.module:attribute` or the name of an entry point.
+"""Makes a user's own loss or source, by the name of an entry point or an allowed `package.module:attribute`.
 
-Loading runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
+Making it runs the user's code, with the rights of this process. It must be installed, or on PYTHONPATH.
 """
 
 import importlib
-import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from nodes.contained import type_name
 from nodes.losses.own_loss import OwnLoss
 from nodes.values import FloatArray
+from streams.mesh.errors import MeshFileError, Problem, UsageError
+from streams.mesh.settings.base import CODE
 from streams.mesh.user_code import UserCode
 
+T = TypeVar("T")
 LOSSES, SOURCES = "mirrormesh.losses", "mirrormesh.sources"
 """The groups of entry points."""
-_LOG = logging.getLogger("mirrormesh")
 
 
 def found(group: str, name: str) -> Any:
@@ -66,29 +68,6 @@ def made(group: str, name: str, needed: tuple[str, ...], arguments: tuple[Any, .
     return thing
 
 
-def raw_loss(name: str) -> Any:
-    """Return the user's own loss, unguarded. Raises ValueError."""
-    return made(LOSSES, name, ("value", "gradients"))
-
-
-def own_loss(name: str, node: str | None = None) -> OwnLoss:
-    """Return the user's own loss, isolated; each kind of failure is logged once. Raises ValueError."""
-    return OwnLoss(raw_loss(name), say_once(f"own loss {name}", node, "has a zero gradient"), UserCode)
-
-
-def say_once(what: str, node: str | None, then: str) -> Callable[[str], None]:
-    """Return a function that logs each kind of failure once, by the exception's type, never its text."""
-    said: set[str] = set()
-    where = "" if node is None else f"node {node}: "
-    return partial(_say, said, f"{where}{what}", then)
-
-
-def _say(warned: set[str], who: str, then: str, kind: str) -> None:
-    if kind not in warned:
-        warned.add(kind)
-        _LOG.warning("%s: %s; such a record %s (said once)", who, kind, then)
-
-
 class OwnSource(Protocol):
     """A user's own source, or what its factory returns for the node's name."""
 
@@ -103,8 +82,72 @@ class OwnSource(Protocol):
         """Return (features (dimension,), label) of this record alone; None if it is not a record."""
 
 
-def own_source(name: str, node: str) -> tuple[OwnSource, int]:
-    """Return the user's own source of a node, and its dimension. Raises ValueError with the reason."""
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The user's code that may run here: installed entry points, and the `allowed` names of others.
+
+    No mesh file can allow a name, as anybody may have proposed it: the command line does (`--code`), or a
+    program (`code=[...]`). `file` is the mesh file that names the code, for its errors.
+    """
+
+    file: str = ""
+    allowed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, file: str, names: Iterable[str]) -> "Code":
+        """Return the code of these names. Raises UsageError for one that is not module:attribute."""
+        allowed = frozenset(names)
+        for name in sorted(allowed):
+            if ":" not in name or not CODE.fullmatch(name):
+                text = "must be module:attribute, as the mesh file has it; entry points need no --code"
+                raise UsageError(f"--code {name!r}: {text}")
+        return cls(file, allowed)
+
+    def allows(self, name: str) -> bool:
+        """Return whether the name may run: what is installed as an entry point is its operator's word."""
+        return ":" not in name or name in self.allowed
+
+    def loss(self, name: str, node: str | None = None) -> OwnLoss:
+        """Return the own loss of a node, or the shared one, isolated. Raises MeshFileError."""
+        return OwnLoss(self.raw_loss(name, node), UserCode)
+
+    def raw_loss(self, name: str, node: str | None = None) -> Any:
+        """Return an own loss, unguarded, as `loss` does."""
+        path = self.check_loss(name, node)
+        return self._made(path, name, partial(made, LOSSES, name, ("value", "gradients")))
+
+    def source(self, name: str, node: str) -> tuple[OwnSource, int]:
+        """Return the own source of a node, and its dimension. Raises MeshFileError."""
+        path = self.check_source(name, node)
+        return self._made(path, name, partial(_own_source, name, node))
+
+    def check_loss(self, name: str, node: str | None = None) -> tuple[str, ...]:
+        """Return where the file names the loss. Raises MeshFileError unless it may run; it runs nothing."""
+        path = ("mesh", "loss", "own") if node is None else ("mesh", "nodes", node, "loss", "own")
+        return self._checked(path, LOSSES, name)
+
+    def check_source(self, name: str, node: str) -> tuple[str, ...]:
+        """Return where the file names the source, as `check_loss` does."""
+        return self._checked(("nodes", node, "source", "name"), SOURCES, name)
+
+    def _checked(self, path: tuple[str, ...], group: str, name: str) -> tuple[str, ...]:
+        if self.allows(name):
+            return path
+        allowed = f"code that no file may allow: give --code {name}, or name an entry point of {group}"
+        raise MeshFileError([Problem(self.file, path, allowed, name).line])
+
+    def _made(self, path: tuple[str, ...], name: str, make: Callable[[], T]) -> T:
+        try:
+            return make()
+        except ValueError as error:
+            raise MeshFileError([Problem(self.file, path, str(error), name).line]) from None
+
+
+NO_CODE = Code()
+"""Entry points alone."""
+
+
+def _own_source(name: str, node: str) -> tuple[OwnSource, int]:
     source: OwnSource = made(SOURCES, name, ("records", "decode"), (node,))
     raised: list[str] = []
     dimension: Any = None

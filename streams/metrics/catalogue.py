@@ -286,6 +286,12 @@ class PrivateMetric(Enum):
     )
     CLIPPED = Metric("clipped_gradients_total", "counter", "gradients", "Gradients shortened by the clip.")
     BROKEN = Metric("broken_gradients_total", "counter", "gradients", "Gradients that were not finite.")
+    FAILED = Metric(
+        "own_loss_failures_total",
+        "counter",
+        "calls",
+        "Calls of the node's own loss that raised, or gave no array of the right shape.",
+    )
     EMPTY = Metric("empty_slots_total", "counter", "slots", "Slots without a record.")
     DROPPED = Metric(
         "dropped_records_total", "counter", "records", "Records that entered no slot.", ("reason",)

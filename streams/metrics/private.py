@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from nodes.learner import Learner
+from nodes.losses.own_loss import failures
 from nodes.losses.predictions import right
 from nodes.machine.events import Scored
 from nodes.machine.slots import ClosedSlot
@@ -109,6 +110,7 @@ class PrivateFigures:
             for percent in (50, 95):
                 registry.gauge(PrivateMetric.ERRORS, partial(self._quantile, percent / 100), str(percent))
             registry.gauge(PrivateMetric.DYNAMIC, lambda: disclosed_to_owner(self._regret.dynamic()))
+        registry.total(PrivateMetric.FAILED, lambda: sum(failures(learner.loss).values()))
         registry.gauge(PrivateMetric.JOURNAL, journal_bytes)
         registry.gauge(PrivateMetric.LAG, lambda: disclosed_to_owner(lag()))
         for reason in ("late", "early", "overfull", "lost", "skipped"):

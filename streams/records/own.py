@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.plugins import own_source, say_once
+from streams.mesh.plugins import OwnSource
 from streams.mesh.user_code import UserCode
 from streams.records.faults import Fault
 from streams.records.record import TotalDecoder
@@ -16,13 +16,15 @@ _END = object()
 class OwnDecoder(TotalDecoder[FloatArray]):
     """Decodes with a user's own source. Total: it returns an observation or None, whatever the source does.
 
-    Each kind of failure is logged once, by the exception's type alone.
+    What the source raises is a fault of the record, by the exception's type alone, and goes where faults go:
+    to the owner.
     """
 
-    def __init__(self, name: str, node: str, longest: int | None = None, learnt: int = 0) -> None:
-        self._source, dimension = own_source(name, node)
+    def __init__(
+        self, source: OwnSource, dimension: int, longest: int | None = None, learnt: int = 0
+    ) -> None:
+        self._source = source
         super().__init__(dimension, longest, learnt)
-        self._tell: Callable[[str], None] = say_once(f"own source {name}", node, "cannot be decoded")
 
     def records(self, refusal: Callable[[str], Exception]) -> Iterator[bytes]:
         """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
@@ -41,16 +43,22 @@ class OwnDecoder(TotalDecoder[FloatArray]):
                 raised = ["TypeError"]
         raise refusal(f"reading its records raised {raised[0]}")
 
-    def _fault(self, value: bytes) -> Fault:  # noqa: ARG002 # the source gives no reason
-        return Fault(None, "not a record, by its source")
+    def _fault(self, value: bytes) -> Fault:
+        kinds: list[str] = []
+        self._attempt(value, kinds)
+        return Fault(None, f"its source: {kinds[0]}" if kinds else "not a record, by its source")
 
     def _decoded(self, value: bytes) -> tuple[FloatArray, float] | None:
-        with UserCode(self._tell):
+        return self._attempt(value, [])
+
+    def _attempt(self, value: bytes, kinds: list[str]) -> tuple[FloatArray, float] | None:
+        """Return what the source decodes; None for no record, with the kind of a failure in `kinds`."""
+        with UserCode(kinds.append):
             decoded = self._source.decode(value)
             if decoded is None:
                 return None
             features, label = np.array(decoded[0], dtype=np.float64), float(decoded[1])
             if features.shape == (self.dimension,):
                 return (features, label) if np.isfinite(features).all() and np.isfinite(label) else None
-            self._tell("features of another shape")
+            kinds.append("features of another shape")
         return None

@@ -54,7 +54,7 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         return _localisation(settings, file.mesh, node, seed)
     timed = by_time(file.mesh)
     if isinstance(settings, OwnSourceSettings):
-        own = _own(settings, file.mesh, node)
+        own = _own(settings, file, node)
         values = own.records(partial(file.refuse, (*path, "name")))
         values = ordered(values, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
         return Source(map(RawRecord, values), own)
@@ -142,8 +142,9 @@ def _measured(settings: LocalisationSettings, mesh: MeshSettings, node: str) -> 
     return SchemaDecoder(schema, json_fields, settings.max_record_bytes, mesh.loss_dimension)
 
 
-def _own(settings: OwnSourceSettings, mesh: MeshSettings, node: str) -> OwnDecoder:
-    return OwnDecoder(settings.name, node, settings.max_record_bytes, mesh.loss_dimension)
+def _own(settings: OwnSourceSettings, file: MeshFile, node: str) -> OwnDecoder:
+    source, dimension = file.own_source(node)
+    return OwnDecoder(source, dimension, settings.max_record_bytes, file.mesh.loss_dimension)
 
 
 def decoder(file: MeshFile, node: str) -> Decoder:
@@ -155,7 +156,7 @@ def decoder(file: MeshFile, node: str) -> Decoder:
     if isinstance(settings, LocalisationSettings):
         return _measured(settings, file.mesh, node)
     if isinstance(settings, OwnSourceSettings):
-        return _own(settings, file.mesh, node)
+        return _own(settings, file, node)
     if isinstance(settings, FileSettings):
         return file_decoder(file, settings, ("nodes", node, "source"))
     return LibsvmDecoder(settings, file.dimension)

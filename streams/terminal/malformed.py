@@ -1,4 +1,7 @@
-"""Says how many records are malformed, and why. For the owner of the records alone; it shows no value."""
+"""Says how many records are malformed, and why, and how often own losses have failed.
+
+For the owner of the records alone; it shows no value.
+"""
 
 from collections.abc import Mapping
 
@@ -11,6 +14,7 @@ MALFORMED = 3
 """The exit code of `run`, `predict`, `feed` and `up` if more than half of a node's records are malformed."""
 HEAD = "Malformed records: "
 """The beginning of the line."""
+FAILED = "Own losses failed, so that those records have no gradient: "
 _SHOWN = 6
 
 
@@ -27,15 +31,35 @@ def malformed_line(counts: Mapping[str, FaultCounts]) -> str | None:
     return f"{HEAD}{'; '.join(parts)}." if parts else None
 
 
-def say_malformed(console: Console, counts: Mapping[str, FaultCounts]) -> bool:
-    """Print the line, if there is one; return whether more than half of somebody's records are malformed.
+def failures_line(failures: Mapping[str, Mapping[str, int]]) -> str | None:
+    """Return a line on the nodes whose own loss has failed, with the calls by kind; None: there are none."""
+    names = [name for name, kinds in failures.items() if kinds]
+    said = []
+    for name in names[:_SHOWN]:
+        most = sorted(failures[name].items(), key=lambda kind: -kind[1])[:_SHOWN]
+        said.append(f"{name} {', '.join(f'{kind} ({calls:,} calls)' for kind, calls in most)}")
+    if len(names) > _SHOWN:
+        said.append(f"and {len(names) - _SHOWN:,} more")
+    return f"{FAILED}{'; '.join(said)}." if said else None
 
-    If so, the line also goes to standard error, even if the console is quiet.
+
+_NONE: Mapping[str, Mapping[str, int]] = {}
+
+
+def say_malformed(
+    console: Console,
+    counts: Mapping[str, FaultCounts],
+    failures: Mapping[str, Mapping[str, int]] = _NONE,
+) -> bool:
+    """Print the last line, if there is one; return whether more than half of some records are malformed.
+
+    If so, what it says of malformed records also goes to standard error, even if the console is quiet.
+    `failures`: those of own losses, which go to standard output alone: each is a bit of a record.
     """
-    line = malformed_line(counts)
+    line, failed = malformed_line(counts), failures_line(failures)
     mostly = any(count.mostly for count in counts.values())
-    if line is not None:
-        say(console, line, "bold yellow")
+    if line is not None or failed is not None:
+        say(console, " ".join(filter(None, [line, failed])), "bold yellow")
     if line is not None and mostly:
         say(Console(highlight=False, stderr=True), line, "bold red")
     return mostly

@@ -92,6 +92,13 @@ def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | No
     ]
 
 
+def left_out(file: MeshFile) -> str:
+    """Return a line that names the user's code that was not run, as nobody here has allowed it."""
+    names = file.unallowed
+    options = " ".join(f"--code {name}" for name in names)
+    return f"Left out, as a file may not allow its own code: {listed(names)}. To run it: {options}"
+
+
 def shared(file: MeshFile) -> list[str]:
     """Return a line on each group of nodes that may share records: the epsilon of a record in all of them."""
     sharing = shared_records(file.nodes, by_time=by_time(file.mesh))

@@ -19,7 +19,7 @@ SOUND = {
     "squared": (Squared(), 1, None, None),
     "softmax": (Softmax(3), 6, 2, CLASSES),
     "weighted": (Weighted(Hinge(), np.array(SIGNS), np.array([1.0, 20.0])), 4, None, SIGNS),
-    "own": (OwnLoss(Softmax(3), print), 6, 2, CLASSES),
+    "own": (OwnLoss(Softmax(3)), 6, 2, CLASSES),
 }
 
 

@@ -17,18 +17,18 @@ def records(n, p=2, seed=0):
 
 
 def wrapped(loss):
-    told = []
-    return OwnLoss(loss, told.append), told
+    own = OwnLoss(loss)
+    return own, own.failures
 
 
 @pytest.mark.parametrize("n", [0, 1, 9])
 @pytest.mark.parametrize(("loss", "d"), [(Squared(), 2), (Softmax(3), 6)], ids=["squared", "softmax"])
 def test_a_sound_loss_gives_what_it_gives_alone(loss, d, n):
-    own, told = wrapped(loss)
+    own, failures = wrapped(loss)
     o, x = records(n)._replace(labels=np.arange(float(n)) % 3), np.random.default_rng(1).normal(size=d)
     np.testing.assert_array_equal(own.value(x, o), loss.value(x, o))
     np.testing.assert_array_equal(own.gradients(x, o), loss.gradients(x, o))
-    assert told == []
+    assert not failures
 
 
 def test_leading_axes_are_kept():
@@ -82,24 +82,24 @@ class Complex(Squared):
         return super().gradients(decision, observations) * 1j
 
 
-def test_a_loss_that_raises_is_told_by_type_and_breaks_its_own_record_alone():
-    own, told = wrapped(Raising())
+def test_a_loss_that_raises_is_counted_by_type_and_breaks_its_own_record_alone():
+    own, failures = wrapped(Raising())
     o, x = records(8), np.array([0.3, 0.2])
     rows = own.gradients(x, o)
     bad = o.present & (o.labels > 0)
     assert 0 < bad.sum() < o.present.sum()
     assert np.isnan(rows[bad]).all()
     np.testing.assert_array_equal(rows[~bad], Squared().gradients(x, o)[~bad])
-    assert set(told) == {"KeyError"}
+    assert set(failures) == {"KeyError"}
     assert np.isnan(own.value(x, o)[bad]).all()
 
 
 @pytest.mark.parametrize("loss", [Transposed(), Complex()], ids=lambda loss: type(loss).__name__)
 def test_another_shape_or_dtype_is_broken(loss):
-    own, told = wrapped(loss)
+    own, failures = wrapped(loss)
     rows = own.gradients(np.ones(2), records(3))
     assert np.isnan(rows).all()
-    assert set(told) == {ANOTHER_SHAPE}
+    assert set(failures) == {ANOTHER_SHAPE}
 
 
 def test_no_gradient_is_made_of_two_records():
@@ -132,9 +132,16 @@ def test_predictions_are_its_own_or_scores():
     features, x = records(3).features, np.array([0.3, 0.2])
     own, _ = wrapped(Sure())
     assert predicted(own, x, features).tolist() == [0.5, 0.5, 0.5]
+<<<<<<< HEAD
     own, told = wrapped(Hinge())
     np.testing.assert_allclose(predicted(own, x, features), features @ x, rtol=1e-15)
     assert told == []
+=======
+    for loss in (Hinge(), Shouting()):
+        own, failures = wrapped(loss)
+        np.testing.assert_allclose(predicted(own, x, features), features @ x, rtol=1e-15)
+        assert failures == ({"ValueError": 1} if isinstance(loss, Shouting) else {})
+>>>>>>> 647c989 (Loading a file runs no code, and own code that fails says so to its owner alone)
     with pytest.raises(ValueError, match="2 features at dimension 6: the own loss must have a `predict`"):
         predicted(wrapped(Softmax(3))[0], np.ones(6), features)
 
@@ -192,22 +199,22 @@ class Estranged(Squared):
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
 def test_what_would_end_the_process_breaks_its_own_record_alone(kind):
-    own, told = wrapped(Leaving(kind))
+    own, failures = wrapped(Leaving(kind))
     o, x = records(8), np.array([0.3, 0.2])
     rows = own.gradients(x, o)
     bad = o.present & (o.labels > 0)
     assert 0 < bad.sum() < o.present.sum()
     assert np.isnan(rows[bad]).all()
     np.testing.assert_array_equal(rows[~bad], Squared().gradients(x, o)[~bad])
-    assert set(told) == {kind.__name__}
+    assert set(failures) == {kind.__name__}
     assert np.isnan(own.value(x, o)[bad]).all()
     assert np.isnan(own.predict(x, o.features)).all()
 
 
 def test_an_answer_that_raises_when_it_is_looked_at_is_broken():
-    own, told = wrapped(Estranged())
+    own, failures = wrapped(Estranged())
     assert np.isnan(own.gradients(np.ones(2), records(3))).all()
-    assert set(told) == {"SystemExit"}
+    assert set(failures) == {"SystemExit"}
 
 
 class Shy(Squared):
@@ -221,9 +228,14 @@ class Shy(Squared):
 
 
 def test_asking_for_a_method_is_contained():
-    own, told = wrapped(Shy())
+    own, failures = wrapped(Shy())
     o, x = records(3), np.ones(2)
     assert np.isnan(own.gradients(x, o)).all()
     assert np.isnan(own.value(x, o)).all()
+<<<<<<< HEAD
     assert np.isnan(own.predict(x, o.features)).all()
     assert set(told) == {"SystemExit"}
+=======
+    assert own.predict(x, o.features) is None
+    assert set(failures) == {"SystemExit"}
+>>>>>>> 647c989 (Loading a file runs no code, and own code that fails says so to its owner alone)

@@ -26,7 +26,7 @@ class Own(Squared):
         return features.sum(-1) * decision[0]
 
 
-DENSE = (RangeLoss(), Softmax(3), Weighted(Softmax(3), SIGNS, TWENTY), OwnLoss(Own(), print))
+DENSE = (RangeLoss(), Softmax(3), Weighted(Softmax(3), SIGNS, TWENTY), OwnLoss(Own()))
 """What makes dense gradients of sparse records."""
 
 

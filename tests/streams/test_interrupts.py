@@ -143,7 +143,7 @@ def test_two_interrupts_end_a_run_inside_an_own_loss_that_sleeps(tmp_path, monke
     name = f"sleeping_{next(NUMBERS)}"
     (tmp_path / f"{name}.py").write_text(SLEEPING.format(keeps=keeps))
     path = written(tmp_path, changed(loss={"own": f"{name}:Sleeping"}))
-    outcome = Commands(capsys)("run", path)
+    outcome = Commands(capsys)("run", path, "--code", f"{name}:Sleeping")
     assert outcome.code == INTERRUPTED
     assert "Interrupted: what follows is what there is." in outcome.out
     assert "No round was run" in outcome.out
@@ -177,7 +177,10 @@ def test_so_does_one_where_a_command_ends_with_the_first(tmp_path):
     tree["nodes"] = {"a": {"source": {"kind": "own", "name": "breaking_off:Breaking"}}}
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", "from streams.cli import main; main()", "check", written(tmp_path, tree)],
+        [
+            *(sys.executable, "-c", "from streams.cli import main; main()", "check"),
+            *(written(tmp_path, tree), "--code", "breaking_off:Breaking"),
+        ],
         env={"PYTHONPATH": f"{root}:{tmp_path}", "PATH": ""},
         capture_output=True,
         text=True,

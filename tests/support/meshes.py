@@ -65,9 +65,17 @@ def written(folder: Path, tree) -> Path:
     return path
 
 
+def code_in(tree) -> list[str]:
+    """The names module:attribute of all losses and sources in `tree`."""
+    if isinstance(tree, dict):
+        names = [tree[key] for key in ("own", "name") if ":" in str(tree.get(key, ""))]
+        return names + [name for held in tree.values() for name in code_in(held)]
+    return [name for held in tree for name in code_in(held)] if isinstance(tree, list) else []
+
+
 def loaded(folder: Path, tree):
-    """The mesh file of `tree`."""
-    return load(written(folder, tree), {})
+    """The mesh file of `tree`, whose losses and sources may all run."""
+    return load(written(folder, tree), {}, code=code_in(tree))
 
 
 def counted_ids():

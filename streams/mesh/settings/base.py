@@ -1,12 +1,14 @@
 """The base of all settings: their errors and common types."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from ipaddress import ip_address
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -133,10 +135,23 @@ def exact(value: object) -> Fraction:
     return fraction
 
 
+CODE = re.compile(r"[\w.-]+(:\w[\w.]*)?")
+"""What a loss or source of the user's own may be called: an entry point, or package.module:attribute."""
+
+
+def code_name(value: str) -> str:
+    """Return the name of the user's code. Nothing of it ends a line, or an argument of a command."""
+    if CODE.fullmatch(value) and not value.startswith("-"):
+        return value
+    raise refusal("must be package.module:attribute, or the name of an entry point")
+
+
 Name = Annotated[str, StringConstraints(pattern="^[a-z0-9][a-z0-9-]*$", max_length=60)]
 """A name of a mesh, run, node or party. One that begins with - would be an option on a command line."""
 Exact = Annotated[Fraction, PlainValidator(exact), PlainSerializer(as_text, when_used="json")]
 """A positive number, exactly as written."""
+CodeName = Annotated[str, AfterValidator(code_name)]
+"""The name of the user's code."""
 Positive = Annotated[float, Field(gt=0)]
 """A positive finite number."""
 Count = Annotated[int, Field(ge=1)]

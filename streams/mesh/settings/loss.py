@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_serializer
+from pydantic import BeforeValidator, Field, model_serializer
 
-from streams.mesh.settings.base import Choice, Positive, Settings, Vector
+from streams.mesh.settings.base import Choice, CodeName, Positive, Settings, Vector
 
 
 class ResidualSettings(Settings):
@@ -62,8 +62,8 @@ class LossSettings(Choice):
     """The residual <x, a> - b up to which the loss is squared; beyond, it grows linearly."""
     softmax: Annotated[int, Field(ge=2, le=1000)] | None = None
     """The number of classes. A decision has the features' number of coordinates for each class."""
-    own: Annotated[str, StringConstraints(min_length=1)] | None = None
-    """Your own loss: `package.module:Class`, or the name of an entry point."""
+    own: CodeName | None = None
+    """Your own loss: the name of an entry point, or `package.module:Class`, which the command line allows."""
 
     @property
     def signed(self) -> bool:

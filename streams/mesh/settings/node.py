@@ -8,6 +8,7 @@ from nodes.machine.late import LatePolicy
 from streams.mesh.settings.base import (
     Address,
     Choice,
+    CodeName,
     Count,
     Positive,
     Settings,
@@ -106,8 +107,8 @@ class OwnSourceSettings(Settings):
 
     kind: Literal["own"]
     """Your own source."""
-    name: Annotated[str, Field(min_length=1)]
-    """`package.module:Class`, or the name of an entry point."""
+    name: CodeName
+    """The name of an entry point, or `package.module:Class`, which the command line allows."""
     take: TakeSettings | None = None
     """Which records to take. Not given: all."""
     shuffle: bool = False

@@ -33,16 +33,16 @@ class Kind:
 
 
 def files_for(
-    mesh: Path, name: str | None, kind: Kind, *, mesh_operator: bool
+    mesh: Path, name: str | None, kind: Kind, *, mesh_operator: bool, code: Iterable[str] = ()
 ) -> tuple[Files, Iterable[str]]:
-    """Return the files for the party `name`, or for the operator, and what to warn of.
+    """Return the files for the party `name`, or for the operator, and what to warn of; `code` may run there.
 
     Raises UsageError, MeshFileError.
     """
     if (name is None) != mesh_operator:
         mistake = "neither is given" if name is None else f"--party {name} and --mesh-operator are both given"
         raise UsageError(f"{mistake}: must be one of --party NAME and --mesh-operator")
-    raw = read_any(mesh)
+    raw = read_any(mesh, code)
     if isinstance(raw, RawMesh):
         node_party = None if name is None else party(raw.file.mesh, name)
         return (kind.operator(raw) if node_party is None else kind.party(raw, node_party)), kind.warnings(

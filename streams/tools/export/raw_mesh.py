@@ -86,17 +86,17 @@ class RawCollaboration(Raw[CollaborationFile]):
         return {"mesh": self._written(name)["mesh"]}
 
 
-def read(path: Path) -> RawMesh:
+def read(path: Path, code: Iterable[str] = ()) -> RawMesh:
     """Read the file of a mesh. Raises MeshFileError with every mistake; a secret written out is one."""
     tree, texts = _read(path)
-    file = load(path, texts, secrets=False)
+    file = load(path, texts, secrets=False, code=code)
     return RawMesh(file, tree, _owns(path, tree, file))
 
 
-def read_any(path: Path) -> RawMesh | RawCollaboration:
+def read_any(path: Path, code: Iterable[str] = ()) -> RawMesh | RawCollaboration:
     """Read a file of either kind, as `read` does."""
     tree, texts = _read(path)
-    file = load_any(path, texts, secrets=False)
+    file = load_any(path, texts, secrets=False, code=code)
     if isinstance(file, CollaborationFile):
         return RawCollaboration(file, tree, _owns(path, tree, file))
     return RawMesh(file, tree, _owns(path, tree, file))

@@ -47,7 +47,7 @@ def star(raw: RawCollaboration, whose: StarParty) -> dict[str, str]:
 def _node(raw: RawMesh, node: str, port: int) -> Service:
     node_settings = raw.file.own(node)
     file = node_file(raw, node, CREDENTIALS, _private(node_settings, port))
-    lines = dropin(node, file, port, _own_lines(node, node_settings))
+    lines = dropin(node, file, port, _own_lines(node, node_settings), raw.file.code_of(node))
     return Service(node, NODE, f"mirrormesh-node@{node}", file, lines)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from streams.tools.export.process_file import ProcessFile
@@ -57,9 +57,10 @@ def user(name: str) -> str:
     )
 
 
-def dropin(name: str, file: ProcessFile, port: int, more: list[str]) -> str:
-    """Return what one service does otherwise than its unit; `more`: further lines."""
-    lines = ["[Service]", f"Environment=OPTIONS='--metrics {HERE}:{port}'", *more]
+def dropin(name: str, file: ProcessFile, port: int, more: list[str], code: Iterable[str] = ()) -> str:
+    """Return what one service does otherwise than its unit; `more`: further lines; `code`: it may run."""
+    options = " ".join([f"--metrics {HERE}:{port}", *(f"--code={allowed}" for allowed in code)])
+    lines = ["[Service]", f"Environment=OPTIONS='{options}'", *more]
     if file.variables:
         lines.append(f"EnvironmentFile=/etc/mirrormesh/{name}.env")
     return "".join(f"{line}\n" for line in lines)

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from nodes.losses.losses import Loss
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
+from streams.mesh.file import MeshFile
 from streams.mesh.fits import label_problems
 from streams.mesh.mesh import Mesh
 from streams.mesh.model_file import Model
@@ -31,15 +32,18 @@ class ModelFile:
         """Return the error for the value at `path` of the model; `allowed` says what it must be."""
         return MeshFileError([Problem(str(self.path), path, allowed, value).line])
 
-    def loss(self, trusted: MeshSettings | None) -> Loss:
+    def loss(self, trusted: MeshFile | None) -> Loss:
         """Return the model's loss. Raises MeshFileError.
 
-        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss.
+        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss,
+        and must be allowed to run it.
         """
         loss = self.model.loss
-        if loss.own is not None and (trusted is None or trusted.loss != loss):
-            allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
-            raise self.refuse(("loss",), allowed, {"own": loss.own})
+        if loss.own is not None:
+            if trusted is None or trusted.mesh.loss != loss:
+                allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
+                raise self.refuse(("loss",), allowed, {"own": loss.own})
+            return trusted.resolved.loss
         # only the settings of the loss are known here
         return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
 

@@ -14,7 +14,6 @@ from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import VectorName, read_model
-from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.schema_files import Refuser, records_to_predict
@@ -72,7 +71,7 @@ def predict(
     if not isinstance(own, FileSettings):
         raise trusted.refuse(path, "must be of records in a file to read others as it does")
     settings = own.model_copy(update={"path": records})
-    return predictions(file, vector, settings, trusted, path, trusted.mesh, wanted)
+    return predictions(file, vector, settings, trusted, path, trusted, wanted)
 
 
 _NOTHING = Wanted()
@@ -85,7 +84,7 @@ def predictions(
     settings: FileSettings,
     refuser: Refuser,
     path: tuple[str, ...],
-    trusted: MeshSettings | None = None,
+    trusted: MeshFile | None = None,
     wanted: Wanted = _NOTHING,
 ) -> Predictions:
     """Predict the records at the settings' path with the vector. Raises MeshFileError, UsageError.

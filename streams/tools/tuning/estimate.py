@@ -68,14 +68,14 @@ def estimate(
     done = min(wanted, MOST_ROUNDS, max(1, MOST_NUMBERS // (len(mesh.nodes) * size * mesh.dimension)))
 
     def reached(settings: MeshSettings, runs: int) -> list[float]:
-        trials = Trials(settings, pilot, done * size, 1, seed, held_out)
+        trials = Trials(settings, pilot, done * size, 1, seed, held_out, file.code)
         losses = [replace(trials, seed=seed + k).loss(Setting.of(settings)) for k in range(runs)]
         return losses if held_out is None else [1.0 - loss for loss in losses]
 
     private = reached(mesh, RUNS)
     clear = reached(_without_privacy(mesh), CLEAR_RUNS)
     measure = "mean loss" if held_out is None else "AUC"
-    return Estimate(measure, min(private), max(private), fmean(clear), done, like, _noise(mesh, pilot))
+    return Estimate(measure, min(private), max(private), fmean(clear), done, like, _noise(file, pilot))
 
 
 def _without_privacy(mesh: MeshSettings) -> MeshSettings:
@@ -83,11 +83,12 @@ def _without_privacy(mesh: MeshSettings) -> MeshSettings:
     return mesh.model_copy(update={"privacy": unlimited.overridden(NodeOverrides(mechanism="none"))})
 
 
-def _noise(mesh: MeshSettings, pilot: Pilot) -> float | None:
+def _noise(file: MeshFile, pilot: Pilot) -> float | None:
     """Return the noise's length over the signal's."""
+    mesh = file.mesh
     if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or mesh.privacy.on != "gradient":
         return None
-    made = Mesh(Setting.of(mesh).applied(mesh))
+    made = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
     present = np.ones(pilot.labels.shape, np.bool_)
     start = made.algorithm.observed(made.algorithm.start)
     gradients = made.loss.gradients(start, Observations(pilot.features, pilot.labels, present))

@@ -1,5 +1,8 @@
 """Finds records to try settings on: public ones in a file, or made-up ones."""
 
+from collections.abc import Iterator
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +11,14 @@ from nodes.sparse import dense
 from nodes.values import FloatArray
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.settings.node import FileSettings
-from streams.records.sources import decoded
+from streams.mesh.fits import by_time
+from streams.mesh.settings.node import FileSettings, OwnSourceSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.records.lines import ordered
+from streams.records.own import OwnDecoder
+from streams.records.record import Decoded, Decoder, SparseRow
+from streams.records.sources import decoded, opened_records
+from streams.terminal.wording import listed
 from streams.tools.tuning.pilot import MovingTargets, Pilot, Resampled, made_up, made_up_by
 
 
@@ -44,7 +53,8 @@ def made_up_by_schema(file: MeshFile | CollaborationFile, seed: int, option: str
 def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
     """Return the records of a file, in the format of the first party here that has a file.
 
-    Raises UsageError for a node's own file: nothing may be tuned on private records.
+    Raises UsageError for a party's own records: nothing may be tuned on private ones. They are compared as
+    they decode, so neither their order, nor how they are packed, nor the kind of the file hides them.
     """
     _check_one_loss(file)
     if pilot.is_dir():
@@ -60,11 +70,71 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
         if isinstance(own.source, FileSettings):
             settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
             rows, labels = decoded(file, settings, (file.part, name, "source"))
-            return Resampled(dense(rows), labels)
+            found = Resampled(dense(rows), labels)
+            _check_not_private(file, pilot, found)
+            return found
     raise UsageError(
         f"{file.path}: no {file.member} here reads CSV or JSON lines, so the pilot has no schema: "
         f"use --synthetic"
     )
+
+
+def _check_not_private(file: MeshFile | CollaborationFile, pilot: Path, found: Resampled) -> None:
+    """Raise UsageError if more than half of the pilot's distinct records are among those of the parties here.
+
+    Parties may take parts of one file each, so all their records together count.
+    """
+    distinct = {_digest(row, label) for row, label in zip(found.features, found.labels, strict=True)}
+    private, whose = set[bytes](), list[str]()
+    for name in file.owns:
+        before = len(private)
+        private |= distinct.intersection(map(_digest_of, _own_records(file, name)))
+        whose += [name] if len(private) > before else []
+        if 2 * len(private) > len(distinct):
+            theirs = f"those of {file.member} {listed(whose)}"
+            text = f"more than half of its distinct records are among {theirs}: must be public ones of others"
+            raise UsageError(f"{pilot}: {text}")
+
+
+def _own_records(file: MeshFile | CollaborationFile, name: str) -> Iterator[Decoded]:
+    """Yield what a party's records decode to, of those that are in a file here or of its own allowed code."""
+    source, path = file.own(name).source, (file.part, name, "source")
+    lines: Iterator[bytes]
+    decoder: Decoder
+    if isinstance(source, OwnSourceSettings) and isinstance(file, MeshFile):
+        if not file.code.allows(source.name):
+            return
+        own = OwnDecoder(*file.own_source(name), source.max_record_bytes, file.dimension)
+        lines, decoder = own.records(partial(file.refuse, (*path, "name"))), own
+    elif isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
+        if not Path(source.path or "-").is_file():  # a pipe can be read only once
+            return
+        lines, decoder = opened_records(file, source, path)
+    else:
+        return
+    take = None if source.shuffle else source.take  # a shuffled part may be any
+    for line in ordered(lines, 0, shuffle=False, take=take, by_time=by_time(file.mesh)):
+        pair = decoder.decode(line)
+        if pair is not None:
+            yield pair
+
+
+def _digest_of(pair: Decoded) -> bytes:
+    features, label = pair
+    return _digest(features, label)
+
+
+def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
+    """Return a digest of a record in single precision, in which some kinds of file hold their numbers."""
+    with np.errstate(over="ignore"):
+        if isinstance(features, SparseRow):
+            places, values = features.indices, features.values.astype(np.float32)
+        else:
+            places = np.flatnonzero(features)
+            values = features[places].astype(np.float32)
+        stored = values != 0.0
+        shown = places[stored].astype(np.int64).tobytes() + values[stored].tobytes()
+        return blake2b(shown + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
 
 
 def _check_one_loss(file: MeshFile | CollaborationFile) -> None:

@@ -16,6 +16,7 @@ from nodes.sparse import dense
 from nodes.values import FloatArray, Observations
 from streams.local.ranking import ranking
 from streams.mesh.mesh import Mesh
+from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.overrides import NodeOverrides
 from streams.tools.tuning.pilot import Pilot
@@ -77,6 +78,7 @@ class Trials:
     """The trial of a setting: `runs` runs, in each of which a node learns from the given number of records.
 
     `labelled`: records (n, p) with labels (n,) of both signs, to score by ranking them instead.
+    `code`: what of the user's code may run.
     """
 
     mesh: MeshSettings
@@ -85,6 +87,7 @@ class Trials:
     runs: int
     seed: int
     labelled: tuple[FloatArray, FloatArray] | None = None
+    code: Code = NO_CODE
 
     def loss(self, setting: Setting) -> float:
         """Return what is to be least, as `measure` does."""
@@ -120,7 +123,7 @@ class Trials:
         return Measured(total / rounds if math.isfinite(total) else math.inf)
 
     def _engine(self, setting: Setting) -> Engine:
-        mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}))
+        mesh = Mesh(setting.applied(self.mesh).model_copy(update={"seed": self.seed}), code=self.code)
         schedule = Copies(mesh.schedule, self.runs)
         sampler = SimulatedSampler(self.seed, schedule.graph.nodes)
         return Engine(mesh.node(min(self.mesh.nodes)).learner_with(sampler), schedule)

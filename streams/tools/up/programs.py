@@ -64,6 +64,7 @@ def check(file: MeshFile, options: Options) -> None:
     """Raise MeshFileError if the mesh cannot run here. Call it before anything is started."""
     if not file.nodes:
         raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
+    file.make_code(file.nodes)
     for name in file.nodes:
         file.brokers(name)
         decoder(file, name)
@@ -140,7 +141,7 @@ def scheduler(file: MeshFile, served: Ports | None) -> Program:
 def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tuple[str, Program]]:
     """Yield each node whose own part is here, with its program: nodes of one process have the same."""
     for names in hosts(file, options):
-        arguments = ["node", str(file.path), *names, "--state", str(options.state)]
+        arguments = ["node", str(file.path), *names, "--state", str(options.state), *_allowing(file)]
         if served is not None:
             arguments += ["--metrics", str(served.shared[names[0]])]
             arguments += ["--private-metrics", str(served.private[names[0]])]
@@ -159,7 +160,15 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
         # a feed of which most is malformed has fed all
-        yield name, Program(f"feed {name}", ("feed", str(file.path), name, *pace), (0, MALFORMED))
+        yield (
+            name,
+            Program(f"feed {name}", ("feed", str(file.path), name, *pace, *_allowing(file)), (0, MALFORMED)),
+        )
+
+
+def _allowing(file: MeshFile) -> list[str]:
+    """Return the options that let a process run the same code as this one."""
+    return [f"--code={name}" for name in sorted(file.code.allowed)]
 
 
 def _is_here(source: object) -> bool:

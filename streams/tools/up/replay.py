@@ -70,7 +70,7 @@ def replayed(
     shift = round(start - slots.start)
     text = json.dumps(_moved(file, slots, shift), indent=2, ensure_ascii=False)  # JSON is YAML
     write_private(place, lambda _: f"# written by mirrormesh up --replay, from {file.path}\n{text}\n")
-    return load(place)
+    return load(place, code=file.code.allowed)
 
 
 def _earlier(

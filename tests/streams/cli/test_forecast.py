@@ -233,7 +233,7 @@ def test_a_pilot_is_public_and_has_a_cost(tmp_path, call):
     (tmp_path / "private.csv").write_text("\n".join(["x,y,z", *rows]) + "\n")
     done = call("forecast", path, "--pilot", tmp_path / "private.csv")
     assert "is owner bank-a's own source" in done.err
-    (tmp_path / "exact.csv").write_text("\n".join(["x,y,z", *["1,1,0"] * 30]) + "\n")
+    (tmp_path / "exact.csv").write_text("\n".join(["x,y,z", *["11,11,0"] * 30]) + "\n")
     assert "can be fitted without any cost" in call("forecast", path, "--pilot", tmp_path / "exact.csv").err
     noisy = [f"{k % 7},{k % 3},{k % 7 - k % 3 + k % 2}" for k in range(60)]
     (tmp_path / "public.csv").write_text("\n".join(["x,y,z", *noisy]) + "\n")

@@ -126,22 +126,26 @@ def test_code_runs_for_a_mesh_file_that_names_it_and_never_for_a_model(call, mes
     monkeypatch.syspath_prepend(tmp_path)
     own = {"own": "own_median:Level"}
     classifying(tmp_path, mesh, own, NUMBER, dimension=3)
-    ran = call("run", mesh, "--output", "out")
+    allowed = ("--code", own["own"])
+    ran = call("run", mesh, "--output", "out", *allowed)
     assert (ran.code, ran.err) == (0, "")
     model = json.loads((tmp_path / "out" / "model.json").read_text())
     assert model["loss"] == own
-    refused = call("predict", "out/model.json", "test.csv")
+    refused = call("predict", "out/model.json", "test.csv", *allowed)
     assert refused.code == 2
     assert refused.err.startswith('out/model.json: loss: {"own": "own_median:Level"}: ')
     assert refused.err.count("\n") == 1
-    done = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
+    refused = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
+    assert refused.code == 2
+    assert refused.err.endswith("give --code own_median:Level, or name an entry point of mirrormesh.losses\n")
+    done = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a", *allowed)
     assert done.err == f"50 labelled records: {held_out_scores(ran.out)[1][1]}.\n"
     assert {float(row["prediction"]) for row in table(done.out)} == {model["average"][0]}
     mesh.write_text(mesh.read_text().replace("Level", "Median"))
     refused = call("predict", "out/model.json", "test.csv", "--mesh", mesh, "a")
     assert (refused.code, "of a mesh with that loss" in refused.err) == (2, True)
     (tmp_path / "m.json").write_text(json.dumps(model | {"loss": {"own": "own_median:Median"}}))
-    refused = call("predict", "m.json", "test.csv", "--mesh", mesh, "a")
+    refused = call("predict", "m.json", "test.csv", "--mesh", mesh, "a", "--code", "own_median:Median")
     assert (refused.code, "2 features at dimension 3" in refused.err) == (2, True)
 
 

@@ -1,6 +1,14 @@
 """What a record holds changes neither the exit code of a command nor what it says of mistakes."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+
+from tests.support import meshes
+
+ROOT = Path(__file__).parents[3]
 
 LINE = b'{"x": 1.5, "y": 0.0, "distance": 1.0}\n'
 CONTENTS = {
@@ -64,3 +72,95 @@ def test_nor_does_one_whose_indices_wrap(call, tmp_path, line):
         rounds = len((tmp_path / "out" / "rounds.csv").read_text().splitlines())
         ended.append((outcome.code, outcome.err, rounds))
     assert ended[0] == ended[1] == (0, "", 1 + 2 * 8)
+
+
+FAILING = """
+import warnings
+
+import numpy as np
+
+
+def fail(kind):
+    if kind == "warns":
+        warnings.warn("canary")
+        np.log(np.zeros(1))
+    if kind == "raises":
+        raise OverflowError("canary")
+    if kind == "leaves":
+        raise SystemExit("canary")
+
+
+class Loss:
+    def value(self, decision, observations):
+        self.look(observations)
+        return np.zeros(observations.labels.shape)
+
+    def gradients(self, decision, observations):
+        self.look(observations)
+        return np.zeros((*observations.labels.shape, 2))
+
+    def predict(self, decision, features):
+        raise KeyError("canary")
+
+    def look(self, observations):
+        if (observations.labels == 777).any():
+            fail("LOSS")
+
+
+class Source:
+    dimension = 2
+
+    def __init__(self, node):
+        pass
+
+    def records(self):
+        return [b"1"] * 20 + [(Path(__file__).parent / "record").read_bytes()] + [b"1"] * 20
+
+    def decode(self, value):
+        if value == b"777":
+            fail("SOURCE")
+        return (1.0, 2.0), float(value)
+
+
+from pathlib import Path
+"""
+
+
+@pytest.mark.parametrize("what", ["loss", "source"])
+@pytest.mark.parametrize("kind", ["warns", "raises", "leaves", "nothing"])
+def test_nor_does_one_on_which_the_party_s_own_code_fails(tmp_path, what, kind):
+    """As a process of its own: what warns, warns once a process, on standard error."""
+    name = f"failing_{what}_{kind}"
+    (tmp_path / f"{name}.py").write_text(FAILING.replace(f'"{what.upper()}"', f'"{kind}"'))
+    tree = meshes.changed(
+        nodes=["a", "b"], rounds=41, loss={"own": f"{name}:Loss"} if what == "loss" else "squared"
+    )
+    tree["nodes"] = {node: {"source": {"kind": "own", "name": f"{name}:Source"}} for node in "ab"}
+    path, ended = meshes.written(tmp_path, tree), []
+    names = ["Loss", "Source"] if what == "loss" else ["Source"]
+    for record in ("1", "777"):
+        (tmp_path / "record").write_text(record)
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c", "from streams.cli import main; main()", "run", str(path)),
+                *(f"--code={name}:{one}" for one in names),
+            ],
+            env={"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "", "COLUMNS": "500"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        ended.append((done.returncode, done.stderr))
+        assert "canary" not in done.stdout
+    assert ended == [(0, "")] * 2
+    last = done.stdout.splitlines()[-1]
+    raised = {"raises": "OverflowError", "leaves": "SystemExit"}.get(kind)
+    if what == "loss" and raised:
+        assert last.startswith(f"Own losses failed, so that those records have no gradient: a {raised} (")
+    elif raised:
+        assert (
+            last == f"Malformed records: a 1 of 41 (its source: {raised}); b 1 of 41 (its source: {raised})."
+        )
+    else:
+        assert "failed" not in last
+        assert "Malformed" not in last

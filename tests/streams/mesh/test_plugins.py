@@ -1,6 +1,7 @@
-"""Own losses by dotted name and by entry point, every mistake in words; and what a run says of them."""
+"""Own losses by allowed name and by entry point, every mistake in words; and what a run says of them."""
 
 import logging
+import re
 import subprocess
 import sys
 from itertools import count
@@ -12,11 +13,11 @@ import yaml
 
 from nodes.machine.events import Scored
 from nodes.privacy.reveal import opened
-from nodes.values import Observations
 from streams.local.mesh import MemoryMesh
 from streams.local.run import LocalRun, mesh_parts
+from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFileError, load
-from streams.mesh.plugins import own_loss, raw_loss
+from streams.mesh.plugins import Code
 from tests.support.commands import Commands
 from tests.support.meshes import changed, loaded, written
 
@@ -93,7 +94,8 @@ def module(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("attribute", ["Absolute", "instance", "made", "Holder.inside"])
 def test_a_class_an_object_or_what_makes_one(module, attribute):
-    loss = raw_loss(f"{module()}:{attribute}")
+    name = f"{module()}:{attribute}"
+    loss = Code.of("", [name]).raw_loss(name)
     assert type(loss).__name__ == "Absolute"
 
 
@@ -107,17 +109,15 @@ def entry_point(folder, group, name, value):
 
 def test_an_entry_point(module, tmp_path):
     entry_point(tmp_path, "mirrormesh.losses", "absolute-of-a-test", f"{module()}:Absolute")
-    assert type(raw_loss("absolute-of-a-test")).__name__ == "Absolute"
-    with pytest.raises(ValueError, match=r"no entry point of that name in mirrormesh\.losses"):
-        raw_loss("another-of-a-test")
+    assert type(Code().raw_loss("absolute-of-a-test")).__name__ == "Absolute"
+    with pytest.raises(MeshFileError, match=r"no entry point of that name in mirrormesh\.losses"):
+        Code().raw_loss("another-of-a-test")
 
 
 MISTAKES = {
     "nowhere_at_all:Loss": "no module nowhere_at_all: must be installed, or in a folder of PYTHONPATH",
     "{}.inner:Loss": "no module {}.inner: must be installed",
     "{}:Missing": "{} has no attribute Missing: must be package.module:attribute",
-    "{}:": "{} has no attribute : must be",
-    ":Loss": "importing",
     "{}:number": "is of type int: must be a class, or be called to make one",
     "{}:Half": "makes a Half without the method gradients",
     "{}:Costly": "making it raised TypeError",
@@ -126,20 +126,48 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_name_that_is_none_is_told_at_load(module, tmp_path, name):
+def test_a_name_that_is_none_is_told_where_it_is_needed(module, tmp_path, name):
     made, words = module(), MISTAKES[name]
-    tree = changed(loss={"own": name.format(made)})
+    file = loaded(tmp_path, tracking(tmp_path, name.format(made)))
     with pytest.raises(MeshFileError) as caught:
-        load(written(tmp_path, tree), {})
+        mesh_parts(file)
     (line,) = caught.value.lines
-    assert 'mesh.loss: {"own": ' in line
+    assert f'mesh.loss.own: "{name.format(made)}": ' in line
     assert words.format(made) in line
+
+
+NAMELESS = ["", ":", "a:", ":Loss", "a:b:c", "a:b c", "a\nb:c", "a:b\0", "--code", "a b", "a/b:c", "a:b'"]
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+def test_no_other_text_is_a_name(tmp_path, name):
+    own = changed(nodes=["a", "b"])
+    own["nodes"] = {"a": {"source": {"kind": "own", "name": name}}}
+    for tree, key in ((changed(loss={"own": name}), "mesh.loss.own"), (own, "nodes.a.source.name")):
+        with pytest.raises(MeshFileError) as caught:
+            load(written(tmp_path, tree), {})
+        (line,) = caught.value.lines
+        assert line.isprintable()
+        assert f"{key}: " in line
+        assert line.endswith("must be package.module:attribute, or the name of an entry point")
+    with pytest.raises(UsageError, match="must be module:attribute"):
+        load(written(tmp_path, changed()), {}, code=[name])
+
+
+def test_the_python_interface_allows_names_as_the_command_line_does(module, tmp_path):
+    name = f"{module()}:Absolute"
+    path = written(tmp_path, tracking(tmp_path, name))
+    with pytest.raises(MeshFileError, match=rf'mesh.loss.own: "{name}": .*give --code {name}, or name an'):
+        mesh_parts(load(path, {}))
+    with pytest.raises(MeshFileError, match="code that no file may allow"):
+        mesh_parts(load(path, {}, code=[f"{name}s"]))
+    assert mesh_parts(load(path, {}, code=["another:Thing", name]))
 
 
 def test_a_module_that_cannot_be_imported_is_told_in_one_line(module, tmp_path):
     name = module("raise RuntimeError('two\\nlines')")
     with pytest.raises(MeshFileError) as caught:
-        load(written(tmp_path, changed(loss={"own": f"{name}:Loss"})), {})
+        mesh_parts(loaded(tmp_path, tracking(tmp_path, f"{name}:Loss")))
     (line,) = caught.value.lines
     assert f"importing {name} raised RuntimeError: two lines" in line
 
@@ -171,19 +199,22 @@ def test_an_own_loss_learns_as_one_of_ours(module, tmp_path):
     np.testing.assert_array_equal(own, run(tmp_path, ours).decisions())
 
 
-@pytest.mark.parametrize(("fault", "kind"), [("Angry", "KeyError"), ("Flat", "an answer of another shape")])
-def test_what_goes_wrong_is_said_once_by_type_only(module, tmp_path, caplog, fault, kind):
+@pytest.mark.parametrize(
+    ("fault", "kind", "calls"), [("Angry", "KeyError", 5), ("Flat", "an answer of another shape", 10)]
+)
+def test_what_goes_wrong_is_counted_by_type_and_never_logged(
+    module, tmp_path, caplog, capfd, fault, kind, calls
+):
     caplog.set_level(logging.DEBUG)
-    name = f"{module()}:{fault}"
-    recorder = run(tmp_path, tracking(tmp_path, name))
-    assert recorder.common_rounds == 10
-    said = [record.getMessage() for record in caplog.records if record.name == "mirrormesh"]
-    assert said == [
-        f"node {node}: own loss {name}: {kind}; such a record has a zero gradient (said once)"
-        for node in "abc"
-    ]
-    assert "canary" not in caplog.text
-    assert all(record.exc_info is None for record in caplog.records)
+    file = loaded(tmp_path, tracking(tmp_path, f"{module()}:{fault}"))
+    local = LocalRun(mesh_parts(file))
+    local.mesh.run()
+    local.mesh.close()
+    assert local.recorder.common_rounds == 10
+    for node in "abc":
+        assert local.parts.nodes[node].learner.loss.failures == {kind: calls}
+    assert caplog.text == ""
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_record_that_breaks_the_loss_is_counted_as_broken(module, tmp_path):
@@ -198,11 +229,24 @@ def test_a_record_that_breaks_the_loss_is_counted_as_broken(module, tmp_path):
     assert sum(opened(count) for count in broken) == 3 * 5  # labels above 0.5 at three nodes
 
 
-def test_the_terminal_says_it_too(module, tmp_path):
-    name = f"{module()}:Angry"
+WARNING = (
+    LOSS
+    + """
+
+class Warning(Angry):
+    def gradients(self, decision, observations):
+        if (observations.labels > 0.5).any():
+            np.log(np.zeros(1)), np.mean([]), __import__("warnings").warn("canary")
+        return super().gradients(decision, observations)
+"""
+)
+
+
+def test_one_process_says_it_in_the_last_line_of_standard_output_alone(module, tmp_path):
+    name = f"{module(WARNING)}:Warning"
     path = written(tmp_path, tracking(tmp_path, name))
-    command = [sys.executable, "-c", "from streams.cli import main; main()", "run", str(path)]
-    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", "from streams.cli import main; main()", "run", str(path), "--code", name]
+    root = Path(__file__).parents[3]
     done = subprocess.run(
         command,
         cwd=root,
@@ -211,9 +255,11 @@ def test_the_terminal_says_it_too(module, tmp_path):
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert f"node a: own loss {name}: KeyError; such a record has a zero gradient" in done.stderr
-    assert "canary" not in done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+    calls = ", ".join(f"{node} KeyError (5 calls)" for node in "abc").replace(", ", "; ")
+    last = re.sub(r"\s+", " ", done.stdout).strip()
+    assert last.endswith(f" Own losses failed, so that those records have no gradient: {calls}.")
+    assert "canary" not in done.stdout
 
 
 def test_check_tries_an_own_loss(module, tmp_path, capsys):
@@ -224,21 +270,12 @@ def test_check_tries_an_own_loss(module, tmp_path, capsys):
         ("Flat", "gives the shape"),
     ):
         path = written(tmp_path, tracking(tmp_path, f"{name}:{fault}"))
-        outcome = Commands(capsys)("check", path)
+        outcome = Commands(capsys)("check", path, "--code", f"{name}:{fault}")
         assert outcome.code == (2 if words else 0)
         if words:
             lines = outcome.err.splitlines()
             assert all(line.startswith(f'{path}: mesh.loss.own: "{name}:{fault}": ') for line in lines)
             assert any(words in line for line in lines)
-
-
-def test_who_is_not_a_node_says_it_without_a_name(module, caplog):
-    loss = own_loss(f"{module()}:Angry")
-    record = Observations(np.ones((1, 2)), np.ones(1), np.ones(1, bool))
-    for _ in range(3):
-        assert np.isnan(loss.gradients(np.ones(2), record)).all()
-    (said,) = caplog.messages
-    assert said.startswith("own loss own_loss_")
 
 
 def test_yaml_is_as_documented(module, tmp_path):

@@ -8,8 +8,9 @@ from nodes.sparse import SparseRows
 from nodes.values import Observations
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh
+from streams.mesh.plugins import Code
 from streams.mesh.settings.mesh import MeshSettings
-from tests.support.meshes import REMOVED, with_value, written
+from tests.support.meshes import REMOVED, code_in, with_value, written
 from tests.support.sparse_meshes import CSR, MESH, sparse_mesh
 
 LIBSVM = {"kind": "libsvm", "path": "rows.txt", "label": {"positive": 1}}
@@ -139,7 +140,9 @@ LOSSES += [{"huber": 1}, {"softmax": 3}, {"own": "nodes.losses.losses:Hinge"}]
 @pytest.mark.parametrize("written", LOSSES, ids=str)
 def test_a_loss_that_takes_sparse_records_makes_sparse_gradients_of_them(written):
     mesh = MeshSettings.model_validate(MESH | {"dimension": 6, "loss": written})
-    made, features = Mesh(mesh).loss, SparseRows([0, 1], [1], [0.5], 2 if "softmax" in written else 6)
+    code = Code.of("", code_in(written))
+    made = Mesh(mesh, code=code).loss
+    features = SparseRows([0, 1], [1], [0.5], 2 if "softmax" in written else 6)
     gradients = made.gradients(np.ones(6), Observations(features, np.ones(1), np.ones(1, np.bool_)))
     assert isinstance(gradients, SparseRows) == mesh.loss.takes_sparse
 

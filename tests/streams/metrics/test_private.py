@@ -1,11 +1,13 @@
 """What a node's owner alone may see, and that nobody else does."""
 
+from dataclasses import replace
 from math import inf, isnan, nan
 
 import numpy as np
 import pytest
 
 from nodes.losses.losses import Hinge
+from nodes.losses.own_loss import OwnLoss
 from nodes.machine.events import Scored
 from nodes.privacy.private import Private
 from nodes.values import Decision, Observations
@@ -65,6 +67,16 @@ def test_what_a_slot_says_is_counted_for_its_owner():
     assert [private(figures, f"{name}_total") for name in counted] == [7, 4, 2, 1, 1]
     assert private(figures, "regret") == 2 + 100  # <g, x> + support(-g) on the ball of radius 100
     assert private(figures, "regret_average") == 34
+
+
+def test_calls_of_an_own_loss_that_fail_are_counted_for_its_owner_alone():
+    own = OwnLoss(Hinge())
+    figures = metrics(replace(learner(), loss=own))
+    before = shown(figures.shared)
+    own.value(np.zeros(2), Observations(np.ones((1, 3)), np.ones(1), np.ones(1, bool)))  # 3 features of 2
+    assert private(figures, "own_loss_failures_total") == 1
+    assert shown(figures.shared) == before
+    assert private(metrics(), "own_loss_failures_total") == 0
 
 
 def test_the_target_is_the_last_slots_and_its_distance_from_the_decision_the_error():

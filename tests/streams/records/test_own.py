@@ -15,6 +15,7 @@ from tests.support.commands import Commands
 from tests.support.meshes import changed, loaded, written
 
 NUMBERS = count()
+NO_RECORD = "not a record, by its source"
 SOURCE = """
 class Meter:
     dimension = 2
@@ -134,7 +135,7 @@ def test_it_learns_as_the_same_records_in_files(module, tmp_path):
     np.testing.assert_array_equal(decisions(tmp_path, own), decisions(tmp_path, files))
 
 
-def test_what_cannot_be_decoded_keeps_its_place_and_is_said_once(module, tmp_path, caplog):
+def test_what_cannot_be_decoded_keeps_its_place_and_is_a_fault_by_type(module, tmp_path, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     file = loaded(tmp_path, tree(f"{module}:Clumsy"))
     source = open_source(file, "a", 0)
@@ -142,18 +143,18 @@ def test_what_cannot_be_decoded_keeps_its_place_and_is_said_once(module, tmp_pat
     assert missing == [0, 1, 2, 7]
     bad = source.decoder.decode(b"x,y")
     assert bad is None
-    name = f"node a: own source {module}:Clumsy"
-    assert caplog.messages == [
-        f"{name}: features of another shape; such a record cannot be decoded (said once)",
-        f"{name}: KeyError; such a record cannot be decoded (said once)",
-        f"{name}: ValueError; such a record cannot be decoded (said once)",
-    ]
+    values = [record.value for record in open_source(file, "a", 0).records]
+    faults = [str(source.decoder.fault(values[k])) for k in missing]
+    assert set(faults) == {"its source: features of another shape", "its source: KeyError", NO_RECORD}
+    assert str(source.decoder.fault(b"x,y")) == "its source: ValueError"
+    assert caplog.text == ""
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("fault", "kind"), [("Breaking", "OSError"), ("Text", "TypeError")])
 def test_a_source_that_breaks_is_told_by_type_alone(module, tmp_path, capsys, fault, kind):
     path = written(tmp_path, tree(f"{module}:{fault}"))
-    outcome = Commands(capsys)("run", path)
+    outcome = Commands(capsys)("run", path, "--code", f"{module}:{fault}")
     assert (outcome.code, outcome.err) == (
         2,
         f"{path}: nodes.a.source.name: reading its records raised {kind}\n",
@@ -171,9 +172,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_at_load(module, tmp_path, name):
+def test_a_mistake_is_told_where_the_source_is_needed(module, tmp_path, name):
     with pytest.raises(MeshFileError) as caught:
-        load(written(tmp_path, tree(name.format(module))), {})
+        mesh_parts(loaded(tmp_path, tree(name.format(module))))
     (line,) = caught.value.lines
     assert MISTAKES[name] in line
     assert line.endswith("(the same in b, c)")
@@ -188,8 +189,9 @@ def test_slots_by_time_are_refused(module, tmp_path):
 
 def test_it_is_checked_and_fed(module, tmp_path, capsys):
     call = Commands(capsys)
-    assert call("check", written(tmp_path, tree(f"{module}:Meter", shuffle=True))).code == 0
-    outcome = call("check", written(tmp_path, tree(f"{module}:Text")))
+    path, allowed = written(tmp_path, tree(f"{module}:Meter", shuffle=True)), ("--code", f"{module}:Meter")
+    assert call("check", path, *allowed).code == 0
+    outcome = call("check", written(tmp_path, tree(f"{module}:Text")), "--code", f"{module}:Text")
     assert (outcome.code, outcome.err.count("TypeError")) == (2, 3)
     file = loaded(tmp_path, tree(f"{module}:Meter"))
     assert len(list(opened(file, "a", Wanted()).source.records)) == 30
@@ -234,14 +236,15 @@ def test_what_would_end_the_process_is_no_record(tmp_path, monkeypatch, caplog, 
     call = Commands(capsys)
     for source, raised in (("Leaving", "SystemExit"), ("Never", kind), ("Numbers", "TypeError")):
         path = written(tmp_path, tree(f"{name}:{source}"))
-        outcome = call("run", path)
+        outcome = call("run", path, "--code", f"{name}:{source}")
         assert outcome.err.endswith(f"{path}: nodes.a.source.name: reading its records raised {raised}\n")
         assert outcome.code == 2
         assert "canary" not in outcome.out + outcome.err + caplog.text
     monkeypatch.setattr(signal, "getsignal", lambda _: None)  # as where somebody notes a Ctrl-C
-    assert decoder(loaded(tmp_path, tree(f"{name}:Leaving")), "a").decode(b"1,2,3") is None
-    assert f"node a: own source {name}:Leaving: {kind}; such a record cannot be decoded" in caplog.text
-    assert "canary" not in caplog.text
+    leaving = decoder(loaded(tmp_path, tree(f"{name}:Leaving")), "a")
+    assert leaving.decode(b"1,2,3") is None
+    assert str(leaving.fault(b"1,2,3")) == f"its source: {kind}"
+    assert caplog.text == ""
 
 
 def test_its_records_may_be_closed_early(module, tmp_path):
@@ -252,14 +255,14 @@ def test_its_records_may_be_closed_early(module, tmp_path):
         next(records)
 
 
-def test_a_module_or_a_constructor_that_leaves_is_told_at_load(tmp_path, monkeypatch):
+def test_a_module_or_a_constructor_that_leaves_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     name = f"own_source_{next(NUMBERS)}"
     (tmp_path / f"{name}.py").write_text("import sys\n\n\ndef made(node):\n    sys.exit(3)\n")
     (tmp_path / f"{name}_too.py").write_text("import sys\n\nsys.exit(3)\n")
     for made, words in ((name, "making it raised SystemExit: 3"), (f"{name}_too", "raised SystemExit: 3")):
         with pytest.raises(MeshFileError) as caught:
-            load(written(tmp_path, tree(f"{made}:made")), {})
+            mesh_parts(loaded(tmp_path, tree(f"{made}:made")))
         assert words in caught.value.lines[0]
 
 
@@ -312,10 +315,12 @@ def test_not_even_the_name_of_what_is_raised_ends_anything(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     name = f"own_source_{next(NUMBERS)}"
     (tmp_path / f"{name}.py").write_text(UNKIND)
-    assert decoder(loaded(tmp_path, tree(f"{name}:Unkind")), "a").decode(b"1") is None
-    assert f"own source {name}:Unkind: Nameless; such a record cannot be decoded" in caplog.text
+    unkind = decoder(loaded(tmp_path, tree(f"{name}:Unkind")), "a")
+    assert unkind.decode(b"1") is None
+    assert str(unkind.fault(b"1")) == "its source: Nameless"
+    assert caplog.text == ""
     for source, words in UNKIND_WORDS.items():
         with pytest.raises(MeshFileError) as caught:
-            load(written(tmp_path, tree(f"{name}:{source}")), {})
+            mesh_parts(loaded(tmp_path, tree(f"{name}:{source}")))
         assert words in caught.value.lines[0]
         assert "canary" not in str(caught.value.lines)

@@ -34,7 +34,9 @@ def party(raw: RawMesh, whose: Party, image: str) -> dict[str, str]:
     private = f"{services.ANY}:{services.OWNER}"
     files = {f"node-{name}": node_file(raw, name, INSIDE, private) for name in whose.nodes}
     node_services = {
-        f"node-{name}": services.node(image, name, f"node-{name}", files[f"node-{name}"], endless=endless)
+        f"node-{name}": services.node(
+            image, name, f"node-{name}", files[f"node-{name}"], raw.file.code_of(name), endless=endless
+        )
         for name in whose.nodes
     }
     targets = [f"{name}:{port}" for name in files for port in (services.SHARED, services.OWNER)]

@@ -25,9 +25,12 @@ _LEAST = {
 }
 
 
-def node(image: str, name: str, service: str, file: ProcessFile, *, endless: bool) -> Service:
-    """Return a node's service, whose journal is in the volume of the same name."""
+def node(
+    image: str, name: str, service: str, file: ProcessFile, code: list[str], *, endless: bool
+) -> Service:
+    """Return a node's service, whose journal is in the volume of the same name; `code`: what it may run."""
     command = ["node", _MESH, name, f"--state={STATE}", f"--metrics={ANY}:{SHARED}"]
+    command += [f"--code={allowed}" for allowed in code]
     definition = _process(image, service, file, command, endless=endless)
     definition["volumes"].append(f"{service}:{STATE}")
     return {**definition, "healthcheck": _python_check(OWNER)}

@@ -20,7 +20,8 @@ class Kept:
     """A process: `kind` is its command, `arguments` what follows the mesh file, `name` all its objects'.
 
     `memory` (MiB) and `storage` (GiB) are what it asks for; `ports`: those of its brokers; `private`: it has
-    a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`.
+    a port for its owner alone; `records`: it reads its set from the volume of the claim `<name>-set`;
+    `code`: the user's code that it may run.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Kept:
     ports: Iterable[int]
     private: bool
     records: bool = False
+    code: tuple[str, ...] = ()
 
     def objects(self, place: Place, cluster: Cluster) -> list[Object]:
         """Return its objects. Raises UsageError if its mesh file is too long."""
@@ -83,6 +85,7 @@ class Kept:
 
     def _args(self) -> list[str]:
         options = ["--state", STATE, "--metrics", f"{ANY}:{SHARED_PORT}", "--log", "json"]
+        options += [f"--code={allowed}" for allowed in self.code]
         dashed = any(word.startswith("-") for word in self.arguments)
         return [self.kind, *options, *(["--"] if dashed else []), MESH_FILE, *self.arguments]
 

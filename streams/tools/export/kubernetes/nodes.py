@@ -23,9 +23,9 @@ def node_objects(raw: RawMesh, node: str, place: Place, cluster: Cluster) -> lis
     file, mesh = node_file(raw, node, SECRETS, f"{ANY}:{OWNER_PORT}"), raw.file.resolved
     ports = broker_ports(raw.brokers(node), str(raw.file.path), raw.brokers_path(node))
     resources = _memory(mesh, node), _storage(mesh)
-    return Kept(COMPONENT, node_set(node), file, (node,), *resources, ports, private=True).objects(
-        place, cluster
-    )
+    code = tuple(raw.file.code_of(node))
+    kept = Kept(COMPONENT, node_set(node), file, (node,), *resources, ports, private=True, code=code)
+    return kept.objects(place, cluster)
 
 
 def of_party(raw: RawMesh, party: Party, place: Place, cluster: Cluster) -> dict[str, list[Object]]:

@@ -1,0 +1,122 @@
+"""A pilot with the records of a node is refused, however they are written down; public records are not."""
+
+import gzip
+import json
+
+import pytest
+
+from streams.mesh.errors import UsageError
+from streams.mesh.file import load
+from streams.tools.tuning.public_records import from_file
+from tests.support.meshes import changed, code_in, written
+from tests.support.sources import write_parquet
+
+SCHEMA = {"features": {"x": {"bounds": [0, 8]}, "y": {"bounds": [0, 8]}}, "label": {"column": "label"}}
+ROWS = [(k / 10, (7 * k % 61) / 10, k % 5) for k in range(60)]
+OWN = """
+class Source:
+    dimension = 2
+
+    def __init__(self, node):
+        pass
+
+    def records(self):
+        return [b"%r" % (row,) for row in {rows}]
+
+    def decode(self, value):
+        x, y, label = value.strip(b"()").split(b",")
+        return (float(x) / 8, float(y) / 8), float(label)
+"""
+
+
+def write_csv(path, rows):
+    packed = gzip.compress if path.suffix == ".gz" else bytes
+    text = "x,y,label\n" + "".join(f"{x},{y},{label}\n" for x, y, label in rows)
+    path.write_bytes(packed(text.encode()))
+
+
+def source(folder, kind, rows):
+    """A node's source that holds the rows, as that kind of file."""
+    if kind in {"csv", "csv.gz"}:
+        write_csv(folder / f"node.{kind}", rows)
+        return {"kind": "csv", "path": f"node.{kind}", "schema": SCHEMA}
+    if kind == "json-lines":
+        lines = [json.dumps({"label": label, "z": 1, "y": y, "x": x}) for x, y, label in rows]
+        (folder / "node.jsonl").write_text("\n".join(lines) + "\n")
+        return {"kind": kind, "path": "node.jsonl", "schema": SCHEMA}
+    if kind == "parquet":
+        columns = dict(zip(("x", "y", "label"), map(list, zip(*rows, strict=True)), strict=True))
+        write_parquet(folder / "node.parquet", columns)
+        return {"kind": kind, "path": "node.parquet", "schema": SCHEMA}
+    if kind == "libsvm":
+        lines = [f"{label} 1:{x / 8!r} 2:{y / 8!r}" for x, y, label in rows]
+        (folder / "node.txt").write_text("\n".join(lines) + "\n")
+        return {"kind": kind, "path": "node.txt", "label": {}}
+    (folder / f"pilot_of_{folder.name}.py").write_text(OWN.format(rows=rows))
+    return {"kind": "own", "name": f"pilot_of_{folder.name}:Source"}
+
+
+def mesh(folder, monkeypatch, kind, rows=ROWS, **more):
+    """A mesh whose node b holds the rows as that kind. Node a, whose file is not here, says how to read."""
+    monkeypatch.syspath_prepend(folder)
+    tree = changed(nodes=["a", "b"], loss="squared")
+    tree["nodes"] = {"b": {"source": source(folder, kind, rows) | more}}
+    tree["nodes"]["a"] = {"source": {"kind": "csv", "path": "elsewhere.csv", "schema": SCHEMA}}
+    return load(written(folder, tree), {}, code=code_in(tree))
+
+
+KINDS = ["csv", "csv.gz", "json-lines", "parquet", "libsvm", "own"]
+
+
+@pytest.mark.parametrize("pilot", ["pilot.csv", "pilot.csv.gz"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_s_records_are_refused_whatever_their_order_packing_and_kind(
+    tmp_path, monkeypatch, kind, pilot
+):
+    file, path = mesh(tmp_path, monkeypatch, kind), tmp_path / pilot
+    write_csv(path, ROWS[::-1] + ROWS[:7] * 9)
+    with pytest.raises(UsageError) as caught:
+        from_file(file, path)
+    text = "more than half of its distinct records are among those of node b: must be public ones of others"
+    assert str(caught.value) == f"{path}: {text}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_up_to_half_of_the_distinct_records_may_be_a_node_s(tmp_path, monkeypatch, kind):
+    others = [(x + 1 / 3, y, label) for x, y, label in ROWS[:30]]
+    file, path = mesh(tmp_path, monkeypatch, kind), tmp_path / "pilot.csv"
+    write_csv(path, others + ROWS[:30] * 3)  # more than half of all, half of the distinct ones
+    assert len(from_file(file, path).labels) == 120
+    write_csv(path, others[1:] + ROWS[:30])
+    with pytest.raises(UsageError, match="more than half of its distinct records"):
+        from_file(file, path)
+
+
+def test_all_parts_of_a_file_count_and_a_part_that_nobody_takes_does_not(tmp_path, monkeypatch):
+    path = tmp_path / "pilot.csv"
+    write_csv(path, ROWS)
+    rows = source(tmp_path, "csv", ROWS)
+    for here in ("a", "ab", "abc"):
+        tree = changed(nodes=list("abc"), loss="squared")
+        parts = {node: {"every": 3, "offset": k} for k, node in enumerate(here)}
+        tree["nodes"] = {node: {"source": rows | {"take": part}} for node, part in parts.items()}
+        file = load(written(tmp_path, tree), {})
+        if here == "a":
+            assert len(from_file(file, path).labels) == len(ROWS)
+        else:
+            with pytest.raises(UsageError, match="among those of node a, b: "):
+                from_file(file, path)
+
+
+def test_a_source_that_is_no_file_or_may_not_run_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "pilot.csv"
+    write_csv(path, ROWS)
+    file = mesh(tmp_path, monkeypatch, "own")
+    assert len(from_file(load(file.path, {}), path).labels) == len(ROWS)
+    for a in ({"kind": "localisation"}, {"kind": "csv", "path": "-", "schema": SCHEMA}, None):
+        tree = changed(nodes=["a", "b"], loss="squared")
+        tree["nodes"] = {"b": {"source": {"kind": "csv", "path": "elsewhere.csv", "schema": SCHEMA}}}
+        if a is not None and a["kind"] == "localisation":
+            tree["mesh"]["loss"] = "range"
+        tree["nodes"] |= {} if a is None else {"a": {"source": a}}
+        assert len(from_file(load(written(tmp_path, tree), {}), path).labels) == len(ROWS)
