@@ -87,7 +87,7 @@ def test_names_that_have_no_room_are_counted():
 
 def test_many_lines_of_nothing_have_one_name():
     axes = drawn(learning, "Empty and dropped", Told(lambda *_: 0.0))
-    assert names(axes) == ["all 18 are 0"]
+    assert names(axes) == ["all 24 are 0"]
 
 
 def test_a_threshold_is_drawn_where_the_lines_come_near_it():
