@@ -81,7 +81,7 @@ class OwnLoss:
 
     def _has(self, of: str) -> bool:
         """Return whether the loss has that method, or fails to say so."""
-        with self._contained(self._tell):
+        with self._contained(self._count):
             return getattr(self._loss, of, None) is not None
         return True
 
