@@ -1,6 +1,6 @@
 """The bus: the interface through which nodes and schedulers exchange messages, on memory or Kafka."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -136,9 +136,16 @@ class Bus(Stores, Protocol):
     def close(self) -> None:
         """Disconnect; sends not yet acknowledged may be lost."""
 
+    def largest(self, topic: str) -> int:
+        """Return the bytes of the longest value that the topic takes. Raises UnknownTopic."""
+
     def end(self, topic: str) -> int:
         """Return the offset of the next record. Raises as `span`."""
         return self.span(topic)[1]
+
+    def ends(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the offset of each topic's next record. Raises as `span`."""
+        return {topic: self.end(topic) for topic in topics}
 
     def read(self, topic: str, offset: int) -> Sequence[bytes]:
         """Return the values from `offset` to the topic's end. Raises as `stored`."""

@@ -233,6 +233,11 @@ class MemoryBus(Bus):
         else:
             self._land(log, value, acknowledged, key or b"")
 
+    def largest(self, topic: str) -> int:
+        """Return the bytes of the longest value that the topic takes. Raises UnknownTopic."""
+        self._log(topic)
+        return self._broker.largest
+
     def flush(self, seconds: float) -> bool:
         """Let virtual time pass until all sends are acknowledged, and return whether they are."""
         until = self._broker.now + seconds

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 
 from streams.cli.orderly_end import OrderlyEnd
-from streams.live.stopping import INTERRUPTED
 from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
@@ -21,6 +20,7 @@ from streams.mesh.file import CollaborationFile
 from streams.public.owner_account import owner_account
 from streams.records.passes import fixed_sets
 from streams.records.sources import held_out
+from streams.runtime.process import INTERRUPTED
 from streams.terminal.collaboration import headline, of_own, promises, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts

@@ -9,9 +9,9 @@ from streams.cli.arguments import MeshArgument
 from streams.cli.process_command import LevelOption, LogFormat, LogLevel, LogOption, live
 from streams.live.ending import end_run
 from streams.live.live_scheduler import LOGGER
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load
+from streams.runtime.process import Stop
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 

@@ -9,11 +9,10 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.arguments import CodeOption, MeshArgument
-from streams.live.process import Stopped
-from streams.live.stopping import Stop
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
+from streams.runtime.process import Stop, Stopped
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed

@@ -19,9 +19,9 @@ from streams.cli.process_command import (
 )
 from streams.live.node_process import NodeProcess, logger
 from streams.live.spend import NodeOptions
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import MeshFile, load
+from streams.runtime.process import Stop
 
 NamesArgument = Annotated[
     list[str] | None,

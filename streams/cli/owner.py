@@ -19,9 +19,9 @@ from streams.cli.process_command import (
 )
 from streams.live.owner_process import OwnerProcess
 from streams.live.party_process import PartyOptions
-from streams.live.stopping import Stop
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load_collaboration
+from streams.runtime.process import Stop
 
 
 def owner(

@@ -13,7 +13,6 @@ from nodes.losses.own_loss import failures
 from streams.cli import collaboration
 from streams.cli.arguments import CodeOption, MeshArgument, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
-from streams.live.stopping import INTERRUPTED
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
@@ -22,6 +21,7 @@ from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.records.faults import FaultCounts
 from streams.records.sources import held_out
+from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import say, say_promises, say_summary

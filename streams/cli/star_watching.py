@@ -4,9 +4,9 @@ from rich.console import Console
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.live.stopping import Asked
 from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
+from streams.runtime.process import Asked
 from streams.terminal.report import say
 from streams.terminal.star_view import line, parties_table
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
 from streams.cli.arguments import CodeOption, MeshArgument
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile, load_any
+from streams.runtime.process import Stop
 from streams.terminal.malformed import MALFORMED
 from streams.tools.broker.java import BrokerError
 from streams.tools.up.folders import default_folder

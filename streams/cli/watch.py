@@ -9,8 +9,8 @@ from streams.bus.bus import BusError
 from streams.cli import star_watching
 from streams.cli import watching as shell
 from streams.cli.arguments import MeshArgument
-from streams.live.stopping import Stop
 from streams.mesh.file import CollaborationFile, load_any
+from streams.runtime.process import Stop
 
 
 def watch(

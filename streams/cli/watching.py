@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.live import Live
 
 from streams.bus.logs import reach
-from streams.live.stopping import Asked
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
 from streams.public.sight import Watched
 from streams.public.watched import News
+from streams.runtime.process import Asked
 from streams.terminal.report import say
 from streams.terminal.watch_picture import explained, line, nodes, picture
 

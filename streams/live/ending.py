@@ -9,11 +9,10 @@ from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
 from streams.codec.signatures import PLAIN, Envelope
-from streams.live.process import opened, reached, retry_until_reachable
-from streams.live.start import FLUSH
-from streams.live.stopping import Failed, Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.signing import scheduler_envelope
+from streams.runtime.kafka import opened, reached
+from streams.runtime.process import FLUSH, Failed, Stop, retry_until_reachable
 from topology.planning import end_plan
 from topology.plans import Chain, Plan, PlanRecord
 

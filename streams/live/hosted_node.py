@@ -14,20 +14,20 @@ from streams.bus.preflight import Outside
 from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
-from streams.live.deadlines import FetchClock
-from streams.live.lane import Ended, Lane
 from streams.live.live_node import LiveNode
-from streams.live.loop import Loop
 from streams.live.node_watcher import NodeWatcher
 from streams.live.outputs import Decisions, Predictions
 from streams.live.spend import NodeOptions, RunSpend
-from streams.live.start import Ask, MeshStart, Starter, is_named
+from streams.live.start import MeshStart, Starter, is_named
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.signing import knows_writers, node_envelope
 from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
+from streams.runtime.deadlines import FetchClock
+from streams.runtime.process import Ask
+from streams.runtime.turns import Ended, Lane, Loop
 from streams.state.folder import JournalError
 from streams.state.journal import Journal, open_journal
 from streams.state.leaving import read_wish

@@ -20,12 +20,12 @@ from streams.live.party_process import (
 )
 from streams.live.party_start import learner_start, say_hello
 from streams.live.party_watchers import LearnerLog
-from streams.live.stopping import Stop
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.node import LIVENESS
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import LearnerMetrics
 from streams.metrics.endpoint import Endpoint
+from streams.runtime.process import Stop
 from streams.state.learner_journal import open_learner_journal
 
 LOGGER = logging.getLogger("mirrormesh.learner")

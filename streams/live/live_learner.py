@@ -11,13 +11,13 @@ from nodes.protocol import Halt, Noticed, StartDeadline, Stepped
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.codec import Refused
-from streams.live.deadlines import Deadlines
 from streams.live.learner_shell import LearnerPorts, LearnerShell
 from streams.live.live_party import LiveParty
-from streams.live.node_watcher import DeadLetters
-from streams.live.presence import Presence
-from streams.live.stopping import ProcessExit, Unmendable
 from streams.mesh.wire import Wire
+from streams.runtime.deadlines import Deadlines
+from streams.runtime.floods import DeadLetters
+from streams.runtime.presence import Presence
+from streams.runtime.process import ProcessExit, Unmendable
 from streams.state.learner_journal import LearnerJournal
 
 

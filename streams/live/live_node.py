@@ -15,15 +15,13 @@ from streams.bus.bus import BusError, Reader
 from streams.bus.kafka import KafkaBus
 from streams.codec import Reason, Refused
 from streams.codec.topics import may_lose
-from streams.live.deadlines import Deadlines, FetchClock, InFlight
-from streams.live.lane import Lane
 from streams.live.node_shell import Later, NodeShell, Ports
-from streams.live.node_watcher import DeadLetters
-from streams.live.patience import EACH, Patience
-from streams.live.process import unreadable
 from streams.live.start import MeshStart
-from streams.live.stopping import Failed, ProcessExit
 from streams.mesh.mesh import Surroundings
+from streams.runtime.deadlines import EACH, Deadlines, FetchClock, InFlight, Patience
+from streams.runtime.floods import DeadLetters
+from streams.runtime.process import Failed, ProcessExit, unreadable
+from streams.runtime.turns import Lane
 from streams.state.memory_journal import NodeJournal
 from topology.scheduler import heartbeat_period
 

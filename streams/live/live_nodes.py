@@ -7,8 +7,8 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.live.live_node import LiveNode
-from streams.live.liveness import Pulse
-from streams.live.loop import Loop
+from streams.runtime.liveness import Pulse
+from streams.runtime.turns import Loop
 
 LAST_BEAT = 1.0
 """Longest wait for the last heartbeats' acknowledgement, in seconds."""

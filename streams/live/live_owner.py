@@ -16,14 +16,13 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
 from streams.codec import Refused
 from streams.live.live_party import LiveParty
-from streams.live.node_watcher import DeadLetters
 from streams.live.owner_shell import OwnerPorts, OwnerShell
 from streams.live.party_start import OwnerStart
-from streams.live.presence import Presence
-from streams.live.process import AGAIN
-from streams.live.stopping import Failed, ProcessExit
 from streams.mesh.errors import MeshFileError
 from streams.mesh.wire import Wire
+from streams.runtime.floods import DeadLetters
+from streams.runtime.presence import Presence
+from streams.runtime.process import AGAIN, Failed, ProcessExit
 from streams.state.owner_journal import OwnerJournal
 
 

@@ -7,12 +7,11 @@ from functools import partial
 from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
-from streams.live.deadlines import FetchClock, InFlight
-from streams.live.liveness import Pulse
-from streams.live.loop import Loop
-from streams.live.presence import Presence
-from streams.live.process import unreadable
-from streams.live.stopping import Failed, ProcessExit
+from streams.runtime.deadlines import FetchClock, InFlight
+from streams.runtime.liveness import Pulse
+from streams.runtime.presence import Presence
+from streams.runtime.process import Failed, ProcessExit, unreadable
+from streams.runtime.turns import Loop
 
 LAST_BEAT = 1.0
 """Longest wait for the last heartbeat's acknowledgement, in seconds."""

@@ -17,21 +17,27 @@ from streams.bus.topic_specs import mesh_specs
 from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics, may_lose
 from streams.live.certificates import warn_of_end
-from streams.live.deadlines import FetchClock, InFlight
 from streams.live.generation import lacking
-from streams.live.liveness import Liveness
-from streams.live.loop import Loop
-from streams.live.process import opened, reached, retry_until_reachable, unreadable
 from streams.live.scheduler_shell import SchedulerShell, SchedulerStart, SchedulerWatcher
-from streams.live.service_manager import ServiceManager
-from streams.live.start import FLUSH
-from streams.live.stopping import ProcessExit, Stop, Unmendable
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import LIVENESS
 from streams.mesh.signing import scheduler_envelope
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.scheduler_metrics import SchedulerMetrics
+from streams.runtime.deadlines import FetchClock, InFlight
+from streams.runtime.kafka import opened, reached
+from streams.runtime.liveness import Liveness
+from streams.runtime.process import (
+    FLUSH,
+    ProcessExit,
+    ServiceManager,
+    Stop,
+    Unmendable,
+    retry_until_reachable,
+    unreadable,
+)
+from streams.runtime.turns import Loop
 from topology.scheduler import SchedulerSettings, heartbeat_period
 from topology.slot_clock import SlotClock
 

@@ -16,17 +16,23 @@ from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
 from streams.live.live_nodes import LiveNodes
-from streams.live.loop import Loop
 from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
-from streams.live.process import retry_until_reachable
-from streams.live.service_manager import ServiceManager
 from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
-from streams.live.start import FLUSH, Ask
-from streams.live.stopping import BEGINS_AGAIN, Failed, ProcessExit, Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
+from streams.runtime.process import (
+    BEGINS_AGAIN,
+    FLUSH,
+    Ask,
+    Failed,
+    ProcessExit,
+    ServiceManager,
+    Stop,
+    retry_until_reachable,
+)
+from streams.runtime.turns import Loop
 from streams.state.spends_topic import SpendsTopic, spends_bus
 from topology.plans import Plan
 

@@ -1,20 +1,14 @@
 """Observes a node for its log, its metrics and its party's applications."""
 
 import logging
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 
 from nodes.machine.events import Decided, Foreseen, Notice, Report
 from nodes.protocol import Noticed
-from streams.bus.bus import BusError
-from streams.bus.kafka import KafkaBus
-from streams.codec import Reason, Refused, encode_dead_letter
+from streams.codec import Reason
 from streams.live.generation import lacking
 from streams.live.outputs import Decisions, Predictions
-from streams.live.summed import Summed
 from streams.metrics.node_metrics import NodeMetrics
+from streams.runtime.floods import Summed
 
 _OWN = {Notice.GIVEN_UP, Notice.JOINING, Notice.LISTENED}
 """Notices that come from what the node does: nobody can flood them."""
@@ -112,35 +106,3 @@ class NodeWatcher:
         elif self._log.isEnabledFor(level):
             kind, line = (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number)
             self._summed.say(level, kind, line)
-
-
-MOST = 10
-"""Largest number of dead letters a second: a flooded edge fills no disk, and stops nobody."""
-
-
-class DeadLetters:
-    """Writes up to `MOST` dead letters a second with `send`; drops the rest.
-
-    `longest`: the bytes of the longest letter that the topic takes; of a longer value it holds the beginning.
-    """
-
-    def __init__(
-        self, send: Callable[[bytes], None], longest: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._send, self._longest, self._clock = send, longest, clock
-        self._second, self._written = 0, 0
-
-    @classmethod
-    def to(cls, bus: KafkaBus, topic: str) -> "DeadLetters":
-        """Return what writes them to a topic."""
-        return cls(partial(bus.send, topic), bus.largest(topic))
-
-    def write(self, topic: str, value: bytes, refused: Refused) -> None:
-        """Write the dead letter of a value read from `topic`."""
-        second = int(self._clock())
-        if second != self._second:
-            self._second, self._written = second, 0
-        if self._written < MOST:
-            self._written += 1
-            with suppress(BusError):  # drop this letter
-                self._send(encode_dead_letter(topic, value, refused, self._longest))

@@ -11,11 +11,10 @@ from streams.bus.preflight import check_clusters
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions
-from streams.live.process import opened, reached
-from streams.live.start import FLUSH
-from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.node import FileSettings
+from streams.runtime.kafka import opened, reached
+from streams.runtime.process import FLUSH, Stop
 
 LOGGER = logging.getLogger("mirrormesh.node")
 

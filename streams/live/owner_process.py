@@ -22,15 +22,15 @@ from streams.live.party_process import (
 )
 from streams.live.party_start import OwnerStart, owner_start, say_hello
 from streams.live.party_watchers import OwnerLog
-from streams.live.presence import Presence
 from streams.live.serving import warn_of_open
-from streams.live.stopping import Stop
 from streams.live.topic_set import topic_passes
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.wire import Wire
 from streams.metrics.collaboration import OwnerMetrics
 from streams.metrics.endpoint import Endpoint
 from streams.records.passes import Passes, passes
+from streams.runtime.presence import Presence
+from streams.runtime.process import Stop
 from streams.state.owner_journal import OwnerJournal
 
 

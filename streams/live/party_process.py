@@ -15,15 +15,13 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.topic_specs import TopicSpec
 from streams.live.certificates import warn_of_end
 from streams.live.live_party import LiveParty
-from streams.live.liveness import Liveness
-from streams.live.presence import Presence
-from streams.live.process import opened, reached, retry_until_reachable
-from streams.live.service_manager import ServiceManager
-from streams.live.start import FLUSH, Ask
-from streams.live.stopping import ProcessExit, Stop
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.settings.base import Address
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.kafka import opened, reached
+from streams.runtime.liveness import Liveness
+from streams.runtime.presence import Presence
+from streams.runtime.process import FLUSH, Ask, ProcessExit, ServiceManager, Stop, retry_until_reachable
 
 T = TypeVar("T")
 

@@ -8,9 +8,8 @@ from nodes.collaboration.owner import digest
 from streams.bus.bus import Bus, Unreachable
 from streams.codec import Expected, Refused, decode_query, decode_response, encode_response
 from streams.codec.topics import MeshTopics
-from streams.live.presence import Presence
-from streams.live.start import FLUSH, Ask
-from streams.live.stopping import Failed
+from streams.runtime.presence import Presence
+from streams.runtime.process import FLUSH, Ask, Failed
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from nodes.collaboration.events import Notice, SetRead
 from nodes.collaboration.messages import QueryRecord, ResponseRecord
 from nodes.protocol import Noticed
 from streams.codec import Refused
-from streams.live.summed import Summed
 from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
+from streams.runtime.floods import Summed
 
 _LINES = {
     Notice.CHANGED: (logging.ERROR, "%s has asked query %d again, with another theta: it gets no answer"),

@@ -11,12 +11,12 @@ from streams.live.certificates import Certificates
 from streams.live.data.start import DataCut, DataFailed
 from streams.live.data.streams import DataStreams
 from streams.live.live_nodes import LiveNodes
-from streams.live.liveness import Liveness
-from streams.live.stopping import Failed, LogCut, Stop
 from streams.mesh.settings.base import Address, is_loopback
 from streams.metrics.endpoint import Endpoint
 from streams.metrics.node_metrics import NodeMetrics
 from streams.metrics.together import together
+from streams.runtime.liveness import Liveness
+from streams.runtime.process import Failed, LogCut, Stop
 
 
 class Endpoints:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.protocol import Identity
@@ -11,22 +11,14 @@ from streams.bus.bus import Bus, Stored, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
+from streams.runtime.process import FLUSH, Ask
 from streams.state.memory_journal import NodeJournal
 from topology.plans import Heartbeat, Plan, PlanRecord
 
 T = TypeVar("T")
 
-FLUSH = 1.0
-"""Seconds of one wait for acknowledgements."""
 RECENT = 256
 """Newest heartbeats of a node, among which are those of any other process of it that is still there."""
-
-
-class Ask(Protocol):
-    """Makes a request to the bus, and repeats it while the bus is unreachable or a log is cut meanwhile."""
-
-    def __call__(self, question: Callable[[], T], /) -> T:
-        """Return the answer. Raises the request's other errors."""
 
 
 @dataclass(frozen=True, slots=True)

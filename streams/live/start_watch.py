@@ -12,8 +12,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
-from streams.live.liveness import Liveness
-from streams.live.stopping import Stop
+from streams.runtime.liveness import Liveness
+from streams.runtime.process import Stop
 
 LIMIT = 300.0
 """Seconds that a start may take without a look at its stop: it reads a journal, or a log of the broker."""

@@ -5,10 +5,10 @@ from threading import Lock, Thread
 
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.probe import SILENT, why_silent
-from streams.live.stopping import Asked
 from streams.mesh.file import MeshFile
 from streams.public.sight import Sight, Watched
 from streams.public.watched import News
+from streams.runtime.process import Asked
 
 PERIOD = 0.5
 """Seconds between two requests to the broker."""

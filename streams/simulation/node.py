@@ -11,12 +11,12 @@ from nodes.protocol import Halt, StartDeadline
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused
-from streams.live.deadlines import Deadlines, FetchClock
-from streams.live.loop import Action, Turns
 from streams.live.node_shell import Ports
-from streams.live.node_watcher import DeadLetters
 from streams.local.memory_node import Crashed, MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
+from streams.runtime.deadlines import Deadlines, FetchClock
+from streams.runtime.floods import DeadLetters
+from streams.runtime.turns import Action, Turns
 from streams.simulation.broker import FaultyBroker
 from streams.simulation.bus import FaultyBus
 from streams.simulation.journal import DiskFull, FaultyJournal

@@ -14,13 +14,13 @@ from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
 from streams.bus.access import feeder
 from streams.bus.preflight import PreflightFailed
-from streams.live.stopping import Stop
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.faults import Fault
 from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
+from streams.runtime.process import Stop
 from streams.tools.feed.lines import Line, encode_letter
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import feed_topic

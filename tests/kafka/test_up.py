@@ -17,9 +17,9 @@ from streams.bus.logs import Logs, reach
 from streams.bus.provision import provision
 from streams.codec.topics import DataTopics
 from streams.live.live_scheduler import run_scheduler
-from streams.live.stopping import Stop
 from streams.mesh.file import MeshFileError, load
 from streams.public.progress import progress
+from streams.runtime.process import Stop
 from streams.state.journal_reader import JournalReader
 from streams.tools.broker import broker as development
 from tests.support.brokers import free_port

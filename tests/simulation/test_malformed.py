@@ -9,11 +9,12 @@ import pytest
 
 from streams.codec import Reason, Refused
 from streams.codec.signatures import PLAIN
-from streams.live.node_watcher import DeadLetters, NodeWatcher
+from streams.live.node_watcher import NodeWatcher
 from streams.live.scheduler_shell import SchedulerShell
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
 from streams.metrics.scheduler_metrics import SchedulerMetrics
+from streams.runtime.floods import DeadLetters
 from tests.simulation.test_absence import TIMES
 from tests.simulation.test_signed import Signed
 from tests.support.malformed import decoders, holds_releases, misplaced, variants

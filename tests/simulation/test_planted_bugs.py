@@ -14,9 +14,9 @@ from nodes.machine.state import NodeState
 from nodes.regret import LocalRegret
 from streams.codec import decode_release
 from streams.codec.signatures import SignedEnvelope
-from streams.live.deadlines import Deadlines
 from streams.live.node_shell import NodeShell
 from streams.mesh.file import load
+from streams.runtime.deadlines import Deadlines
 from streams.simulation.search import search
 from streams.simulation.stage import Stage
 from topology.lag import Lag

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from streams.cli.orderly_end import OrderlyEnd
-from streams.live.process import Stopped
-from streams.live.stopping import INTERRUPTED, Stop
 from streams.mesh.user_code import UserCode, interrupted
+from streams.runtime.process import INTERRUPTED, Stop, Stopped
 from streams.tools.feed.pace import Waiting
 from tests.support.commands import Commands
 from tests.support.meshes import changed, written

@@ -10,7 +10,7 @@ from streams.bus.connection import consumer_settings
 from streams.bus.logs import Logs
 from streams.bus.topic_specs import data_specs
 from streams.codec.topics import DataTopics
-from streams.live.stopping import Stop
+from streams.runtime.process import Stop
 from streams.tools.feed.feed import feed
 from streams.tools.feed.feed_source import Wanted
 from tests.support.kafka import PATIENCE, connection

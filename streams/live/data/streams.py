@@ -15,8 +15,8 @@ from nodes.machine.journal import DataPosition
 from streams.live.data.commits import Commits
 from streams.live.data.start import DataFailed, failure, patience
 from streams.live.data.stream import DataStream
-from streams.live.liveness import Pulse
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.liveness import Pulse
 
 if TYPE_CHECKING:
     from streams.live.data.app import PinnedApp

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from streams.bus.access import feeder
-from streams.live.process import Stopped, reached, retry_until_reachable
-from streams.live.stopping import Stop
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.records.faults import FaultCounts
+from streams.runtime.kafka import reached
+from streams.runtime.process import Stop, Stopped, retry_until_reachable
 from streams.terminal.progress_bars import shown
 from streams.terminal.wording import counted
 from streams.tools.feed.feed_source import Opened, Wanted, opened

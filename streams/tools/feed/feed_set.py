@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streams.bus.collaboration_access import owner_feeder
-from streams.live.process import reached, retry_until_reachable
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.records.lines import ordered
 from streams.records.passes import fixed_sets
 from streams.records.record import Decoder, RawRecord
 from streams.records.sources import Source, opened_records
+from streams.runtime.kafka import reached
+from streams.runtime.process import Stop, retry_until_reachable
 from streams.tools.feed.feed import Fed, write
 from streams.tools.feed.feed_source import Opened
 from streams.tools.feed.pace import FeedFailed, Pace

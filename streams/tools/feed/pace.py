@@ -4,10 +4,9 @@ import time
 from types import TracebackType
 
 from streams.bus.bus import BusError
-from streams.live.process import Stopped
-from streams.live.stopping import Stop
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.user_code import interrupt
+from streams.runtime.process import Stop, Stopped
 
 _BURST = 0.1
 

@@ -13,11 +13,11 @@ from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailed
 from streams.bus.connection import PATIENCE, admin_settings
 from streams.bus.denials import denied
 from streams.bus.preflight import preflight
-from streams.live.process import reached, retry_until_reachable
-from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import feeder_user
 from streams.records.faults import FaultCounts
+from streams.runtime.kafka import reached
+from streams.runtime.process import Stop, retry_until_reachable
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter
 from streams.tools.feed.pace import FeedFailed, Waiting
 from streams.tools.feed.topic import ANEW, LINE, MARK, FeedTopic

@@ -9,9 +9,9 @@ from threading import Thread
 
 from streams.bus.bus import Unreachable
 from streams.bus.logs import reach
-from streams.live.stopping import Stop
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.process import Stop
 from streams.state.folder import StateFolder
 from streams.tools.broker import broker as development
 from streams.tools.broker.folder import CONTROLLER

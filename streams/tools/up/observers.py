@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.runtime.process import Stop
 from streams.state.folder import StateFolder
 from streams.tools.broker.folder import CONTROLLER
 from streams.tools.packed import packed

@@ -8,11 +8,10 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
-from streams.live.process import Stopped
-from streams.live.stopping import Stop, Unmendable
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
+from streams.runtime.process import Stop, Stopped, Unmendable
 from streams.state.folder import StateFolder
 from streams.terminal.report import say
 from streams.terminal.star_view import line

@@ -12,13 +12,12 @@ from rich.console import Console
 
 from nodes.accounting.spends import reuse_of
 from streams.bus.provision import provision
-from streams.live.process import Stopped
-from streams.live.stopping import Stop
 from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
 from streams.public.watched import News
+from streams.runtime.process import Stop, Stopped
 from streams.state.folder import StateFolder
 from streams.state.spends import all_spends
 from streams.terminal.report import say, say_promises

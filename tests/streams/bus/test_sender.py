@@ -8,9 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 from streams.bus.bus import ClientFailed, Denied, OffsetOutOfRange
 from streams.bus.reader import KafkaReader
 from streams.bus.sender import Sender
-from streams.live.process import unreadable
-from streams.live.stopping import BEGINS_AGAIN
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.process import BEGINS_AGAIN, unreadable
 from tests.support.brokers import free_port
 
 FATAL = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "sequence desynchronization", fatal=True)

@@ -9,8 +9,8 @@ import yaml
 from typer.main import get_command
 
 from streams.cli.command_line import app
-from streams.live.stopping import Stop
 from streams.mesh.file import load
+from streams.runtime.process import Stop
 from streams.tools.up.programs import Options, feeders, nodes, scheduler
 from tests.support.exports import IMAGE
 from tests.support.meshes import changed

@@ -9,11 +9,10 @@ import pytest
 
 from streams.live.certificates import Certificates
 from streams.live.node_process import NodeProcess
-from streams.live.process import Stopped
 from streams.live.serving import Endpoints
 from streams.live.spend import NodeOptions
-from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
+from streams.runtime.process import Stop, Stopped
 from tests.support.brokers import free_port, free_ports
 from tests.support.meshes import changed, loaded
 from tests.support.metrics import metrics, scraped

@@ -6,11 +6,11 @@ from math import inf
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import Reason, decode_dead_letter
-from streams.live.deadlines import FetchClock
 from streams.live.live_node import LiveNode
 from streams.live.start import Starter
 from streams.local.mesh import MemoryMesh
 from streams.local.run import mesh_parts
+from streams.runtime.deadlines import FetchClock
 from streams.state.memory_journal import MemoryJournal
 from tests.support.meshes import changed, loaded
 

@@ -4,9 +4,9 @@ import pytest
 
 from streams.live.owner_process import OwnerProcess
 from streams.live.party_process import PartyOptions
-from streams.live.stopping import Stop
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
+from streams.runtime.process import Stop
 from tests.support.collaboration_files import collaboration_file
 
 

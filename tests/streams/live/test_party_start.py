@@ -8,9 +8,9 @@ from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_query, encode_response
 from streams.live.party_start import owner_start
-from streams.live.stopping import Failed
 from streams.local.collaboration import LocalCollaboration, StarJournals
 from streams.mesh.wire import Wire
+from streams.runtime.process import Failed
 from tests.support.collaborations import written
 
 

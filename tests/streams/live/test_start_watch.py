@@ -10,13 +10,12 @@ import pytest
 from streams.bus import logs
 from streams.bus.bus import Unreachable
 from streams.cli import process_command
-from streams.live.liveness import Pulse
-from streams.live.process import Stopped, reached, retry_until_reachable
-from streams.live.service_manager import ServiceManager
 from streams.live.spend import RunSpend
 from streams.live.start_watch import StartWatch
-from streams.live.stopping import Stop
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.kafka import reached
+from streams.runtime.liveness import Pulse
+from streams.runtime.process import ServiceManager, Stop, Stopped, retry_until_reachable
 from tests.support.forked import Forked, command
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file

@@ -9,8 +9,7 @@ from kafka.errors import KafkaError
 
 from streams.bus.access import feeder
 from streams.bus.bus import Unreachable
-from streams.live.process import Stopped
-from streams.live.stopping import Stop
+from streams.runtime.process import Stop, Stopped
 from streams.tools.feed import writer as module
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
 from streams.tools.feed.pace import FeedFailed

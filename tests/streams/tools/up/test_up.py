@@ -5,9 +5,9 @@ import typer
 from rich.console import Console
 
 from streams.cli.up import up
-from streams.live.stopping import Stop
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.brokers import BrokerSettings
+from streams.runtime.process import Stop
 from streams.tools.broker.launch import take
 from streams.tools.up.brokers import startable
 from streams.tools.up.programs import Options

@@ -10,7 +10,7 @@ from nodes.machine.events import Notice
 from nodes.protocol import Noticed
 from streams.codec import Reason
 from streams.live.node_watcher import NodeWatcher
-from streams.live.summed import PERIOD, Summed
+from streams.runtime.floods import PERIOD, Summed
 from tests.support.machines import learner
 from tests.support.metrics import metrics
 

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 
-from streams.live.stopping import INTERRUPTED, Asked, Stop
+from streams.runtime.process import INTERRUPTED, Asked, Stop
 
 
 def test_a_signal_asks_once_and_says_with_which_code_to_leave():

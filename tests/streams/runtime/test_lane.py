@@ -3,9 +3,8 @@
 import pytest
 
 from streams.bus.bus import BusError
-from streams.live.lane import Lane
-from streams.live.loop import Loop
-from streams.live.stopping import Failed, ProcessExit
+from streams.runtime.process import Failed, ProcessExit
+from streams.runtime.turns import Lane, Loop
 from streams.state.folder import JournalError
 
 

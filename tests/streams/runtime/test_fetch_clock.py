@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.live.deadlines import PATIENCE, FetchClock
+from streams.runtime.deadlines import PATIENCE, FetchClock
 
 
 class Hand:

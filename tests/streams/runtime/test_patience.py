@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.live.patience import Patience
+from streams.runtime.deadlines import Patience
 
 
 class Node:

@@ -1,9 +1,14 @@
-"""Log lines of what others send, which may come by the hundred thousand: few lines, with the exact sum."""
+"""Bounds what others can cause: log lines by the hundred thousand, dead letters that fill a disk."""
 
 import logging
 import time
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+
+from streams.bus.bus import Bus, BusError
+from streams.codec import Refused, encode_dead_letter
 
 PERIOD = 10.0
 """Seconds between two lines of one kind."""
@@ -65,3 +70,35 @@ class Summed:
         seconds = now - known.told
         self._log.log(known.level, "%s (%d more in %.0f s)", known.line, known.count, seconds)
         known.told, known.count = now, 0
+
+
+MOST = 10
+"""Largest number of dead letters a second: a flooded edge fills no disk, and stops nobody."""
+
+
+class DeadLetters:
+    """Writes up to `MOST` dead letters a second with `send`; drops the rest.
+
+    `longest`: the bytes of the longest letter that the topic takes; of a longer value it holds the beginning.
+    """
+
+    def __init__(
+        self, send: Callable[[bytes], None], longest: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._send, self._longest, self._clock = send, longest, clock
+        self._second, self._written = 0, 0
+
+    @classmethod
+    def to(cls, bus: Bus, topic: str, clock: Callable[[], float] = time.monotonic) -> "DeadLetters":
+        """Return what writes them to a topic."""
+        return cls(partial(bus.send, topic), bus.largest(topic), clock)
+
+    def write(self, topic: str, value: bytes, refused: Refused) -> None:
+        """Write the dead letter of a value read from `topic`."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second, self._written = second, 0
+        if self._written < MOST:
+            self._written += 1
+            with suppress(BusError):  # drop this letter
+                self._send(encode_dead_letter(topic, value, refused, self._longest))

@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from streams.live.service_manager import PERIOD, ServiceManager
-from streams.live.stopping import Stop
+from streams.runtime.process import PERIOD, ServiceManager, Stop
 from tests.support.watchdog import ServiceSocket
 
 

@@ -1,0 +1,1 @@
+"""Runs machines as processes: one runner, roles, and the worlds that they run in."""

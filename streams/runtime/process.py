@@ -1,0 +1,222 @@
+"""The start and the orderly end that all processes share: signals, failures, the service manager."""
+
+import faulthandler
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType, TracebackType
+from typing import Protocol, Self, TypeVar
+
+from sdnotify import SystemdNotifier  # type: ignore[import-untyped] # it ships no types
+
+from streams.bus.bus import BusError, ClientFailed, Denied, OffsetOutOfRange, Unreachable
+from streams.bus.connection import LOGGER
+from streams.runtime.liveness import Pulse
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+SLICE = 0.05
+"""Polling interval of a wait, in seconds."""
+
+
+class Asked:
+    """An event that a signal handler may set; `threading.Event` takes a lock, which may be held then.
+
+    `looks` beats whenever somebody looks at it, as a start does while it waits.
+    """
+
+    def __init__(self) -> None:
+        self._set, self.looks = False, Pulse()
+
+    def is_set(self) -> bool:
+        """Return whether it is set."""
+        self.looks.beat()
+        return self._set
+
+    def set(self) -> None:
+        """Set the event."""
+        self._set = True
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to that many seconds, and return whether it is set."""
+        end = time.monotonic() + timeout
+        while not self._set and (left := end - time.monotonic()) > 0:
+            self.looks.beat()
+            time.sleep(min(left, SLICE))
+        return self._set
+
+
+class Stop:
+    """A context in which either signal sets `asked` and does the actions of `then`, in the main thread.
+
+    `exit_code` is that of a process asked to stop.
+    """
+
+    def __init__(self) -> None:
+        self.asked = Asked()
+        self.exit_code = 0
+        self._then: list[Callable[[], object]] = []
+
+    def then(self, action: Callable[[], object]) -> None:
+        """Do `action` too; at once if a signal has come already."""
+        self._then.append(action)
+        if self.asked.is_set():
+            action()
+
+    def __enter__(self) -> Self:
+        self._before = {
+            number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # a handler's signature
+        if number == signal.SIGINT:
+            self.exit_code = INTERRUPTED
+        if not self.asked.is_set():
+            self.asked.set()
+            for action in self._then:
+                action()
+
+
+class ProcessExit(Exception):
+    """The process is done; `reason` is a line for its log."""
+
+    exit_code = 0
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Failed(ProcessExit):
+    """The process cannot go on."""
+
+    exit_code = 1
+
+
+class LogCut(Failed):
+    """A log has lost its end under the process: it has to find its place again, as after a crash."""
+
+
+BEGINS_AGAIN = (LogCut, ClientFailed)
+"""What a process mends by beginning again, with new clients, and without a new process."""
+
+
+class Unmendable(Failed):
+    """The process cannot go on, and starting it again does not mend that: the settings must change."""
+
+    exit_code = 2
+
+
+T = TypeVar("T")
+
+AGAIN = 0.2
+"""Seconds between requests to a broker that is away."""
+FLUSH = 1.0
+"""Seconds of one wait for acknowledgements."""
+
+
+class Ask(Protocol):
+    """Makes a request to the bus, and repeats it while the bus is unreachable or a log is cut meanwhile."""
+
+    def __call__(self, question: Callable[[], T], /) -> T:
+        """Return the answer. Raises the request's other errors."""
+
+
+class Stopped(BaseException):  # like KeyboardInterrupt, so that `except Exception` does not catch it
+    """The process was asked to stop before it had begun."""
+
+
+def retry_until_reachable(stop: Stop, ask: Callable[[], T]) -> T:
+    """Return the result of `ask`, repeated while its broker is away. Raises Stopped, and as `ask` does."""
+    while not stop.asked.is_set():
+        try:
+            return ask()
+        except (Unreachable, OffsetOutOfRange) as away:  # out of range: a log was cut meanwhile
+            LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
+            stop.asked.wait(AGAIN)
+    raise Stopped
+
+
+def unreadable(topic: str, error: BusError) -> Failed | ClientFailed:
+    """Return the failure of a process whose reader cannot read a topic any more."""
+    if isinstance(error, ClientFailed):  # it is the producer, which the reader's thread serves
+        return error
+    if isinstance(error, Denied):  # it names the topic and what gives the right
+        return Failed(str(error))
+    kind = LogCut if isinstance(error, OffsetOutOfRange) else Failed
+    return kind(f"{topic} cannot be read any more: {error}")
+
+
+PERIOD = 1.0
+"""Longest time between two calls of `works`, in seconds."""
+
+
+class ServiceManager:
+    """The service manager of this process; nobody, unless the environment names its socket.
+
+    Call `works` every `period` seconds from the loop that works: the first call says that the process is
+    ready. A watchdog that hears nothing for its time kills and restarts the process; the log then shows where
+    each thread was.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._notifier = SystemdNotifier() if environment.get("NOTIFY_SOCKET") else None
+        watchdog = environment.get("WATCHDOG_USEC", "")
+        self.period = min(PERIOD, int(watchdog) / 4e6) if watchdog.isdecimal() else PERIOD
+        self._ready = False
+        if self._notifier is not None and self._notifier.socket is not None:
+            self._notifier.socket.settimeout(0)  # who does not listen must not hold up the loop
+        if self._notifier is not None and watchdog:
+            faulthandler.enable()  # a watchdog ends it with SIGABRT
+
+    def attend(
+        self,
+        every: Callable[[float, Callable[[], None]], None],
+        stalled: Callable[[], str | None],
+        stop: Stop,
+    ) -> None:
+        """Tell all of a process: `every` repeats an action in its loop, `stalled` says what stands still."""
+
+        def turned() -> None:
+            stop.asked.looks.rest()  # the start is over
+            self.works(stalled())
+
+        every(self.period, turned)
+        stop.then(self.stopping)
+
+    def works(self, stalled: str | None) -> None:
+        """Say that the process works, or which part of it stands still, and then nothing else."""
+        if stalled is not None:
+            self._tell(f"STATUS={stalled}")
+            return
+        self._tell("WATCHDOG=1" if self._ready else "READY=1\nSTATUS=works\nWATCHDOG=1")
+        self._ready = True
+
+    def stopping(self) -> None:
+        """Say that the process ends."""
+        self._tell("STOPPING=1\nSTATUS=stops")
+
+    def _tell(self, state: str) -> None:
+        if self._notifier is not None:
+            self._notifier.notify(state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, BEGINS_AGAIN):  # after which the process begins again
+            self.stopping()
+        if self._notifier is not None and self._notifier.socket is not None:
+            self._notifier.socket.close()
