@@ -6,7 +6,7 @@ overwritten; what Python and numpy have copied of it is freed, and not overwritt
 
 Guarantees
 ----------
-`laplace`: P(k) is proportional to exp(-|k|/S) exactly for the float S (`nodes.privacy.discrete`), so a sum of
+`laplace`: P(k) is proportional to exp(-|k|/S) exactly for the float S (proof below), so a sum of
 sensitivity D in L1 is released with epsilon = D/S. `gaussian`: P(k) is proportional to exp(-k^2/(2 S^2))
 exactly. Assumed: the operating system's bits are fair and independent, and floats are those of IEEE 754.
 Sums saturate at 2^62, which is a function of the sum: values are below 2^61 in magnitude.
@@ -16,20 +16,329 @@ P(N >= 0) = 1/(1 + e^(-1/S)), P(N >= 1) = e^(-1/S) P(N >= 0), so their ratio is 
 identically distributed; they are uniform only as far as numpy's generator and floats are.
 """
 
+import math
 import os  # noqa: TID251 # the entropy of the exact sampler
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
 from nodes.decimals import rounded_up
-from nodes.privacy.discrete import LARGEST, SMALLEST, gaussian, laplace
-from nodes.privacy.endless import Words
 from nodes.privacy.l2_sphere import directions
 from nodes.privacy.ranges import RANGE
 from nodes.values import BoolArray, FloatArray, IntArray, WordArray
+
+# Numbers on [0, 1) with endless bits, held against e^-x in integers alone.
+#
+# `below` is exact. Some bits of a number are known. More are drawn until the cell that they leave lies on
+# one side of e^-x, which two integers enclose.
+
+Words = Callable[[int], WordArray]
+"""Returns that many words of 64 fair and independent bits, each for one use."""
+
+_WORD = 64
+_GUARD = 16
+
+
+class EndlessNumber:
+    """A uniform number on [0, 1). Its first `bits` bits are `number`; the rest is drawn when needed."""
+
+    __slots__ = ("_words", "bits", "number")
+
+    def __init__(self, number: int, bits: int, words: Words) -> None:
+        self.number, self.bits, self._words = number, bits, words
+
+    def extend(self) -> None:
+        """Draw 64 further bits."""
+        self.number = self.number << _WORD | one_word(self._words)
+        self.bits += _WORD
+
+    def below(self, x: Fraction) -> bool:
+        """Return whether the number is below e^-x, x >= 0."""
+        while True:
+            least, most = exp_minus(x, self.bits + _GUARD)
+            if (self.number + 1) << _GUARD <= least:
+                return True
+            if self.number << _GUARD >= most:
+                return False
+            self.extend()
+
+
+def one_word(words: Words) -> int:
+    """Return one word, and overwrite the array that it came in."""
+    buffer = words(1)
+    word = int(buffer[0])
+    buffer.fill(0)
+    return word
+
+
+def exp_minus(x: Fraction, bits: int) -> tuple[int, int]:
+    """Return integers around e^-x 2^bits, x >= 0: at most it, and at least it.
+
+    e^-x = (e^-r)^(2^k), r = x/2^k at most 1/2. e^-r is a series, every term rounded outwards.
+    """
+    squarings = max(0, int(2 * x).bit_length())
+    work = bits + 2 * squarings + _GUARD
+    r = (x.numerator << work) // (x.denominator << squarings)  # r 2^work is in [r, r + 1]
+    least, most = _series(r + 1, work)[0], _series(r, work)[1]
+    for _ in range(squarings):
+        least, most = least * least >> work, -(-most * most >> work)
+    return least >> (work - bits), -(-most >> (work - bits))
+
+
+def _series(r: int, work: int) -> tuple[int, int]:
+    """Return integers around e^-(r/2^work) 2^work, 0 <= r <= 2^work; the terms alternate and fall."""
+    least = most = small = large = 1 << work
+    count = 0
+    while large > 1:
+        count += 1
+        small, large = small * r // (count << work), -(-large * r // (count << work))
+        if count % 2:
+            least, most = least - large, most - small
+        else:
+            least, most = least + small, most + large
+    return max(0, least - 1), most + 1  # what is left of the series is at most its next term, below 1
+
+
+# Discrete Laplace and Gaussian noise, exact and fast: floats decide most draws, integers the rest.
+#
+# The laws are those of Canonne, Kamath, Steinke 2020: P(k) proportional to e^(-|k|/S), and to e^(-k^2/(2
+# S^2)), exactly, for the float S. Words of 64 fair bits are an argument; each is used once, and its array
+# then overwritten. Magnitudes saturate at `MOST`, which a Laplace draw reaches once in e^96 at the largest
+# scale, a Gaussian one less than once in e^4600.
+#
+# Proof
+# -----
+# *Geometric.* U is uniform on (0, 1) and Y = floor(-S ln U): Y >= k iff U <= e^(-k/S), so P(Y >= k) is
+# e^(-k/S). The upper 63 bits of a word, w, put U into the cell [w, w + 1] 2^-63, of middle u = v 2^-64,
+# v = 2w + 1. Let L = -ln u. On the cell -ln differs from L by at most 1/(2w) <= 2/v if w >= 1. L^, in floats,
+# differs from L by (eps = 2^-53; +, -, x, / are right up to a factor of 1 + eps, as IEEE 754 asks):
+#
+# | part | error |
+# |---|---|
+# | v as a float | eps of v, so 1.01 eps of L |
+# | v = m 2^e, m from sqrt(1/2) to sqrt(2), and m - 1 | none |
+# | s = (m - 1)/(m + 1), below 0.172 | 2.01 eps of s |
+# | ln m = 2 s P(q), q = s^2 < 0.0295, P = 1 + q/3 + ... + q^11/23 | 4.5 eps of ln m, below 1.6 eps |
+# | what is left of the series, below 2 s^25/25/(1 - q) | below 2^-66 |
+# | (64 - e) ln 2, at most L + 0.347 | 2 eps of it |
+# | the difference of both | eps of L |
+#
+# Together that is below 4 eps (1 + L) = 2^-51 (1 + L). y = S L^, and y - E and y + E, are rounded, each by
+# eps y: together below 2^-52 S (1 + L). E = S ((1 + L^) 2^-50 + 4/v) is above the sum of all these by 2^-52
+# S (1 + L) + 2 S/v, more than its own rounding, 5 eps E. So -S ln U is from y - E to y + E, whatever the
+# other bits of U are. If both ends have one floor, that is Y. Else further bits of U are drawn, and it is
+# held against e^(-k/S) in integers (`EndlessNumber`). w = 0 has no lower end, and is always decided
+# so. S < 2^32 keeps y below 2^38.
+#
+# *From S = 2^32 on*, Y = 2^j A + B, S/2^j from 2^31 to 2^32: A is geometric of scale S/2^j, a float. B, which
+# is independent, has P(b) proportional to e^(-b/S) below 2^j: it is uniform, and kept with probability
+# e^(-b/S).
+#
+# *Laplace.* A fair sign, and (negative, 0) drawn again: P(k) is proportional to e^(-|k|/S).
+#
+# *Gaussian* (their Algorithm 3). Y is Laplace of scale t, and kept with probability e^-x,
+# x = (|Y| - S^2/t)^2/(2 S^2): e^(-|Y|/t - x) is e^(-Y^2/(2 S^2)) times a constant, for every t > 0.
+#
+# *Kept with probability e^-x:* the number on [0, 1) of a word is below e^-x. In floats z = |Y|/S - S/t and
+# x = z^2/2: where x <= 64, |z| < 12 and |Y|/S < 13, so z is wrong by at most 60 eps, x by 900 eps, e^-x by
+# 2^-43. e^-x = 2^-n e^-r: r, below 0.35, is wrong by at most 132 eps, the series, up to r^13, by 2^-57, their
+# sum by 30 eps, all together by 2^-45; the number by 2^-53. So beyond 2^-40 of e^-x floats are right; nearer,
+# integers decide. Above 64, x counts as 64: floats are only asked where the number is above 2^-40.
+
+SMALLEST, LARGEST = 1e-5, 2.0**56
+MOST = (1 << 62) + (1 << 61)
+"""Magnitudes saturate here: a draw is larger once in e^96 at the largest scale."""
+
+_Floats = TypeVar("_Floats", float, FloatArray)
+_FEW = 4
+_COARSE = 32
+_ROOT, _LN_2 = 0.7071067811865476, 0.6931471805599453
+_LOGARITHM = tuple(1 / k for k in range(23, 0, -2))
+_EXPONENTIAL = tuple((-1.0) ** k / math.factorial(k) for k in range(13, -1, -1))
+_LOG_BAND, _KEPT_BAND = 2.0**-50, 2.0**-40
+
+
+def laplace(count: int, scale: float, words: Words) -> IntArray:
+    """Return `count` draws, P(k) proportional to exp(-|k|/scale); magnitudes saturate at `MOST`."""
+    if count <= _FEW:
+        return np.array([_laplace(scale, words) for _ in range(count)], dtype=np.int64)
+    return _filled(count, lambda size: _laplaces(size, scale, words))
+
+
+def gaussian(count: int, scale: float, words: Words) -> IntArray:
+    """Return `count` draws, P(k) proportional to exp(-k^2/(2 scale^2)); magnitudes saturate at `MOST`."""
+    if count <= _FEW:
+        return np.array([_gaussian(scale, words) for _ in range(count)], dtype=np.int64)
+    return _filled(count, lambda size: _gaussians(size + size // 3 + _FEW, scale, words))
+
+
+# ---------------------------------------------------------------------------------------- one by one
+
+
+def _laplace(scale: float, words: Words) -> int:
+    fine = max(0, math.frexp(scale)[1] - _COARSE)
+    while True:
+        word = one_word(words)
+        magnitude = _geometric(word, math.ldexp(scale, -fine), words)
+        if fine:
+            magnitude = min(magnitude << fine, MOST - (1 << fine)) + _remainder(fine, scale, words)
+        if magnitude or not word & 1:
+            return -magnitude if word & 1 else magnitude
+
+
+def _gaussian(scale: float, words: Words) -> int:
+    wide = _wide(scale)
+    while True:
+        draw = _laplace(wide, words)
+        z = abs(draw) / scale - scale / wide
+        if _kept(one_word(words), z * z / 2, lambda: _apart(draw, scale, wide), words):  # noqa: B023
+            return draw
+
+
+def _remainder(bits: int, scale: float, words: Words) -> int:
+    """Return a number b below 2^bits, P(b) proportional to e^(-b/scale)."""
+    while True:
+        remainder = one_word(words) >> (64 - bits)
+        if _kept(one_word(words), remainder / scale, lambda: remainder / Fraction(scale), words):  # noqa: B023
+            return remainder
+
+
+def _geometric(word: int, scale: float, words: Words) -> int:
+    """Return floor(-scale ln U), U in the cell of the word's upper 63 bits; at most `MOST`."""
+    mantissa, exponent = math.frexp(float(word | 1))
+    if mantissa < _ROOT:
+        mantissa, exponent = 2 * mantissa, exponent - 1
+    least, most = _enclosed(float(word | 1), mantissa, exponent, scale)
+    low, high = max(0, math.floor(least)), math.floor(most)
+    if low == high and word > 1:
+        return low
+    return _settled(EndlessNumber(word >> 1, 63, words), Fraction(scale), low, high)
+
+
+def _settled(number: EndlessNumber, scale: Fraction, low: int, high: int) -> int:
+    """Return floor(-scale ln U), known to lie from `low` to `high` or, where all bits are 0, beyond."""
+    if number.number == 0:
+        while number.number == 0:
+            number.extend()
+        high = math.ceil(scale * number.bits)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if number.below(middle / scale):
+            low = middle
+        else:
+            high = middle - 1
+    return min(low, MOST)
+
+
+def _kept(word: int, x: float, exact: Callable[[], Fraction], words: Words) -> bool:
+    """Return True with probability e^-x, x = `exact()`."""
+    x = min(x, 64.0)
+    halvings = round(x / _LN_2)
+    difference = word * 2.0**-64 - math.ldexp(_polynomial(_EXPONENTIAL, x - halvings * _LN_2), -halvings)
+    if abs(difference) > _KEPT_BAND:
+        return difference < 0
+    return EndlessNumber(word, 64, words).below(exact())
+
+
+# -------------------------------------------------------------------------------------- many at once
+
+
+def _filled(count: int, some: Callable[[int], IntArray]) -> IntArray:
+    """Return the first `count` of the independent draws that `some` makes, which may be fewer than asked."""
+    draws = some(count)
+    while draws.size < count:
+        draws = np.concatenate([draws, some(count - draws.size)])
+    return draws[:count]
+
+
+def _laplaces(size: int, scale: float, words: Words) -> IntArray:
+    """Return up to `size` draws as `_laplace` makes them, without (negative, 0)."""
+    draws = words(size)
+    fine = max(0, math.frexp(scale)[1] - _COARSE)
+    magnitude = _geometrics(draws, math.ldexp(scale, -fine), words)
+    if fine:
+        np.minimum(magnitude, (MOST >> fine) - 1, out=magnitude)
+        magnitude = (magnitude << fine) + _filled(size, lambda some: _remainders(some, fine, scale, words))
+    draws &= np.uint64(1)
+    positive = 1 - draws.view(np.int64)
+    draws.fill(0)
+    noise: IntArray = (magnitude * (2 * positive - 1))[(magnitude | positive) != 0]
+    return noise
+
+
+def _gaussians(size: int, scale: float, words: Words) -> IntArray:
+    """Return up to `size` draws as `_gaussian` makes them."""
+    wide = _wide(scale)
+    draws = laplace(size, wide, words)
+    z = np.abs(draws) / scale - scale / wide
+    return draws[_all_kept(z * z / 2, lambda k: _apart(int(draws[k]), scale, wide), words)]
+
+
+def _remainders(size: int, bits: int, scale: float, words: Words) -> IntArray:
+    """Return up to `size` numbers as `_remainder` makes them."""
+    draws = words(size)
+    remainders = (draws >> np.uint64(64 - bits)).view(np.int64)
+    draws.fill(0)
+    return remainders[_all_kept(remainders / scale, lambda k: int(remainders[k]) / Fraction(scale), words)]
+
+
+def _geometrics(drawn: WordArray, scale: float, words: Words) -> IntArray:
+    """Return `_geometric` of each word."""
+    middle = (drawn | np.uint64(1)).astype(np.float64)
+    mantissa, exponent = np.frexp(middle)
+    small = mantissa < _ROOT
+    mantissa += mantissa * small
+    least, most = _enclosed(middle, mantissa, (exponent - small).astype(np.float64), scale)
+    low = np.floor(least)
+    magnitudes = low.astype(np.int64)
+    for k in np.flatnonzero((low != np.floor(most)) | (middle == 1)):
+        magnitudes[k] = _geometric(int(drawn[k]), scale, words)
+    return magnitudes
+
+
+def _all_kept(x: FloatArray, exact: Callable[[int], Fraction], words: Words) -> BoolArray:
+    """Return `_kept` of each x; `exact(k)` is the k-th."""
+    draws, x = words(x.size), np.minimum(x, 64.0)
+    halvings = np.rint(x / _LN_2)
+    likely = np.ldexp(_polynomial(_EXPONENTIAL, x - halvings * _LN_2), -halvings.astype(np.int64))
+    difference = draws * 2.0**-64 - likely
+    accepted: BoolArray = difference < 0
+    for k in np.flatnonzero(np.abs(difference) <= _KEPT_BAND):
+        accepted[k] = EndlessNumber(int(draws[k]), 64, words).below(exact(int(k)))
+    draws.fill(0)
+    return accepted
+
+
+# ----------------------------------------------------------------- what both share: floats and formulas
+
+
+def _wide(scale: float) -> float:
+    return float(math.floor(scale) + 1)
+
+
+def _apart(drawn: int, scale: float, wide: float) -> Fraction:
+    square = Fraction(scale) ** 2
+    return (abs(drawn) - square / Fraction(wide)) ** 2 / (2 * square)
+
+
+def _enclosed(middle: _Floats, mantissa: _Floats, exponent: _Floats, scale: float) -> tuple[_Floats, _Floats]:
+    """Return bounds of -scale ln U; middle = mantissa 2^exponent, mantissa from sqrt(1/2) to sqrt(2)."""
+    s = (mantissa - 1) / (mantissa + 1)
+    log = (64 - exponent) * _LN_2 - 2 * s * _polynomial(_LOGARITHM, s * s)
+    y, band = scale * log, scale * ((1 + log) * _LOG_BAND + 4 / middle)
+    return y - band, y + band
+
+
+def _polynomial(coefficients: tuple[float, ...], x: _Floats) -> _Floats:
+    """Return the polynomial of x, its highest coefficient first (Horner)."""
+    value = coefficients[0] * x + coefficients[1]
+    for coefficient in coefficients[2:]:
+        value = value * x + coefficient
+    return value
 
 
 class SamplerError(RuntimeError):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nodes.geometry.active_set import project_full_l1
+from nodes.geometry.mirror_step import project_full_l1
 
 SMALL = st.integers(-4, 4).map(float)
 

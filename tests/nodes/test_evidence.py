@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nodes.machine.events import Decided, Evidence, Journal, Notice, SendHeartbeat
-from nodes.machine.inbox import MOST_ACCUSED
+from nodes.machine.history import MOST_ACCUSED
 from nodes.protocol import Noticed
 from tests.support.machines import (
     HORIZON,

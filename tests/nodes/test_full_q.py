@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import brentq, lsq_linear
 
-from nodes.geometry.full_q import Eigenbasis, project_full_box, project_full_l2
+from nodes.geometry.mirror_step import Eigenbasis, project_full_box, project_full_l2
 
 SMALL = st.integers(-4, 4).map(float)
 PLANE = np.array([[2.0, 1.0], [1.0, 2.0]])

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nodes.machine import stepping
+from nodes.machine import phases
 from nodes.machine.events import Notice, ReleaseArrived, SendRelease
-from nodes.machine.history import History
-from nodes.machine.inbox import InEdge
+from nodes.machine.history import History, InEdge
 from nodes.machine.machine import NodeMachine
 from nodes.machine.phases import ACTIONS, Phase
 from nodes.machine.state import NodeState
@@ -67,18 +66,18 @@ def second_value_accepted(patch):
 
 
 def record_skipped(patch):
-    moved_on = stepping._moved_on
+    moved_on = phases._moved_on
 
     def skipping(before, after):
         moved = moved_on(before, after)
         return tuple((partition, offset + (offset == 7)) for partition, offset in moved)
 
-    patch.setattr(stepping, "_moved_on", skipping)
+    patch.setattr(phases, "_moved_on", skipping)
 
 
 def wrong_alpha_after_a_gap(patch):
     """The step size of the round before the next one, which is not this one where the plans skip rounds."""
-    step = stepping.step
+    step = phases.step
 
     def wrong(node):
         opened, learner = node.open, node.learner

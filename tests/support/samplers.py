@@ -5,7 +5,7 @@ import math
 import numpy as np
 import opendp.prelude as dp
 
-from nodes.privacy import discrete
+from nodes.privacy import exact
 from nodes.privacy.exact import entropy
 
 
@@ -64,5 +64,5 @@ def unlikely(counts, expected):
 
 def summed(kind, size, count, scale):
     """`count` draws of the exact sampler, `size` a call."""
-    draw = getattr(discrete, kind)
+    draw = getattr(exact, kind)
     return np.concatenate([draw(size, scale, entropy) for _ in range(count // size)])

@@ -1,4 +1,4 @@
-"""Discrete noise: its law, and each step of the proof at the top of `nodes.privacy.discrete`."""
+"""Discrete noise: its law, and each step of the proof at the top of `nodes.privacy.exact`."""
 
 import math
 from decimal import Decimal, localcontext
@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodes.privacy import discrete
-from nodes.privacy.discrete import MOST, gaussian, laplace
-from nodes.privacy.exact import entropy
+from nodes.privacy import exact
+from nodes.privacy.exact import MOST, entropy, gaussian, laplace
 from tests.support.samplers import (
     Planted,
     opendp_gaussian,
@@ -80,14 +79,14 @@ def test_opendp_draws_the_same(kind: str, scale: float) -> None:
 @pytest.fixture
 def wide(monkeypatch):
     """Nothing is decided by floats."""
-    monkeypatch.setattr(discrete, "_LOG_BAND", 1.0)
-    monkeypatch.setattr(discrete, "_KEPT_BAND", 2.0)
+    monkeypatch.setattr(exact, "_LOG_BAND", 1.0)
+    monkeypatch.setattr(exact, "_KEPT_BAND", 2.0)
 
 
 def in_integers(word: int, scale: float) -> int:
     """Return floor(-scale ln U) for the middle of the word's cell, without a float."""
-    number = discrete.EndlessNumber((word >> 1 << 1) + 1, 64, Planted(1))
-    return discrete._settled(number, Fraction(scale), 0, math.ceil(64 * Fraction(scale)))
+    number = exact.EndlessNumber((word >> 1 << 1) + 1, 64, Planted(1))
+    return exact._settled(number, Fraction(scale), 0, math.ceil(64 * Fraction(scale)))
 
 
 @given(WORDS.filter(lambda word: word > 1), SCALES)
@@ -95,15 +94,15 @@ def in_integers(word: int, scale: float) -> int:
 @example(2, 1e-5)
 def test_a_magnitude_is_that_of_integers_alone(word: int, scale: float) -> None:
     band = scale * 4 / (word | 1)  # as far as the bits that are not drawn may move it
-    drawn = discrete._geometric(word, scale, Planted(2))
+    drawn = exact._geometric(word, scale, Planted(2))
     assert abs(drawn - in_integers(word, scale)) <= math.ceil(band)
 
 
 @given(st.lists(WORDS, min_size=1, max_size=20), SCALES)
 def test_many_at_once_are_those_one_by_one(words: list[int], scale: float) -> None:
-    many = discrete._geometrics(np.array(words, dtype=np.uint64), scale, Planted(3))
+    many = exact._geometrics(np.array(words, dtype=np.uint64), scale, Planted(3))
     settled = Planted(3)
-    assert many.tolist() == [discrete._geometric(word, scale, settled) for word in words]
+    assert many.tolist() == [exact._geometric(word, scale, settled) for word in words]
 
 
 @pytest.mark.usefixtures("wide")
@@ -127,8 +126,8 @@ def test_integers_alone_draw_the_same_law(kind: str, scale: float) -> None:
 def test_a_wide_band_changes_no_draw(kind: str, scale: float, size: int, monkeypatch) -> None:
     """Where the bits that are drawn decide, integers say what floats say."""
     narrow = DRAW[kind](size, scale, Planted(11))
-    monkeypatch.setattr(discrete, "_LOG_BAND", 2.0**-45)
-    monkeypatch.setattr(discrete, "_KEPT_BAND", 2.0**-4)
+    monkeypatch.setattr(exact, "_LOG_BAND", 2.0**-45)
+    monkeypatch.setattr(exact, "_KEPT_BAND", 2.0**-4)
     assert DRAW[kind](size, scale, Planted(11)).tolist() == narrow.tolist()
 
 
@@ -140,9 +139,9 @@ def test_a_wide_band_changes_no_draw(kind: str, scale: float, size: int, monkeyp
 def test_the_logarithm_is_within_its_bound(v: int) -> None:
     """With scale 1, the middle of both ends is y, and y is L^."""
     mantissa, exponent = np.frexp(float(v))
-    if mantissa < discrete._ROOT:
+    if mantissa < exact._ROOT:
         mantissa, exponent = 2 * mantissa, exponent - 1
-    least, most = discrete._enclosed(math.inf, float(mantissa), float(exponent), 1.0)
+    least, most = exact._enclosed(math.inf, float(mantissa), float(exponent), 1.0)
     with localcontext() as context:
         context.prec = 60
         exactly = 64 * Decimal(2).ln() - Decimal(v).ln()
@@ -152,8 +151,8 @@ def test_the_logarithm_is_within_its_bound(v: int) -> None:
 
 @given(st.floats(0, 64))
 def test_the_exponential_is_within_its_bound(x: float) -> None:
-    halvings = round(x / discrete._LN_2)
-    found = math.ldexp(discrete._polynomial(discrete._EXPONENTIAL, x - halvings * discrete._LN_2), -halvings)
+    halvings = round(x / exact._LN_2)
+    found = math.ldexp(exact._polynomial(exact._EXPONENTIAL, x - halvings * exact._LN_2), -halvings)
     with localcontext() as context:
         context.prec = 60
         assert abs(Decimal(found) - (-Decimal(x)).exp()) <= Decimal(2) ** -45
@@ -167,7 +166,7 @@ def test_the_lowest_cell_has_no_end_and_the_law_beyond_it(scale: float) -> None:
     """Given 63 zero bits, P(Y >= k) is e^(-k/S) 2^63 where that is below 1."""
     least = math.floor(63 * math.log(2) * scale)
     words = Planted(13)
-    drawn = np.array([discrete._geometric(0, scale, words) for _ in range(1_500)]) - least
+    drawn = np.array([exact._geometric(0, scale, words) for _ in range(1_500)]) - least
     assert drawn.min() >= 0
     beyond = np.minimum(1, np.exp(63 * math.log(2) - (least + np.arange(200)) / scale))
     law = beyond[:-1] - beyond[1:]
@@ -178,11 +177,11 @@ def test_the_lowest_cell_has_no_end_and_the_law_beyond_it(scale: float) -> None:
 def test_the_lowest_cell_is_never_decided_by_its_middle() -> None:
     """Here floats say 0, and 0.8 % of the cell's draws are 1."""
     words = Planted(13)
-    assert sum(discrete._geometric(0, 0.0206, words) for _ in range(1_500)) > 0
+    assert sum(exact._geometric(0, 0.0206, words) for _ in range(1_500)) > 0
 
 
 def test_the_highest_cell_is_zero() -> None:
-    assert discrete._geometric(2**64 - 1, 2.0**31, Planted()) == 0
+    assert exact._geometric(2**64 - 1, 2.0**31, Planted()) == 0
     assert laplace(5, 2.0**31, Planted(0, [2**64 - 2] * 5)).tolist() == [0] * 5
 
 
@@ -190,9 +189,7 @@ def test_the_highest_cell_is_zero() -> None:
 def test_a_magnitude_saturates(size: int) -> None:
     words = Planted(0, [0] * (4 * size))
     assert abs(int(laplace(size, 2.0**56, words)[0])) <= MOST
-    assert (
-        discrete._settled(discrete.EndlessNumber(0, 63, Planted(0, [0, 0, 0])), Fraction(2**60), 0, 1) == MOST
-    )
+    assert exact._settled(exact.EndlessNumber(0, 63, Planted(0, [0, 0, 0])), Fraction(2**60), 0, 1) == MOST
 
 
 @pytest.mark.parametrize("size", [1, 3, 700])

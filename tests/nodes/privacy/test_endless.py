@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.privacy.endless import EndlessNumber, exp_minus
+from nodes.privacy.exact import EndlessNumber, exp_minus
 from tests.support.samplers import Planted, unlikely
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nodes.decimals import decimal
-from nodes.privacy.discrete import MOST
-from nodes.privacy.exact import ExactSampler, SamplerError, entropy
+from nodes.privacy.exact import MOST, ExactSampler, SamplerError, entropy
 from nodes.privacy.laplace import LaplaceGradient
 from nodes.privacy.ranges import RANGE
 from nodes.privacy.simulated import SimulatedSampler
