@@ -18,7 +18,7 @@ from kafka.errors import (
 
 from streams.bus.bus import BusError
 from streams.bus.connection import admin_settings
-from streams.bus.denials import lacking
+from streams.bus.errors import lacking
 from streams.bus.logs import reach_busy
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings

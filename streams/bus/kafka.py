@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from streams.bus.bus import Bus, BusError, FailureHandler, RecordHandler, Stored, TooLarge, UnknownTopic
 from streams.bus.logs import Logs
-from streams.bus.paced import PacedSender
 from streams.bus.reader import KafkaReader
-from streams.bus.sender import Sender
+from streams.bus.sender import PacedSender, Sender
 from streams.mesh.settings.brokers import BrokerSettings
 
 

@@ -11,12 +11,11 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from streams.bus.access import Access
 from streams.bus.bus import BusError, Denied, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
-from streams.bus.denials import given_by, lacking
-from streams.bus.errors import bus_error
+from streams.bus.errors import bus_error, given_by, lacking
 from streams.bus.logs import Logs
+from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile

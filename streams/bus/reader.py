@@ -1,11 +1,11 @@
 """Reads topics in one thread and hands on every record, in the order of its topic.
 
 The caller gives positions; the broker stores none. There is no group, so nothing is ever rebalanced. Every
-error passes, is got around, or fails a topic: `streams/bus/cures.py` says which.
+error passes, is got around, or fails a topic: `streams/bus/errors.py` says which.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from threading import Event, Lock, Thread
 
@@ -21,13 +21,50 @@ from streams.bus.bus import (
     Unreachable,
 )
 from streams.bus.connection import LOGGER, consumer_settings
-from streams.bus.cures import Cure, cure
-from streams.bus.denials import denied
-from streams.bus.errors import bus_error, is_denial
-from streams.bus.gap import Gap
-from streams.bus.logs import SOON, append_time
-from streams.bus.silent import Silent
+from streams.bus.errors import Cure, bus_error, cure, denied, is_denial
+from streams.bus.logs import SOON, Gap, append_time
 from streams.mesh.settings.brokers import BrokerSettings
+
+# Tells which topics have been silent for so long that a reader looks whether it is deaf there.
+#
+# A client may wait for ever on a topic that was deleted and made again: it takes the new one for an old
+# leader's, and reports nothing.
+
+LOOK = 5.0
+"""Seconds without a record, or since the last look, after which a topic is looked at."""
+
+
+class Silent:
+    """The silence of some topics, by a monotonic `clock` in seconds. For one thread."""
+
+    def __init__(self, topics: Iterable[str], clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since = dict.fromkeys(topics, clock())
+        self._behind: dict[str, int] = {}  # where a topic stood that was not at its end
+
+    def heard(self, topic: str) -> None:
+        """Take that the client has told something of the topic."""
+        self._since[topic] = self._clock()
+        self._behind.pop(topic, None)
+
+    def due(self) -> str | None:
+        """Return the topic to look at now, if any: the one of the longest silence."""
+        topic = min(self._since, key=self._since.__getitem__)
+        return topic if self._clock() - self._since[topic] >= LOOK else None
+
+    def put_off(self) -> None:
+        """Look at nothing for a while, as the broker does not answer."""
+        self._since = dict.fromkeys(self._since, self._clock())
+        self._behind.clear()
+
+    def is_deaf(self, topic: str, position: int, end: int) -> bool:
+        """Return whether the reader has stood at `position`, and not at the log's `end`, for two looks."""
+        before = self._behind.get(topic)
+        self.heard(topic)
+        if position != end:
+            self._behind[topic] = position
+        return position != end and position == before
+
 
 POLL = 0.2
 """Seconds that the thread waits for a record before it checks whether to stop."""

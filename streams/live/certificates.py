@@ -3,7 +3,7 @@
 import logging
 from typing import Protocol
 
-from streams.bus.expiry import Expiry
+from streams.bus.diagnosis import Expiry
 from streams.mesh.settings.brokers import BrokersSettings
 
 

@@ -3,9 +3,9 @@
 import time
 from contextlib import ExitStack
 
-from streams.bus.access import scheduler as scheduler_access
 from streams.bus.bus import Bus, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
+from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.codec import encode_plans
 from streams.codec.signatures import PLAIN, Envelope

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from nodes.collaboration.learner import LearnerMachine
 from nodes.protocol import Identity
-from streams.bus.collaboration_access import learner as learner_access
+from streams.bus.collaboration_rights import learner as learner_access
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.live.live_learner import LiveLearner
 from streams.live.party_process import (

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from streams.bus.access import scheduler as scheduler_access
 from streams.bus.bus import BusError
-from streams.bus.expiry import Expiry
+from streams.bus.diagnosis import Expiry
 from streams.bus.kafka import KafkaBus
 from streams.bus.reader import KafkaReader
+from streams.bus.rights import scheduler as scheduler_access
 from streams.bus.topic_specs import mesh_specs
 from streams.codec.signatures import PLAIN, Envelope
 from streams.codec.topics import MeshTopics, may_lose

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial
 
-from streams.bus.access import node_on_data, together
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
 from streams.bus.preflight import preflight
+from streams.bus.rights import node_on_data, together
 from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from nodes.machine.time_slots import TimeSlots
-from streams.bus.access import node_on_mesh, together
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import check_clusters
+from streams.bus.rights import node_on_mesh, together
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions

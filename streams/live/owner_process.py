@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from nodes.collaboration.owner import OwnerMachine
 from nodes.protocol import Identity
-from streams.bus.collaboration_access import owner_on_mesh
+from streams.bus.collaboration_rights import owner_on_mesh
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.live.live_owner import LiveOwner

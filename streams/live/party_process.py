@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from nodes.protocol import Identity
-from streams.bus.access import Access
-from streams.bus.expiry import Expiry
+from streams.bus.diagnosis import Expiry
 from streams.bus.kafka import KafkaBus
+from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.live.certificates import warn_of_end
 from streams.live.live_party import LiveParty

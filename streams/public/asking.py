@@ -4,7 +4,7 @@ import time
 from threading import Lock, Thread
 
 from streams.bus.bus import BusError, Unreachable
-from streams.bus.probe import SILENT, why_silent
+from streams.bus.diagnosis import SILENT, why_silent
 from streams.mesh.file import MeshFile
 from streams.public.sight import Sight, Watched
 from streams.public.watched import News

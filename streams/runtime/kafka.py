@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from streams.bus.access import Access
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import wait_for
 from streams.bus.preflight import preflight
+from streams.bus.rights import Access
 from streams.bus.topic_specs import TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.runtime.process import Stop, Stopped

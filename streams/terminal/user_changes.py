@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from streams.bus.access import Quota, User
-from streams.bus.grants import Grant
+from streams.bus.rights import Grant, Quota, User
 from streams.bus.users import Changes
 from streams.terminal.wording import counted, listed
 

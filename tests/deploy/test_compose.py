@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams.bus.access import data_users, merged, mesh_users
+from streams.bus.rights import data_users, merged, mesh_users
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.up.programs import Options, ports

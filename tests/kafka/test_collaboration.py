@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query
-from streams.bus.access import Access
-from streams.bus.collaboration_access import collaboration_users, learner, owner_on_mesh
+from streams.bus.collaboration_rights import collaboration_users, learner, owner_on_mesh
 from streams.bus.kafka import KafkaBus
+from streams.bus.rights import Access
 from streams.codec import decode_dead_letter, encode_query
 from streams.state.folder import JournalError
 from streams.state.learner_journal import LearnerJournal

@@ -4,12 +4,12 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
-from streams.bus.access import Access
 from streams.bus.admin import Admin, AdminError
 from streams.bus.bus import Denied
-from streams.bus.denials import given_by
+from streams.bus.errors import given_by
 from streams.bus.logs import reach
 from streams.bus.preflight import PreflightFailed, preflight
+from streams.bus.rights import Access
 from streams.bus.topic_specs import MIB, TopicSpec
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from pydantic import SecretStr
 
 from nodes.machine.slots import CountSlots
-from streams.bus.denials import denied
+from streams.bus.errors import denied
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.tools.broker.broker import start
 from tests.support.data_streams import DataTopic, live_stream, numbers

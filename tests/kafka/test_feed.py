@@ -12,8 +12,8 @@ from kafka.errors import KafkaTimeoutError
 
 from nodes.machine.events import OpenSlot
 from nodes.privacy.reveal import opened
-from streams.bus.access import feeder
 from streams.bus.preflight import PreflightFailed
+from streams.bus.rights import feeder
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.records.faults import Fault

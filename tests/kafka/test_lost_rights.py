@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.bus.denials import given_by
-from streams.bus.grants import Grant
+from streams.bus.errors import given_by
+from streams.bus.rights import Grant
 from streams.codec.topics import DataTopics, edges_of
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.support.feeding import stored

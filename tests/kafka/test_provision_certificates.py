@@ -3,13 +3,11 @@
 import pytest
 import yaml
 
-from streams.bus.access import node_on_mesh
-from streams.bus.access import scheduler as planner
-from streams.bus.grants import Grant
 from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.provision import provision
-from streams.bus.quotas import Quota
-from streams.bus.user_admin import UserAdmin
+from streams.bus.rights import Grant, Quota, node_on_mesh
+from streams.bus.rights import scheduler as planner
+from streams.bus.users import UserAdmin
 from streams.mesh.file import load
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import auditor_user, scheduler_user

@@ -13,9 +13,9 @@ from confluent_kafka.admin import (
 )
 
 from streams.bus.bus import Denied
-from streams.bus.grants import Grant
 from streams.bus.logs import reach
 from streams.bus.provision import provision
+from streams.bus.rights import Grant
 from tests.support.commands import Commands
 from tests.support.kafka import until
 from tests.support.users import Users, add_user, allow, secure_mesh_file

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streams.bus.connection import consumer_settings, producer_settings
 from streams.bus.provision import provision
-from streams.bus.quotas import ROOM, Quota, rounds_per_second
+from streams.bus.rights import ROOM, Quota, rounds_per_second
 from streams.bus.topic_specs import sizes
 from tests.support.kafka import PATIENCE, until
 from tests.support.meshes import changed

@@ -5,7 +5,7 @@ import time
 import pytest
 import yaml
 
-from streams.bus.quotas import rounds_per_second
+from streams.bus.rights import rounds_per_second
 from streams.bus.topic_specs import sizes
 from streams.bus.users import UserPlan
 from streams.mesh.settings.parties import scheduler_user

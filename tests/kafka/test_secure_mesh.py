@@ -4,10 +4,9 @@ from functools import partial
 
 import pytest
 
-from streams.bus.access import feeder, node_on_data, node_on_mesh
-from streams.bus.access import scheduler as planner
-from streams.bus.denials import given_by
-from streams.bus.grants import Grant
+from streams.bus.errors import given_by
+from streams.bus.rights import Grant, feeder, node_on_data, node_on_mesh
+from streams.bus.rights import scheduler as planner
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.parties import feeder_user, scheduler_user
 from tests.kafka.test_equality import equal

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from streams.bus.access import feeder, node_on_data, node_on_mesh, scheduler
+from streams.bus.rights import feeder, node_on_data, node_on_mesh, scheduler
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.errors import UsageError
 from streams.state.data_order import keep_order

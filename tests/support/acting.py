@@ -30,8 +30,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from streams.bus.admin import AdminError
 from streams.bus.connection import client_settings, consumer_settings, producer_settings
-from streams.bus.quotas import Quota
-from streams.bus.user_admin import REFUSED, UserAdmin
+from streams.bus.rights import Quota
+from streams.bus.users import REFUSED, UserAdmin
 
 _LONG = 30.0
 _ANYONE = (AclOperation.ANY, AclPermissionType.ANY)

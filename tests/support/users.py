@@ -13,8 +13,7 @@ from confluent_kafka.admin import (
 
 from streams.bus.connection import consumer_settings
 from streams.bus.preflight import PreflightFailed, preflight
-from streams.bus.user_admin import UserAdmin
-from streams.bus.users import UserPlan
+from streams.bus.users import UserAdmin, UserPlan
 from streams.mesh.file import load_any
 from streams.mesh.settings.brokers import BrokerSettings
 from tests.support.brokers import Client

@@ -12,7 +12,7 @@ from aiokafka.errors import (  # type: ignore[import-untyped] # it ships no type
 
 from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError, OffsetOutOfRange
-from streams.bus.denials import denied
+from streams.bus.errors import denied
 from streams.live.data.collector import SlotCollector
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from streams.bus.access import Access
 from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.logs import Logs
 from streams.bus.preflight import preflight
+from streams.bus.rights import Access
 from streams.bus.topic_specs import OVERHEAD
 from streams.codec.topics import DataTopics
 from streams.mesh.settings.brokers import BrokerSettings

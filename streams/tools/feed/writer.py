@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
 
 from streams.bus.connection import PATIENCE, admin_settings
-from streams.bus.denials import denied
+from streams.bus.errors import denied
 from streams.bus.preflight import preflight
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.mesh.settings.parties import feeder_user

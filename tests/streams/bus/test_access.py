@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from streams.bus.access import Rule, data_users, mesh_users, node_on_mesh, rules, scheduler
+from streams.bus.rights import Rule, data_users, mesh_users, node_on_mesh, rules, scheduler
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
 from tests.support.meshes import changed, loaded

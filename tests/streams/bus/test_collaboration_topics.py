@@ -5,18 +5,19 @@ import pytest
 import yaml
 
 from nodes.collaboration.messages import Query, Response
-from streams.bus.access import Rule
-from streams.bus.collaboration_access import (
+from streams.bus.collaboration_rights import (
     collaboration_users,
     learner,
+    learner_quota,
     owner_data_users,
     owner_on_data,
     owner_on_mesh,
+    owner_quota,
+    queries_per_second,
 )
-from streams.bus.collaboration_quotas import learner_quota, owner_quota, queries_per_second
 from streams.bus.collaboration_specs import collaboration_specs, owner_specs
 from streams.bus.provision import sides, with_data
-from streams.bus.quotas import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM
+from streams.bus.rights import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, Rule
 from streams.codec import Refused, decode_query, encode_query, encode_response
 from streams.mesh.file import MeshFileError, load, load_collaboration
 from streams.mesh.wire import Wire

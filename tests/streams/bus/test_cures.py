@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streams.bus.bus import NOWHERE, BusError, OffsetOutOfRange, Unreachable
-from streams.bus.cures import OUTSIDE, PASSING, UNREADABLE, Cure, cure
+from streams.bus.errors import OUTSIDE, PASSING, UNREADABLE, Cure, cure
 from streams.bus.logs import Logs
 from streams.bus.reader import ALL, KafkaReader
 from streams.mesh.settings.brokers import BrokerSettings

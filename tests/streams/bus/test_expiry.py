@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.bus.expiry import Expiry
+from streams.bus.diagnosis import Expiry
 from streams.mesh.settings.brokers import BrokerSettings
 from streams.metrics.endpoint import Endpoint
 from tests.support.brokers import free_port

@@ -6,7 +6,7 @@ from math import log2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.bus.gap import Gap
+from streams.bus.logs import Gap
 
 SIZES = st.lists(st.tuples(st.integers(1, 10**5), st.booleans()), min_size=1, max_size=8)
 

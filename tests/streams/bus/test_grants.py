@@ -2,8 +2,7 @@
 
 import pytest
 
-from streams.bus.access import Quota, Rule, User
-from streams.bus.grants import Gap, Grant, Scope, Wanted, gap, grants, principal
+from streams.bus.rights import Gap, Grant, Quota, Rule, Scope, User, Wanted, gap, grants, principal
 
 EDGES = Rule("topic", "m.r.edge.a.", "prefix", ("Read", "Write"))
 BEATS = Rule("topic", "m.r.progress.a", "literal", ("Read",))

@@ -7,7 +7,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from streams.bus.admin import AdminError
-from streams.bus.user_admin import UserAdmin
+from streams.bus.users import UserAdmin
 
 PINNED = "3.0."
 

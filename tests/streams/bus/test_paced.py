@@ -1,7 +1,7 @@
 """Records go at once while they are few, and wait for each other while they are many, in order either way."""
 
 from streams.bus.connection import producer_settings
-from streams.bus.paced import TOGETHER, PacedSender
+from streams.bus.sender import TOGETHER, PacedSender
 from streams.mesh.settings.brokers import BrokerSettings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.bus.passwords import Passwords
+from streams.bus.users import Passwords
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.parties import LONGEST_USER
 

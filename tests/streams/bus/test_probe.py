@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from streams.bus.probe import why_silent
+from streams.bus.diagnosis import why_silent
 from streams.mesh.settings.brokers import BrokerSettings
 
 SILENT = "the broker does not answer"

@@ -2,8 +2,15 @@
 
 import pytest
 
-from streams.bus.access import mesh_users
-from streams.bus.quotas import FASTEST, LEAST_BYTES, LEAST_PERCENTAGE, NETWORK, ROOM, rounds_per_second
+from streams.bus.rights import (
+    FASTEST,
+    LEAST_BYTES,
+    LEAST_PERCENTAGE,
+    NETWORK,
+    ROOM,
+    mesh_users,
+    rounds_per_second,
+)
 from streams.bus.topic_specs import sizes
 from tests.support.meshes import changed, loaded
 

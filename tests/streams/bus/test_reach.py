@@ -6,7 +6,7 @@ import pytest
 
 from streams.bus import logs
 from streams.bus.bus import Unreachable
-from streams.bus.probe import SILENT
+from streams.bus.diagnosis import SILENT
 from streams.mesh.settings.brokers import BrokerSettings
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.bus.silent import LOOK, Silent
+from streams.bus.reader import LOOK, Silent
 
 
 class Clock:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from nodes.machine.journal import ReleaseMessage
 from nodes.values import Release
-from streams.bus.access import node_on_data, node_on_mesh, scheduler
 from streams.bus.admin import Topic, differences
+from streams.bus.rights import node_on_data, node_on_mesh, scheduler
 from streams.bus.topic_specs import (
     LEAST_SEGMENT,
     MIB,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from streams.bus.access import User
-from streams.bus.grants import Scope, Wanted
+from streams.bus.rights import Scope, User, Wanted
 from streams.bus.users import _check_apart
 from streams.mesh.errors import UsageError
 

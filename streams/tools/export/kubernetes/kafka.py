@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
-from streams.bus.access import Rule, User
 from streams.bus.provision import AnyFile, specs_of
+from streams.bus.rights import Rule, User
 from streams.bus.topic_specs import TopicSpec
 from streams.bus.users import shared_users
 from streams.mesh.errors import MeshFileError, Problem

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from streams.bus.access import mesh_users
+from streams.bus.rights import mesh_users
 from streams.bus.topic_specs import mesh_specs
 from streams.live.node_process import NodeProcess
 from streams.live.spend import NodeOptions

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from streams.bus.collaboration_access import collaboration_users
+from streams.bus.collaboration_rights import collaboration_users
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.live.learner_process import LearnerProcess
 from streams.live.owner_process import OwnerProcess

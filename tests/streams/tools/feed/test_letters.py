@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from kafka.errors import KafkaError
 
-from streams.bus.access import feeder
 from streams.bus.bus import Unreachable
+from streams.bus.rights import feeder
 from streams.runtime.process import Stop, Stopped
 from streams.tools.feed import writer as module
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking

@@ -1,0 +1,451 @@
+"""The only source of rights: what each process reads and writes, and what each user may, and no more.
+
+`Access` is what a process needs of a broker, topic by topic. `Rule` is a right in Kafka's words. A user has
+the rules of all its processes, and a quota: how much it may ask of a broker.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from streams.bus.topic_specs import MIB, OVERHEAD, PLANS, Sizes, release_topics, sizes
+from streams.codec import heartbeat
+from streams.codec.topics import DataTopics, MeshTopics, all_of, edges_of
+from streams.mesh.mesh import Mesh
+from streams.mesh.settings.parties import auditor_user, feeder_user, is_subject, scheduler_user
+from streams.mesh.settings.privacy import TimeSlots
+from topology.scheduler import heartbeat_period
+
+# How much a user may ask of the mesh broker: ten times what its processes do in a steady run, or more.
+#
+# Quotas keep one party from stopping the others; they must not slow a node that catches up. The steady rate
+# is that of the busiest rounds: with slots by time one a period, at least one a second; with slots by count
+# `FASTEST` a second, or as many as fit through a network of `NETWORK` bytes a second. Each round counts its
+# longest messages, `PLANS` copies of its plan and a heartbeat of each node; the clock's heartbeats come on
+# top.
+
+ROOM = 10
+"""How many times the steady rate a quota is."""
+FASTEST = 100.0
+"""Rounds per second with slots by count: more than any mesh has reached (docs/performance.md)."""
+NETWORK = 125e6
+"""Bytes per second of a gigabit network, which the busiest node's rounds must fit through."""
+REQUEST_SECONDS = 2e-4
+"""A broker thread's time for a request; each message sent, and each received, is one. The broker in
+docs/performance.md takes 9.5 ms a round for about 50 of them."""
+IDLE_REQUESTS = 20.0
+"""Requests per second of a process that waits."""
+LEAST_BYTES, LEAST_PERCENTAGE = MIB, 50
+"""The smallest quotas: a process that starts reads logs, and asks for every topic."""
+
+
+class Quota(NamedTuple):
+    """A user's limits on each broker: bytes per second, and percent of the time of one broker thread."""
+
+    producer_byte_rate: int
+    consumer_byte_rate: int
+    request_percentage: int
+
+
+class Load(NamedTuple):
+    """What a process sends and receives in a round, or in a second: bytes and numbers of messages."""
+
+    sent: float = 0
+    received: float = 0
+    requests: float = 0
+
+    def plus(self, other: "Load", times: float = 1) -> "Load":
+        """Return the load together with another, so many times."""
+        return Load(*(part + times * more for part, more in zip(self, other, strict=True)))
+
+
+def node_load(mesh: Mesh, node: str) -> Load:
+    """Return a node's load per round."""
+    sources, targets = mesh.graph.neighbours(node)
+    size = sizes(mesh)
+    sends = len({mesh.topics.edge(node, target) for target in targets})
+    sent_bytes = sends * with_overhead(size.release) + with_overhead(heartbeat.LONGEST)
+    received = (
+        len(sources) * with_overhead(size.release)
+        + PLANS * with_overhead(size.plan)
+        + with_overhead(heartbeat.LONGEST)
+    )
+    return Load(sent_bytes, received, len(sources) + sends + PLANS + 2)
+
+
+def scheduler_load(mesh: Mesh) -> Load:
+    """Return a scheduler's load per round."""
+    size, nodes = sizes(mesh), len(mesh.graph.nodes)
+    sent_bytes = with_overhead(size.plan) + with_overhead(heartbeat.LONGEST)
+    return Load(sent_bytes, _public(size, nodes), PLANS + nodes + 2)
+
+
+def auditor_load(mesh: Mesh) -> Load:
+    """Return the load per round of who reads all topics of the mesh."""
+    size, nodes, topics = sizes(mesh), len(mesh.graph.nodes), len(release_topics(mesh))
+    return Load(0, _public(size, nodes) + topics * with_overhead(size.release), PLANS + nodes + topics)
+
+
+def rounds_per_second(mesh: Mesh) -> float:
+    """Return the steady rate that quotas go by."""
+    slots = mesh.settings.slots
+    if isinstance(slots, TimeSlots):
+        return max(1.0, 1 / slots.period)
+    loads = (node_load(mesh, node) for node in mesh.graph.nodes)
+    busiest = max(max(load.sent, load.received) for load in loads)
+    return min(FASTEST, max(1.0, NETWORK / busiest))
+
+
+def quota(mesh: Mesh, rate: float, loads: Iterable[Load]) -> Quota:
+    """Return the quota of a user with processes of these loads per round, at `rate` rounds per second."""
+    beats = Load(
+        with_overhead(heartbeat.LONGEST), len(mesh.graph.nodes) * with_overhead(heartbeat.LONGEST), 2
+    )
+    second = Load()
+    for load in loads:
+        second = second.plus(load, rate).plus(beats, 1 / heartbeat_period(mesh.settings.silence))
+        second = second.plus(Load(requests=IDLE_REQUESTS))
+    return limited(second)
+
+
+def limited(second: Load) -> Quota:
+    """Return the quota of a user who sends and receives so much in a second of a steady run."""
+    return Quota(
+        max(LEAST_BYTES, math.ceil(ROOM * second.sent)),
+        max(LEAST_BYTES, math.ceil(ROOM * second.received)),
+        max(LEAST_PERCENTAGE, math.ceil(100 * ROOM * second.requests * REQUEST_SECONDS)),
+    )
+
+
+def _public(size: Sizes, nodes: int) -> float:
+    """Return the bytes of a round's plans and heartbeats, a scheduler's included."""
+    return PLANS * with_overhead(size.plan) + (nodes + 1) * with_overhead(heartbeat.LONGEST)
+
+
+def with_overhead(value: int) -> int:
+    """Return the bytes that a message takes on its way, at most."""
+    return value + OVERHEAD
+
+
+__all__ = ["Access", "Quota", "Rule", "User", "data_users", "merged", "mesh_users"]
+_ORDER = ("Read", "Write", "DescribeConfigs")
+_Place = tuple[Literal["topic", "group"], str, Literal["literal", "prefix"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rights that a process needs on a broker.
+
+    `groups`: the consumer groups whose offsets it commits; `configs`: the topics whose settings it reads.
+    `owned`: beginnings of names that belong to the process alone, so that one rule stands for all of them.
+    """
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All topics, each once."""
+        return tuple(dict.fromkeys((*self.reads, *self.writes)))
+
+
+def together(work: Iterable[Access]) -> Access:
+    """Return the rights of a process that does all this."""
+    union = Access((), ())
+    for access in work:
+        added = (getattr(union, name) + getattr(access, name) for name in Access.__slots__)
+        union = Access(*map(tuple, map(dict.fromkeys, added)))
+    return union
+
+
+class Rule(NamedTuple):
+    """A right: operations on the resource of a name, or on all whose names begin so. Kafka's words.
+
+    Read and Write include Describe; Write on a topic is all that an idempotent producer needs.
+    """
+
+    kind: Literal["topic", "group"]
+    name: str
+    pattern: Literal["literal", "prefix"]
+    operations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user of a broker: `roles` says in words which processes it is. `quota` None: unlimited."""
+
+    name: str
+    roles: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    quota: Quota | None
+
+
+def node_on_mesh(topics: MeshTopics, node: str, sources: Iterable[str], targets: Iterable[str]) -> Access:
+    """Return a node's rights on the mesh broker; it also reads its own messages, and its readers' beats."""
+    targets = tuple(targets)
+    out_edges = dict.fromkeys(topics.edge(node, target) for target in targets)
+    beats = [topics.progress(target) for target in targets]
+    edges = [topics.edge(source, node) for source in sources]
+    progress, written = topics.progress(node), topics.dead_letters(node)
+    reads, writes = (topics.topology, progress, *edges, *out_edges, *beats), (progress, written, *out_edges)
+    prefix = edges_of(topics, node)
+    return Access(reads, writes, owned=() if prefix is None else (prefix,))
+
+
+def node_on_data(node: str, group: str | None = None) -> Access:
+    """Return a node's rights on its party's own broker."""
+    topics = DataTopics(node)
+    written = (topics.dead_letters, topics.predictions, topics.decisions, topics.spends)
+    return Access((topics.records, topics.spends), written, () if group is None else (group,))
+
+
+def feeder(node: str) -> Access:
+    """Return a feed's rights on the party's own broker; it continues after the stored records."""
+    topics = DataTopics(node)
+    records, read_and_written = (topics.records,), (topics.records, topics.dead_letters)
+    return Access(read_and_written, read_and_written, configs=records)
+
+
+def scheduler(topics: MeshTopics, nodes: Iterable[str]) -> Access:
+    """Return a scheduler's rights on the mesh broker."""
+    beats = [topics.progress(node) for node in nodes]
+    return Access((topics.topology, topics.scheduler, *beats), (topics.topology, topics.scheduler))
+
+
+def rules(work: Iterable[Access]) -> tuple[Rule, ...]:
+    """Return the rules that allow all this, each resource once."""
+    operations: dict[_Place, set[str]] = {}
+    for access in work:
+        topic_operations = [(topic, "Read") for topic in access.reads]
+        topic_operations += [(topic, "Write") for topic in access.writes]
+        topic_operations += [(topic, "DescribeConfigs") for topic in access.configs]
+        for topic, operation in topic_operations:
+            prefix = next((owned for owned in access.owned if topic.startswith(owned)), None)
+            place: _Place = ("topic", topic, "literal") if prefix is None else ("topic", prefix, "prefix")
+            operations.setdefault(place, set()).add(operation)
+        for group in access.groups:
+            operations.setdefault(("group", group, "literal"), set()).add("Read")
+    return tuple(
+        Rule(*place, tuple(word for word in _ORDER if word in words)) for place, words in operations.items()
+    )
+
+
+def mesh_users(mesh: Mesh) -> tuple[User, ...]:
+    """Return the users of the mesh broker: each party's, the scheduler's, and the auditor's."""
+    topics, rate = mesh.topics, rounds_per_second(mesh)
+    users = []
+    for user, nodes in _nodes_of(mesh, mesh.settings.nodes).items():
+        work = [node_on_mesh(topics, node, *mesh.graph.neighbours(node)) for node in nodes]
+        limits = quota(mesh, rate, [node_load(mesh, node) for node in nodes])
+        users.append(User(user, tuple(f"node {node}" for node in nodes), rules(work), limits))
+    name, planning = mesh.settings.name, scheduler(topics, mesh.settings.nodes)
+    limits = quota(mesh, rate, [scheduler_load(mesh)])
+    users.append(User(scheduler_user(name), ("scheduler",), rules([planning]), limits))
+    read_all = Rule("topic", all_of(topics), "prefix", ("Read",))
+    limits = quota(mesh, rate, [auditor_load(mesh)])
+    return (*users, User(auditor_user(name), ("auditor",), (read_all,), limits))
+
+
+def data_users(mesh: Mesh, nodes: Iterable[str]) -> tuple[User, ...]:
+    """Return the users of a party's own broker that carries the records of these nodes.
+
+    None has a quota: the broker is the party's own.
+    """
+    users = []
+    for user, user_nodes in _nodes_of(mesh, nodes).items():
+        work = [node_on_data(node, DataTopics(node).group) for node in user_nodes]
+        users.append(User(user, tuple(f"node {node}" for node in user_nodes), rules(work), None))
+        users += [
+            User(feeder_user(node), (f"feeder of {node}",), rules([feeder(node)]), None)
+            for node in user_nodes
+        ]
+    return tuple(users)
+
+
+def merged(users: Iterable[User]) -> tuple[User, ...]:
+    """Return the users with those of one name made one, as on a broker that is mesh and data broker.
+
+    Such a user has a quota only if it has one in every part.
+    """
+    parts: dict[str, list[User]] = {}
+    for user in users:
+        parts.setdefault(user.name, []).append(user)
+    return tuple(
+        same_name[0] if len(same_name) == 1 else _together(same_name) for same_name in parts.values()
+    )
+
+
+def _together(parts: Sequence[User]) -> User:
+    roles = dict.fromkeys(role for part in parts for role in part.roles)
+    limits = [part.quota for part in parts if part.quota is not None]
+    all_limited = len(limits) == len(parts)
+    quota = Quota(*map(sum, zip(*limits, strict=True))) if all_limited else None
+    return User(parts[0].name, tuple(roles), tuple(rule for part in parts for rule in part.rules), quota)
+
+
+def _nodes_of(mesh: Mesh, nodes: Iterable[str]) -> dict[str, Sequence[str]]:
+    """Return each user's nodes among these."""
+    users, nodes_of_user = mesh.settings.users, dict[str, list[str]]()
+    for node in nodes:
+        nodes_of_user.setdefault(users[node], []).append(node)
+    return dict(nodes_of_user)
+
+
+# Compares the rights that a broker's users have with those that a mesh file gives them. Pure.
+#
+# A broker serves others too. What is of this mesh: on the mesh broker each rule on a topic of any of its
+# runs, whoever has it, as the mesh file alone gives them; on a party's own broker the rules of its nodes
+# and feeders on their own topics, as other programs of the party use these too. A rule that is wider (`*`,
+# or a shorter beginning of names) is never taken away here: it may be meant for others.
+
+EVERYONE = ("User:*", "User:ANONYMOUS")
+_HARMLESS = {"Describe", "DescribeConfigs", "IdempotentWrite"}
+
+
+class Grant(NamedTuple):
+    """One operation that a principal may do from `host`: a rule as a broker keeps it, in words."""
+
+    principal: str
+    kind: str
+    name: str
+    pattern: str
+    operation: str
+    host: str = "*"
+
+
+def principal(user: str, *, tls: bool) -> str:
+    """Return the broker's name of a user; `tls`: users have certificates, and `a` is the subject `CN=a`."""
+    return f"User:CN={user}" if tls and not is_subject(user) else f"User:{user}"
+
+
+def grants(principal: str, rules: Iterable[Rule]) -> tuple[Grant, ...]:
+    """Return the rules as a broker keeps them."""
+    return tuple(Grant(principal, *rule[:3], operation) for rule in rules for operation in rule.operations)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What belongs to a mesh on a broker: `prefix` begins the names of all its topics, `names` are others."""
+
+    prefix: str | None = None
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, mesh: str | None, nodes: Iterable[str]) -> "Scope":
+        """Return that of a mesh broker (`mesh`: its name) that also carries the data of these nodes."""
+        topics = [DataTopics(node) for node in nodes]
+        owned_names = {
+            name
+            for node_topics in topics
+            for name in (node_topics.records, node_topics.dead_letters, node_topics.spends, node_topics.group)
+        }
+        owned_names |= {
+            name for node_topics in topics for name in (node_topics.predictions, node_topics.decisions)
+        }
+        return cls(None if mesh is None else f"{mesh}.", frozenset(owned_names))
+
+    def holds(self, grant: Grant, users: Iterable[str]) -> bool:
+        """Return whether the rule is this mesh's to give and to take; `users`: its principals."""
+        if grant.kind == "topic" and self.prefix is not None and grant.name.startswith(self.prefix):
+            # a name of two parts is a topic of data, also where the mesh is called `data` or `spends`
+            return grant.pattern == "prefix" or grant.name.count(".") > 1 or self._owns(grant, users)
+        return self._owns(grant, users)
+
+    def _owns(self, grant: Grant, users: Iterable[str]) -> bool:
+        return grant.kind in {"topic", "group"} and grant.name in self.names and grant.principal in users
+
+    def reached(self, grant: Grant) -> bool:
+        """Return whether a rule for more than this mesh lets its principal at something of the mesh."""
+        if grant.operation in _HARMLESS:
+            return False
+        if grant.kind == "cluster":
+            return True
+        names = [*self.names, *([] if self.prefix is None else [self.prefix])]
+        wide = grant.name == "*" or (
+            grant.pattern == "prefix" and any(name.startswith(grant.name) for name in names)
+        )
+        return grant.kind in {"topic", "group"} and wide
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The users of a mesh on one broker, and what belongs to the mesh there."""
+
+    users: tuple[User, ...]
+    scope: Scope
+    tls: bool
+
+    def grants(self) -> dict[Grant, None]:
+        """Return their rules, in order."""
+        grants_by_user = (grants(principal(user.name, tls=self.tls), user.rules) for user in self.users)
+        return dict.fromkeys(grant for user_grants in grants_by_user for grant in user_grants)
+
+    def quotas(self) -> dict[str, Quota]:
+        """Return their quotas by the broker's name of the user, without its type."""
+        named = ((principal(user.name, tls=self.tls).removeprefix("User:"), user) for user in self.users)
+        return {name: user.quota for name, user in named if user.quota is not None}
+
+    def logins(self) -> tuple[User, ...]:
+        """Return the users that have a password."""
+        return () if self.tls else tuple(user for user in self.users if not is_subject(user.name))
+
+
+def _takes(rule: Grant, grant: Grant) -> bool:
+    """Return whether a rule that denies takes something of what another allows."""
+    if rule.kind != grant.kind or rule.principal not in {grant.principal, *EVERYONE[:1]}:
+        return False
+    if rule.operation not in {grant.operation, "All", "Describe"}:  # to read and to write include describe
+        return False
+    if rule.pattern == "prefix":
+        return grant.name.startswith(rule.name) or (
+            grant.pattern == "prefix" and rule.name.startswith(grant.name)
+        )
+    inside = grant.pattern == "prefix" and rule.name.startswith(grant.name)
+    return inside or rule.name in {"*", grant.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The differences between the rights on a broker and those wanted.
+
+    `denied`: DENY rules that keep a user from something that it is to do, whatever else allows it. `wider`:
+    rules for more than this mesh that let its users, or everyone, at something of it; `others`: the same of
+    other users.
+    """
+
+    missing: tuple[Grant, ...] = ()
+    denied: tuple[Grant, ...] = ()
+    excess: tuple[Grant, ...] = ()
+    wider: tuple[Grant, ...] = ()
+    others: tuple[Grant, ...] = ()
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+
+
+def gap(
+    wanted: Wanted,
+    there: Iterable[Grant],
+    quotas: Mapping[str, Mapping[str, float]],
+    denials: Iterable[Grant] = (),
+) -> Gap:
+    """Compare what is wanted with the rules that are there (`denials`: those that deny), and the quotas."""
+    rules, existing, reaching = wanted.grants(), dict[Grant, None](), list[Grant]()
+    users = {grant.principal for grant in rules}
+    for grant in there:
+        if wanted.scope.holds(grant, users):
+            existing[grant] = None
+        elif wanted.scope.reached(grant):
+            reaching.append(grant)
+    principals = {*users, *EVERYONE}
+    limits = wanted.quotas()
+    return Gap(
+        tuple(grant for grant in rules if grant not in existing),
+        tuple(rule for rule in denials if any(_takes(rule, grant) for grant in rules)),
+        tuple(grant for grant in existing if grant not in rules),
+        tuple(grant for grant in reaching if grant.principal in principals),
+        tuple(grant for grant in reaching if grant.principal not in principals),
+        {name: limit for name, limit in limits.items() if quotas.get(name) != limit._asdict()},
+    )
