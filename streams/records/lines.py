@@ -4,6 +4,7 @@ import gzip
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from errno import EFBIG
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,12 @@ from streams.mesh.record_parts import takes
 from streams.mesh.settings.files import LONGEST_LINE, TakeSettings
 from topology.keyed import generator
 
+_LEAST, _RATIO, _LINE = 1 << 30, 300, 64
+"""Bytes that a packed file may unpack to, or how many times its size; and what a line takes beside its bytes.
+
+Text packs to a fifth or a tenth, rarely to a fiftieth.
+"""
+
 
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
     """Yield each line without its end. `-` is standard input. Raises OSError, EOFError or zlib.error."""
@@ -20,7 +27,20 @@ def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
         yield from _lines(stdin or sys.stdin.buffer)
         return
     with closing(opened(path)) as file:
-        yield from _lines(file)
+        yield from _within(_lines(file), Path(path).stat().st_size) if is_packed(path) else _lines(file)
+
+
+def _within(lines: Iterator[bytes], packed: int) -> Iterator[bytes]:
+    """Yield the lines of a packed file; raise OSError once they take far more memory than text does.
+
+    Records that are sorted, shuffled or scored are all in memory, and a byte can hold a thousand empty lines.
+    """
+    most, held = max(_LEAST, _RATIO * packed), 0
+    for line in lines:
+        held += len(line) + _LINE
+        if held > most:
+            raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
+        yield line
 
 
 def is_packed(path: str) -> bool:

@@ -12,10 +12,10 @@ from nodes.values import FloatArray
 from streams.mesh.settings.files import LONGEST_LINE
 
 _ROWS, _BUFFER = 4096, 1 << 20
-_CHUNK = 1 << 28
-"""Bytes of a row group that `_ROWS` rows may hold: of a larger one fewer rows are read at a time."""
-_TOO_LONG = "x" * (LONGEST_LINE + 1)
-"""Stands for any text that no line can hold."""
+_CHUNK = 1 << 26
+"""Bytes of rows that are read at a time, by their row group's mean: `_ROWS` of them, or fewer."""
+_ONCE = frozenset(("PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"))
+"""The encodings that store a text for each row, so that what is read is no longer than what is stored."""
 _SPOILT = object()
 _A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -49,7 +49,7 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     not UTF-8 stays as it is, so that the line is none either. A row longer than a line may be becomes an
     empty one, as does one with a value that cannot be converted.
     """
-    with _opened(path, as_words=True) as (pa, file):
+    with _opened(path, columns) as (pa, file):
         for chunk in file.iter_batches(_rows(file.metadata), columns=list(columns), use_threads=False):
             read = [_column(pa, chunk.column(name)) for name in columns]
             spoilt = set[int]().union(*(column.spoilt for column in read))
@@ -59,9 +59,12 @@ def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
 
 
 def _rows(metadata: Any) -> int:
-    """Return how many rows to read at a time."""
-    sizes: list[int] = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
-    return max(1, min(_ROWS, _ROWS * _CHUNK // max([1, *sizes])))
+    """Return how many rows to read at a time: fewer where rows are long."""
+    rows = _ROWS
+    for k in range(metadata.num_row_groups):
+        group = metadata.row_group(k)
+        rows = min(rows, _CHUNK * int(group.num_rows) // max(1, int(group.total_byte_size)))
+    return max(1, rows)
 
 
 def _short(line: bytes) -> bytes:
@@ -97,12 +100,12 @@ def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[Fl
 
 
 @contextmanager
-def _opened(path: str, *, as_words: bool = False) -> Iterator[tuple[Any, Any]]:
+def _opened(path: str, columns: Collection[str] = ()) -> Iterator[tuple[Any, Any]]:
     """Open a file; what pyarrow says of it is not passed on, as that may show values.
 
-    `as_words`: each text column is read as a dictionary of its words. The indices then have 32 bits, whatever
-    their writer's had: pyarrow would check all words of a row group as it casts indices, and fail on one that
-    is not UTF-8. And a long word is there once, however many rows hold it.
+    Text in these `columns` is read as a dictionary of its words, unless it is stored row by row. The indices
+    then have 32 bits, whatever their writer's had: pyarrow would check all words of a row group as it casts
+    indices, and fail on one that is not UTF-8. And a long word is there once, however many rows hold it.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 # an extra
@@ -114,12 +117,16 @@ def _opened(path: str, *, as_words: bool = False) -> Iterator[tuple[Any, Any]]:
             # not whole row groups at once: a buffer for each column
             limits = {"pre_buffer": False, "buffer_size": _BUFFER}
             with parquet.ParquetFile(opened, **limits) as file:
-                texts = [field.name for field in file.schema_arrow if _is_text(pa, field.type)]
-                if not (as_words and texts):
-                    yield pa, file
-                    return
-                words = parquet.ParquetFile(opened, metadata=file.metadata, read_dictionary=texts, **limits)
-                yield pa, words
+                coded = [
+                    field.name
+                    for field in file.schema_arrow
+                    if field.name in columns and _is_text(pa, field.type) and _is_coded(pa, file, field)
+                ]
+                if coded:
+                    file = parquet.ParquetFile(  # noqa: PLW2901 # the same one
+                        opened, metadata=file.metadata, read_dictionary=coded, **limits
+                    )
+                yield pa, file
         except (pa.ArrowException, OSError):
             raise NotParquet("must be a Parquet file, whole and not encrypted") from None
 
@@ -146,11 +153,20 @@ def _is_text(pa: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def _is_coded(pa: Any, file: Any, field: Any) -> bool:
+    """Return whether a text column is a dictionary, or stored in a way that rows may share a text."""
+    if pa.types.is_dictionary(field.type):
+        return True
+    number = [file.schema.column(k).path for k in range(len(file.schema))].index(field.name)
+    groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
+    return any(not _ONCE.issuperset(group.column(number).encodings) for group in groups)
+
+
 class _Column(NamedTuple):
     """A chunk of a column: its values as JSON has them, None for one that is absent, and the `spoilt` rows.
 
-    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or a value could not be
-    converted and is `_SPOILT`.
+    In these a text has an escape (PEP 383) in place of each byte that is not UTF-8, or `_SPOILT` stands for
+    a text that is longer than a line may be, or for a value that could not be converted.
     """
 
     values: list[Any]
@@ -188,17 +204,27 @@ def _values(pa: Any, chunk: Any) -> list[Any]:
 
 
 def _texts(pa: Any, chunk: Any) -> _Column:
-    """Return a chunk of text. A word is decoded once, and the rows that hold it share it."""
+    """Return a chunk of text. A word is decoded once, and the rows that hold it share it.
+
+    A word that no line can hold is never copied: a small file may hold one of a GiB.
+    """
+    from pyarrow import compute  # noqa: PLC0415 # an extra
+
     coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     words, places = coded.dictionary, coded.indices
     if len(words) > len(places):  # it may have all words of the row group
         places = places.dictionary_encode()
         words, places = words.take(places.dictionary), places.indices
-    decoded: list[str | None] = []
+    words = words.cast(pa.large_binary())
+    too_long = compute.greater(compute.binary_length(words), LONGEST_LINE)
+    if too_long.true_count:
+        words = compute.if_else(too_long, None, words)
+    decoded: list[object] = []
     spoilt = set[int]()
-    for number, word in enumerate(words.cast(pa.large_binary()).to_pylist()):
-        if len(word) > LONGEST_LINE:
-            decoded.append(_TOO_LONG)
+    for number, word in enumerate(words.to_pylist()):
+        if word is None:
+            decoded.append(_SPOILT)
+            spoilt.add(number)
             continue
         try:
             decoded.append(word.decode())

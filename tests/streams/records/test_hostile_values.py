@@ -5,6 +5,8 @@ All other records decode as in the file without it, wherever many of them are re
 
 import gzip
 import json
+import subprocess
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +18,7 @@ from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load
 from streams.mesh.settings.files import LONGEST_LINE
 from streams.mesh.settings.schema import SchemaSettings
+from streams.records import lines as lines_module
 from streams.records import parquet
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import json_fault
@@ -497,3 +500,74 @@ def test_the_commands_agree_that_a_bad_category_ends_nothing(tmp_path, capsys, m
         assert summary["rounds"] == 8
     assert outcomes[0][0::2] == (0, 0)
     assert outcomes == [outcomes[0]] * 3
+
+
+# What is small and unpacks to much
+
+PROGRAM = """
+import resource, sys
+from streams.records.parquet import parquet_lines
+rows = [len(line) for line in parquet_lines(sys.argv[1], ["x", "label"])]
+print(len(rows), max(rows), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+MIB = 1 << 20
+
+
+def memory_of_reading(path):
+    """How many rows there are, the length of the longest line, and the most memory in MiB, of a process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(path)], check=True, capture_output=True, text=True
+    )
+    return map(int, ran.stdout.split())
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_long_text_that_every_row_holds_is_in_memory_once(tmp_path, kind):
+    """A file of 3 kB, whose rows have 64 GiB of text."""
+    path, rows = tmp_path / "bomb.parquet", 4096
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * (16 * MIB)]))
+    table = pa.table({"x": column, "label": [1.0] * rows})
+    pq.write_table(table, path, compression="zstd", store_schema=kind == "category")
+    assert path.stat().st_size < 10_000
+    count, longest, memory = memory_of_reading(path)
+    assert (count, longest) == (rows, 0)
+    assert memory < 512
+
+
+def test_rows_are_read_fewer_at_a_time_where_they_are_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_ROWS", 4096)
+    monkeypatch.setattr(parquet, "_CHUNK", 1 << 16)
+    read, sizes = parquet._column, []
+
+    def counted(pa, chunk):
+        sizes.append(len(chunk))
+        return read(pa, chunk)
+
+    monkeypatch.setattr(parquet, "_column", counted)
+    for length, wanted in ((1, range(2_000, 4_097)), (1_000, range(50, 66))):
+        write_parquet(tmp_path / "rows.parquet", {"x": [f"{k:0{length}}" for k in range(5_000)]})
+        assert sum(1 for _ in parquet_lines(str(tmp_path / "rows.parquet"), ("x",))) == 5_000
+        assert max(sizes) in wanted
+        sizes.clear()
+
+
+def test_a_packed_file_of_far_too_many_lines_is_an_error_before_memory_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines_module, "_LEAST", 10 * MIB)
+    schema = {"features": {"x": "number"}, "label": LABEL}
+    file = mesh_of(tmp_path, {"kind": "json-lines", "path": "rows.gz", "shuffle": True, "schema": schema})
+    path = tmp_path / "rows.gz"
+    path.write_bytes(gzip.compress(b"\n" * (4 * MIB)))
+    with pytest.raises(MeshFileError, match=r"rows.gz\": cannot be read: it unpacks to more than 300 times"):
+        open_source(file, "b", 0)
+    usual = b"".join(usual_line("json-lines", k) + b"\n" for k in range(50_000))
+    path.write_bytes(gzip.compress(usual))
+    assert sum(1 for _ in open_source(file, "b", 0).records) == 50_000
+
+
+def test_brackets_without_end_cost_a_record():
+    """In the longest record that a source may allow."""
+    read = SchemaDecoder(SchemaSettings.model_validate(NUMBERS), json_fields, LONGEST_LINE)
+    for part in (b"[", b'{"x":', b'[{"x":'):
+        value = part * (LONGEST_LINE // len(part))
+        assert read.decode(value) is None
+        assert read.fault(value).kind == "not JSON"
