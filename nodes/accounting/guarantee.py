@@ -12,7 +12,8 @@ _PUBLIC = {
     "count": "arrival times, keys, timestamps and counts are public (count slots)",
     "time": (
         "a record may also be added or removed, and one that is replaced keeps its timestamp (time slots): "
-        "moved to another slot {moved}"
+        "moved to another slot {moved}; one whose bytes change may move to another node, where take splits a "
+        "file, and costs in both"
     ),
 }
 

@@ -1,9 +1,11 @@
 """`mirrormesh check`: names every mistake in a mesh file."""
 
+import math
 import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -12,7 +14,7 @@ from nodes.machine.time_slots import TimeSlots
 from streams.cli import collaboration
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.ended_slots import ended_slots
-from streams.mesh.errors import ABSENT, MeshFileError, Problem
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.mesh.fits import by_time
 from streams.mesh.settings.node import (
@@ -21,6 +23,7 @@ from streams.mesh.settings.node import (
     NodeSettings,
     OwnSourceSettings,
 )
+from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.observed import has_truth, truth
@@ -31,10 +34,19 @@ from streams.terminal.wording import counted, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
 """The number of records of a source that are checked."""
+_DAY = 86_400
 _PIPE = "is a pipe, which can be read only once: must be a file"
 
+LastOption = Annotated[
+    bool,
+    typer.Option(
+        "--last",
+        help="With slots by time: also print the slot of the last record here, which tells when that was.",
+    ),
+]
 
-def check(mesh: MeshArgument, *, code: CodeOption = None) -> None:
+
+def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = None) -> None:
     """Check a mesh file, and name every mistake.
 
     Each mistake is a line on standard error: the file, the key, its value, what is allowed. The files of
@@ -42,8 +54,11 @@ def check(mesh: MeshArgument, *, code: CodeOption = None) -> None:
     column. Standard input is not read, and a pipe is refused. An own loss is tried on random records: its
     shapes, its gradients against its values, and more. Own losses and sources that are no entry points are
     left out, unless --code allows their names. If several nodes read the same file, or equal ones, the output
-    says so: such records pay in each node. With slots by time whole files are read, and if the mesh file has
-    no rounds, the output proposes a number.
+    says so: such records pay in each node.
+
+    With slots by time whole files are read, and a source without a record is a stream too. If the mesh file
+    has no rounds, the output proposes a day and a week of them; no record decides that. It says where parts
+    of a file (take) may be uneven.
 
     It warns of what is allowed but hardly meant. Of the first 10,000 records of a file: more than one in a
     hundred malformed, and why; a listed category, class or label that never occurs, or differs by case alone.
@@ -59,19 +74,22 @@ def check(mesh: MeshArgument, *, code: CodeOption = None) -> None:
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
+        if last:
+            raise UsageError("--last: goes with a mesh of nodes with slots by time")
         collaboration.check(file)
         return
     wrong = faulty_loss(file) + unreadable(file)
     if wrong:
         raise MeshFileError(wrong)
     odd = oddities(file)
+    last_lines = [last_slot(file)] if last else []
     typer.echo(f"{mesh}: right")
     if file.unallowed:
         typer.echo(left_out(file))
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
-    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *([] if ended is None else [ended])]
-    for line in lines:
+    said = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *last_lines]
+    for line in [*said, *([] if ended is None else [ended])]:
         typer.echo(line)
     for line in odd:
         typer.echo(f"Warning: {line}")
@@ -151,18 +169,34 @@ def uneven_parts(file: MeshFile) -> list[str]:
 
 
 def proposed_rounds(file: MeshFile) -> list[str]:
-    """Return a line that proposes `rounds`, if slots go by time and `run` would require them."""
-    slots = file.resolved.slots()
-    if not isinstance(slots, TimeSlots) or file.mesh.rounds is not None:
+    """Return a line that proposes `rounds`, if slots go by time and `run` would require them.
+
+    From the period alone: a number that came from a record would be in the shared part, for all to see.
+    """
+    slots = file.mesh.slots
+    if not isinstance(slots, TimeSlotSettings) or file.mesh.rounds is not None:
         return []
+    day, week = (math.ceil(seconds / slots.period) for seconds in (_DAY, 7 * _DAY))
+    needed = "rounds: none; with slots by time run needs them, as rounds in the mesh or --rounds"
+    return [f"{needed}: {day:,} for a day, {week:,} for a week"]
+
+
+def last_slot(file: MeshFile) -> str:
+    """Return a line with the slot of the last record of the files here, for the owner who asks.
+
+    Raises MeshFileError for slots by count.
+    """
+    slots = file.resolved.slots()
+    if not isinstance(slots, TimeSlots):
+        raise file.refuse(("mesh", "slots", "by"), "--last is for slots by time: must be time", "count")
     last = 0
     for name, own in file.nodes.items():
         if isinstance(own.source, FileSettings) and own.source.path not in {None, "-"}:
             records = open_source(replace(file, nodes={name: _in_order(own)}), name, 0).records
             found = (slots.round_of(record.timestamp) for record in records if record.timestamp is not None)
             last = max(last, max(found, default=0))
-    line = "rounds: none; with slots by time run needs them, as rounds in the mesh or --rounds"
-    return [line if last == 0 else f"{line}: the last record here is of slot {last}"]
+    where = f"is of slot {last:,}" if last else "lies before the first slot, or there is none"
+    return f"the last record here {where}: this tells when the last record was, so keep it to yourself"
 
 
 def _look_at(file: MeshFile, name: str) -> None:
@@ -176,6 +210,8 @@ def _look_at(file: MeshFile, name: str) -> None:
     if timed and timeless.records and not first:
         allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
+    if not first and timed:
+        return  # no record is a stream too: a record's presence is protected, that of the only one too
     if not first:
         path = getattr(file.own(name).source, "path", None)
         where = ("nodes", name, "source", *([] if path is None else ["path"]))

@@ -32,7 +32,10 @@ FileArgument = Annotated[
     ),
 ]
 RateOption = Annotated[
-    float | None, typer.Option("--rate", metavar="R", help="Send R records a second. [default: full speed]")
+    float | None,
+    typer.Option(
+        "--rate", metavar="R", help="With slots by count: send R records a second. [default: full speed]"
+    ),
 ]
 TimestampsOption = Annotated[
     bool,
@@ -51,7 +54,7 @@ RecordsOption = Annotated[
         "--records",
         min=1,
         metavar="N",
-        help="Stop when the topic holds N, those already there included. [default: all]",
+        help="With slots by count: stop when the topic holds N, those already there included. [default: all]",
     ),
 ]
 
@@ -86,10 +89,12 @@ def feed(
     The topic that provision creates keeps 1 GiB: do not feed further ahead of the node than that.
 
     With slots by time Kafka's timestamps are the records' own. A file is sorted by time first, so that no
-    record holds up an earlier one; its lines and --records count in that order, and it ends with the last
-    slot of the mesh's rounds. The feed runs at most half of the horizon ahead of the clock, as nodes drop
-    records beyond the horizon. Standard input is sent as it comes, without waiting; a record dated further
-    ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended, nothing is fed.
+    record holds up an earlier one; its lines count in that order, and it ends with the last slot of the
+    mesh's rounds. --rate and --records are refused: one record more would change when others come, or if.
+    A source without a record is a stream too. The feed runs at most half of the horizon ahead of the clock,
+    as nodes drop records beyond the horizon. Standard input is sent as it comes, without waiting; a record
+    dated further ahead than the topic takes is in no slot. If all slots of the mesh's rounds have ended,
+    nothing is fed.
 
     In a collaboration NAME is an owner whose source has no path: its set is to be the topic data.NAME. FILE
     must be given. It is looked at whole first, and nothing is fed unless it holds the owner's number of

@@ -33,7 +33,11 @@ StateOption = Annotated[
 ]
 RateOption = Annotated[
     float | None,
-    typer.Option("--rate", metavar="R", help="Feed each node R records a second. [default: full speed]"),
+    typer.Option(
+        "--rate",
+        metavar="R",
+        help="With slots by count: feed each node R records a second. [default: full speed]",
+    ),
 ]
 ReplayOption = Annotated[
     bool,
@@ -110,7 +114,7 @@ def up(
     With --observe Prometheus scrapes the whole mesh, private endpoints too, as one party runs it all. Its
     data is kept in DIR/observe. After the run, Prometheus and Grafana stay until Ctrl-C.
 
-    With slots by time records are fed at their own times, unless --rate is given. A run whose slots have all
+    With slots by time records are fed at their own times, and --rate is refused. A run whose slots have all
     ended is refused. --replay runs it from now on: it writes a mesh file that starts when all runs to
     DIR/replay.yaml, with the seconds by which the time of every record is moved, which are public.
 

@@ -17,7 +17,7 @@ from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.topology import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
-from streams.records.sources import check_not_empty, held_out, open_source
+from streams.records.sources import check_source, held_out, open_source
 
 
 def mesh_parts(
@@ -45,7 +45,7 @@ def mesh_parts(
     nodes = {}
     for name in settings.nodes:
         source = open_source(file, name, settings.seed)
-        check_not_empty(file, name)
+        check_source(file, name)
         nodes[name] = NodeParts(mesh.node(name).learner, mesh.slots, source.decoder, source.records)
     scheduler = replace(mesh.scheduler(silence=silence, rounds=rounds), one_process=silence is None)
     prices = {name: mesh.node(name).price for name in settings.nodes}
@@ -63,7 +63,7 @@ def mesh_parts(
 
 def _check_times(file: MeshFile, rounds: int | None) -> None:
     if rounds is None:
-        text = "none, and slots by time do not end: must be a number (check proposes one), or give --rounds"
+        text = "none, and slots by time do not end: must be a number (check proposes some), or give --rounds"
         raise file.refuse(("mesh", "rounds"), text)
     for name, own in file.nodes.items():
         if getattr(own.source, "path", None) == "-":

@@ -67,16 +67,18 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
     return Source(map(RawRecord, chosen), decoder)
 
 
-def check_not_empty(file: MeshFile, node: str) -> None:
-    """Raise MeshFileError if the node's source is a file of lines that holds no record for it.
+def check_source(file: MeshFile, node: str) -> None:
+    """Raise MeshFileError if a file of lines cannot be read or, with slots by count, holds no record.
 
-    A pipe is not opened: what is read from it is gone.
+    With slots by time a record may also be absent, the only one too: no record is a stream, whose slots are
+    empty. A pipe is not opened: what is read from it is gone.
     """
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
         found, _ = opened_records(file, settings, path)
-        timed = by_time(file.mesh)
-        if next(ordered(found, 0, shuffle=False, take=settings.take, by_time=timed), None) is None:
+        if by_time(file.mesh):
+            next(found, None)
+        elif next(ordered(found, 0, shuffle=False, take=settings.take, by_time=False), None) is None:
             raise file.refuse((*path, "path"), "holds no record", settings.path)
 
 

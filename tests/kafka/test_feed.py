@@ -206,7 +206,9 @@ def test_a_file_is_fed_in_order_of_time_and_goes_on_there(broker, tmp_path):
     feeding = Feeding(tmp_path, broker.address, slots=TIMES).provision()
     lines = [row(k, at) for k, at in enumerate((5, 1e9, 3, 20, 3, 1, 24, 23.9))]
     feeding.write(lines)
-    assert feeding(records=3).records == 3
+    feeding.mesh["rounds"] = 2  # and slot 2 ends at second 4
+    assert feeding().records == 3
+    feeding.mesh["rounds"] = 12
     assert feeding().records == 3
     expected = [lines[k] for k in (5, 2, 4, 0, 3, 7)]
     assert feeding.values() == expected
@@ -214,6 +216,14 @@ def test_a_file_is_fed_in_order_of_time_and_goes_on_there(broker, tmp_path):
     feeding.mesh["rounds"] = 13  # and slot 13 begins at second 24
     assert feeding().records == 1
     assert feeding.values() == [*expected, lines[6]]
+
+
+def test_with_slots_by_time_no_record_is_a_stream(broker, tmp_path, monkeypatch):
+    feeding = Feeding(tmp_path, broker.address, slots=TIMES).provision()
+    feeding.write([])
+    assert (feeding().records, feeding.letters()) == (0, [])
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"")))
+    assert (feeding("-").records, feeding.letters()) == (0, [])
 
 
 def test_standard_input_waits_for_no_time_with_slots_by_time(broker, tmp_path, monkeypatch):

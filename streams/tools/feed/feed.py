@@ -53,7 +53,7 @@ def feed(file: MeshFile, node: str, wanted: Wanted, stop: Stop) -> Fed:
         replay=not by_time,
     )
     fed = write(broker, node, topic, source, pace, stop)
-    if source.piped and not (fed.stopped or fed.before or fed.records):
+    if source.piped and not by_time and not (fed.stopped or fed.before or fed.records):
         raise file.refuse(("nodes", node, "source"), "standard input held no record")
     return fed
 

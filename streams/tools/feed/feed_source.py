@@ -7,12 +7,13 @@ from itertools import takewhile
 
 from nodes.machine.time_slots import TimeSlots
 from streams.mesh.file import MeshFile
+from streams.mesh.fits import by_time
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord, moved
-from streams.records.sources import Source, check_not_empty, open_source
+from streams.records.sources import Source, check_source, open_source
 
 _AS_LINES = {"csr": "libsvm", "parquet": "csv or json-lines"}
 """Kinds that are no lines, and those that hold the same in lines."""
@@ -61,6 +62,7 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     With slots by time a file is sorted by time, and ends with the last slot of the mesh's rounds: later
     records would be waited for, and no slot takes them.
     """
+    check_pace(file, rate=wanted.rate, records=wanted.records)
     settings = file.own(node).source
     if wanted.path is not None:
         settings = _in_place(file, node, wanted.path)
@@ -77,23 +79,38 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     most = wanted.records
     if most is None and isinstance(settings, LocalisationSettings):
         most = _whole_run(file, paced=wanted.timestamps or wanted.rate is not None)
-    check_not_empty(file, node)
+    check_source(file, node)
     source = open_source(file, node, file.mesh.seed)
-    by_time = file.mesh.slots.by == "time"
+    timed = by_time(file.mesh)
     # With slots by time the source itself gives the times: a generator's records do not hold them.
     decoder = source.decoder
     read = None
-    if not by_time and isinstance(decoder, SchemaDecoder):
+    if not timed and isinstance(decoder, SchemaDecoder):
         read = partial(_later, wanted.shift, decoder.timestamp)
     piped = getattr(settings, "path", None) == "-"
-    live = by_time and piped
+    live = timed and piped
     if wanted.shift:
         later = (RawRecord(value, moved(time, wanted.shift)) for value, time in source.records)
         source = replace(source, records=later)
-    if by_time and not live:
+    if timed and not live:
         source = replace(source, records=takewhile(_inside(file.resolved), source.records))
     shift = wanted.shift or _shift(file, settings)
-    return Opened(source, by_time or wanted.timestamps, most, read, live, piped, shift)
+    return Opened(source, timed or wanted.timestamps, most, read, live, piped, shift)
+
+
+def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None = None) -> None:
+    """Raise MeshFileError for what goes by the places of records, with slots by time, where none may count.
+
+    One record more would delay all later ones at a `rate`, perhaps into another slot, and keep the last of
+    the first `records` out.
+    """
+    if by_time(file.mesh):
+        given = {"--rate": rate, "--records": records}
+        for option in [option for option, value in given.items() if value is not None]:
+            text = (
+                f"{option} goes by the place of each record, and with slots by time none may count: must be"
+            )
+            raise file.refuse(("mesh", "slots", "by"), f"{text} count, or leave {option} out", "time")
 
 
 def _shift(file: MeshFile, source: object) -> float:
@@ -142,7 +159,8 @@ def _whole_run(file: MeshFile, *, paced: bool) -> int | None:
     """Return the number of records that a run takes from a generator, which has no end."""
     mesh = file.mesh
     if mesh.rounds is None and not paced:
-        text = "none, and a generator has no end: must be a number, or give --records or --rate"
+        options = "--timestamps" if by_time(mesh) else "--records or --rate"
+        text = f"none, and a generator has no end: must be a number, or give {options}"
         raise file.refuse(("mesh", "rounds"), text)
-    size = mesh.slots.size if mesh.slots.by == "count" else 1  # one a period
+    size = 1 if by_time(mesh) else mesh.slots.size  # one a period
     return None if mesh.rounds is None else mesh.rounds * size

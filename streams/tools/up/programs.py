@@ -7,10 +7,12 @@ from pathlib import Path
 
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, LocalisationSettings
 from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
-from streams.records.sources import check_not_empty, decoder
+from streams.records.sources import check_source, decoder
 from streams.terminal.malformed import MALFORMED
+from streams.tools.feed.feed_source import check_pace
 
 HIGHEST_PORT = 65_535
 SINGLE = 8
@@ -69,10 +71,12 @@ def check(file: MeshFile, options: Options) -> None:
         file.brokers(name)
         decoder(file, name)
     hosts(file, options)
+    check_pace(file, rate=options.rate)
     for name in fed_here(file) if options.feed else ():
-        check_not_empty(file, name)
+        check_source(file, name)
     endless = [name for name in fed_here(file) if isinstance(file.own(name).source, LocalisationSettings)]
-    if options.feed and options.rate is None and file.mesh.rounds is None and endless:
+    paced = options.rate is not None or by_time(file.mesh)
+    if options.feed and not paced and file.mesh.rounds is None and endless:
         text = f"none, and the generator of {endless[0]} has no end: must be a number, or give --rate"
         raise file.refuse(("mesh", "rounds"), text)
 
@@ -156,7 +160,7 @@ def feeders(file: MeshFile, options: Options) -> Iterator[tuple[str, Program]]:
     pace: tuple[str, ...] = ()
     if options.rate is not None:
         pace = ("--rate", repr(options.rate))
-    elif file.mesh.slots.by == "time":
+    elif by_time(file.mesh):
         pace = ("--timestamps",)  # slots by time follow the clock
     for name in fed_here(file) if options.feed else ():
         # a feed of which most is malformed has fed all

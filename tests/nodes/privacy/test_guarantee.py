@@ -24,7 +24,8 @@ def test_the_sentence_for_time_slots_names_their_adjacency() -> None:
     assert "epsilon = 0.5 (pure)" in sentence
     assert "added or removed" in sentence
     assert (
-        "keeps its timestamp (time slots): moved to another slot it is protected at epsilon = 1;" in sentence
+        "keeps its timestamp (time slots): moved to another slot it is protected at epsilon = 1; one whose "
+        "bytes change may move to another node, where take splits a file, and costs in both;" in sentence
     )
     assert "counts are public" not in sentence
 
@@ -91,7 +92,7 @@ def test_where_nothing_is_proved_of_a_record_that_moves_that_is_said(
     epsilon: str, delta: float, *, correlated: bool
 ) -> None:
     sentence = Guarantee("x", Fraction(epsilon), delta, "time", correlated=correlated).sentence("A")
-    assert "moved to another slot nothing is proved of it; a fact" in sentence
+    assert "moved to another slot nothing is proved of it; one whose" in sentence
 
 
 def test_what_delta_becomes_is_said() -> None:

@@ -107,12 +107,35 @@ def test_what_entered_no_slot_is_said(call, timed, tmp_path):
     ]
 
 
-def test_a_file_without_a_record_is_a_mistake_although_its_slots_would_close(call, timed, tmp_path):
-    (tmp_path / "a.jsonl").write_text("")
+def test_a_file_without_a_record_is_a_stream(call, timed, tmp_path):
+    """The only record may be absent too, so that nobody sees whether there is one."""
+    ended = []
+    for number in (1, 0):
+        (tmp_path / "a.jsonl").write_text("".join(f"{line}\n" for line in ROWS[:number]))
+        (tmp_path / "b.jsonl").write_text("")
+        checked, folders = call("check", timed), (tmp_path / f"out-{number}", tmp_path / f"state-{number}")
+        options = ("--rounds", PERIODS, "--output", folders[0], "--state", folders[1])
+        ran = call("run", timed, *options)
+        names = sorted(path.name for folder in folders for path in folder.iterdir())
+        ended.append(
+            (checked.code, checked.err, ran.code, ran.err, len(rows_of(folders[0] / "rounds.csv")), names)
+        )
+    assert ended[0] == ended[1]
+    assert ended[0][:5] == (0, "", 0, "", 2 * PERIODS)
+
+
+def test_a_file_that_is_missing_or_cannot_be_read_is_a_mistake(call, timed, tmp_path):
+    (tmp_path / "a.jsonl").unlink()
+    for command in (("run", "--rounds", PERIODS), ("check",)):
+        outcome = call(command[0], timed, *command[1:])
+        assert outcome.code == 2
+        assert outcome.err.startswith(f"{timed}: nodes.a.source.path: ")
+        assert "cannot be read: No such file or directory" in outcome.err
+    timed.write_text(MESH.replace("json-lines", "csv"))
+    (tmp_path / "a.jsonl").write_text("")  # not even a header
     outcome = call("run", timed, "--rounds", PERIODS)
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith(f"{timed}: nodes.a.source.path: ")
-    assert outcome.err.endswith(": holds no record\n")
+    assert "must be a file that starts with a header row" in outcome.err
 
 
 def test_times_without_a_zone_are_no_success(call, timed, tmp_path):
@@ -125,15 +148,37 @@ def test_times_without_a_zone_are_no_success(call, timed, tmp_path):
 def test_rounds_must_be_given_and_check_proposes_them(call, timed, tmp_path):
     outcome = call("run", timed)
     assert (outcome.code, outcome.out) == (2, "")
-    words = "mesh.rounds: none, and slots by time do not end: must be a number (check proposes one), or give"
+    words = "mesh.rounds: none, and slots by time do not end: must be a number (check proposes some), or give"
     assert outcome.err == f"{timed}: {words} --rounds\n"
-    write(tmp_path, "b", [row(170.0, 1), *ROWS])
-    outcome = call("check", timed)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.endswith("--rounds: the last record here is of slot 71\n")
+    for rows in ([row(170.0, 1), *ROWS], ROWS[1:]):  # no record decides what is proposed
+        write(tmp_path, "b", rows)
+        outcome = call("check", timed)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.out.endswith("--rounds: 86,400 for a day, 604,800 for a week\n")
+    timed.write_text(MESH.replace("period: 1,", "period: 1000000,"))
+    assert call("check", timed).out.endswith("--rounds: 1 for a day, 1 for a week\n")
+    timed.write_text(MESH)
     timed.write_text(MESH.replace("horizon: 4", "horizon: 4\n  rounds: 8"))
     assert "--rounds" not in call("check", timed).out
     assert call("run", timed).code == 0
+
+
+def test_the_slot_of_the_last_record_is_shown_to_who_asks_for_it(call, timed, tmp_path):
+    write(tmp_path, "b", [row(170.0, 1), *ROWS])
+    outcome = call("check", timed, "--last")
+    warned = "this tells when the last record was, so keep it to yourself\n"
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.endswith(f"the last record here is of slot 71: {warned}")
+    for name in "ab":
+        write(tmp_path, name, [row(3, 1)])
+    assert (
+        f"the last record here lies before the first slot, or there is none: {warned}"
+        in call("check", timed, "--last").out
+    )
+    timed.write_text(MESH.replace("by: time, period: 1, start: 100", "by: count"))
+    outcome = call("check", timed, "--last")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.endswith('mesh.slots.by: "count": --last is for slots by time: must be time\n')
 
 
 def test_check_looks_past_records_without_a_time(call, timed, tmp_path):

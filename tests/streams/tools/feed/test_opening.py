@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from streams.mesh.file import MeshFileError
-from streams.records.sources import check_not_empty
+from streams.records.sources import check_source
 from streams.tools.feed.feed_source import Wanted, opened
 from tests.support.feeding import SCHEMA, row, rows
 from tests.support.meshes import changed, loaded
@@ -64,7 +64,19 @@ def test_standard_input_cannot_be_shuffled(tmp_path):
 def test_a_generator_gives_what_a_run_takes(tmp_path, slots, most):
     found = opened(file_of(tmp_path, GENERATOR, slots=slots), "a", Wanted())
     assert found.most == most
-    assert opened(file_of(tmp_path, GENERATOR, slots=slots), "a", Wanted(records=7)).most == 7
+    if slots["by"] == "count":
+        assert opened(file_of(tmp_path, GENERATOR, slots=slots), "a", Wanted(records=7)).most == 7
+
+
+@pytest.mark.parametrize(("option", "value"), [("rate", 7.0), ("records", 7)])
+def test_with_slots_by_time_nothing_goes_by_the_places_of_records(tmp_path, option, value):
+    for source in (GENERATOR, timed(tmp_path, 1)[0]):
+        line = refused(tmp_path, source, Wanted(**{option: value}), slots=TIMES)
+        text = f"--{option} goes by the place of each record, and with slots by time none may count"
+        assert line == f'mesh.slots.by: "time": {text}: must be count, or leave --{option} out'
+        if source != GENERATOR:
+            line = refused(tmp_path, source, Wanted("-", **{option: value}), slots=TIMES)
+            assert line.startswith(f'mesh.slots.by: "time": {text}')
 
 
 def test_a_generator_without_end_must_be_given_one_or_a_pace(tmp_path):
@@ -75,6 +87,10 @@ def test_a_generator_without_end_must_be_given_one_or_a_pace(tmp_path):
     file = file_of(tmp_path, GENERATOR, rounds=None)
     assert opened(file, "a", Wanted(records=7)).most == 7
     assert opened(file, "a", Wanted(rate=7.0)).most is None
+    line = refused(tmp_path, GENERATOR, Wanted(), rounds=None, slots=TIMES)
+    assert line == "mesh.rounds: none, and a generator has no end: must be a number, or give --timestamps"
+    file = file_of(tmp_path, GENERATOR, rounds=None, slots=TIMES)
+    assert opened(file, "a", Wanted(timestamps=True)).most is None
 
 
 def test_times_need_a_column_or_slots_by_time(tmp_path):
@@ -114,7 +130,17 @@ def test_a_header_alone_is_refused_and_a_pipe_is_not_looked_into(tmp_path):
     (tmp_path / "records.csv").write_text("x,y,z\n1,2,3\n")
     assert refused(tmp_path, csv | {"take": {"every": 2, "offset": 1}}, Wanted()).endswith("holds no record")
     os.mkfifo(tmp_path / "pipe")
-    check_not_empty(file_of(tmp_path, {"kind": "json-lines", "path": "pipe", "schema": SCHEMA}), "a")
+    check_source(file_of(tmp_path, {"kind": "json-lines", "path": "pipe", "schema": SCHEMA}), "a")
+
+
+def test_with_slots_by_time_no_record_is_a_stream(tmp_path, monkeypatch):
+    source, _ = timed(tmp_path)
+    assert values(opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted())) == []
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"")))
+    assert values(opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted("-"))) == []
+    (tmp_path / "records.jsonl").unlink()
+    with pytest.raises(MeshFileError, match="cannot be read: No such file"):
+        values(opened(file_of(tmp_path, source, slots=TIMES), "a", Wanted()))
 
 
 def test_with_slots_by_time_standard_input_comes_as_it_comes(tmp_path, monkeypatch):

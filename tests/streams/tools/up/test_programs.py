@@ -8,6 +8,8 @@ from streams.tools.up.programs import Options
 from tests.support.feeding import SCHEMA
 from tests.support.meshes import changed, loaded
 
+BY_TIME = {"by": "time", "period": 1, "start": 0}
+
 
 def file_of(folder, sources=None, **mesh):
     tree = changed(**mesh)
@@ -59,8 +61,7 @@ def test_a_file_without_a_record_is_refused_before_anything_is_started(tmp_path)
     [
         ({"by": "count"}, None, ()),
         ({"by": "count"}, 0.1, ("--rate", "0.1")),
-        ({"by": "time", "period": 1, "start": 0}, None, ("--timestamps",)),
-        ({"by": "time", "period": 1, "start": 0}, 2.0, ("--rate", "2.0")),
+        (BY_TIME, None, ("--timestamps",)),
     ],
 )
 def test_the_pace_of_the_feeders(tmp_path, slots, rate, pace):
@@ -97,6 +98,18 @@ def test_a_generator_without_end_needs_a_pace(tmp_path):
         programs.check(file, Options(tmp_path))
     programs.check(file, Options(tmp_path, rate=1.0))
     programs.check(file, Options(tmp_path, feed=False))
+    programs.check(file_of(tmp_path, rounds=None, slots=BY_TIME), Options(tmp_path))  # fed at its own times
+
+
+def test_with_slots_by_time_a_rate_is_refused_and_no_record_is_a_stream(tmp_path):
+    with pytest.raises(
+        MeshFileError, match=r'mesh\.slots\.by: "time": --rate goes by the place of each record'
+    ):
+        programs.check(file_of(tmp_path, slots=BY_TIME), Options(tmp_path, rate=1.0))
+    timed = of_file("d.jsonl") | {"schema": SCHEMA | {"timestamp": "at"}}
+    file = file_of(tmp_path, dict.fromkeys("abcd", timed), loss="squared", slots=BY_TIME)
+    (tmp_path / "d.jsonl").write_text("")
+    programs.check(file, Options(tmp_path))
 
 
 def test_a_node_that_cannot_run_here_is_refused_before_anything_is_started(tmp_path):
