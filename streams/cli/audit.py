@@ -17,9 +17,16 @@ from streams.public.audit_responses import audit_responses, read_collaboration
 from streams.public.audited_answers import answer_draws, answer_subjects, audited_answers
 from streams.public.audited_mechanisms import Subject, audited, subjects
 from streams.public.standings import standings
-from streams.terminal.audits import answer_facts, audit_bar, mechanism_facts, release_facts, releases_json
+from streams.terminal.audits import (
+    answer_facts,
+    audit_bar,
+    mechanism_facts,
+    release_facts,
+    releases_json,
+    response_facts,
+    responses_json,
+)
 from streams.terminal.report import say_facts
-from streams.terminal.response_audits import response_facts, responses_json
 
 _SEEDED = "a seed repeats this noise, so no epsilon is claimed: must be exact to be audited"
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)

@@ -16,8 +16,7 @@ from streams.mesh.errors import writable_folder
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import MeshFile, load
 from streams.records.localisation import sensor, target_path
-from streams.terminal.demo_view import shown
-from streams.terminal.demo_watched import Watched
+from streams.terminal.demo_view import DemoProgress, shown
 from streams.terminal.plots import MISSING, PATHS, REGRET, installed, plot_paths, plot_regret
 from streams.terminal.report import say, say_promises
 from streams.terminal.tables import table
@@ -65,7 +64,7 @@ def demo(
     say(console, "Six sensors follow a target. Each measures its own distance to it, and shows it to nobody.")
     local = LocalRun(mesh_parts(file, seed=seed, rounds=rounds))
     sensors = _sensors(file, local)
-    watched = Watched(local, sensors, target, _epsilon(file))
+    watched = DemoProgress(local, sensors, target, _epsilon(file))
     with closing(local.mesh), shown(console, watched, PRIVATE, plain=plain) as view:
         while local.to_round(local.recorder.common_rounds + 1):
             view(local.recorder.common_rounds)

@@ -11,7 +11,7 @@ from streams.cli.arguments import MeshArgument, RoundsOption
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.terminal.collaboration import facts as collaboration_facts
-from streams.terminal.forecast import Fact, facts
+from streams.terminal.plan_text import Fact, facts
 from streams.terminal.report import say_facts
 from streams.terminal.wording import counted, protection
 from streams.tools.tuning.estimate import RUNS, Estimate, estimate

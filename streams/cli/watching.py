@@ -15,7 +15,7 @@ from rich.live import Live
 from streams.bus.logs import reach
 from streams.mesh.file import MeshFile
 from streams.public.asking import Asker
-from streams.public.sight import Watched
+from streams.public.sight import StatusTracker
 from streams.public.watched import News
 from streams.runtime.process import Asked
 from streams.terminal.report import say
@@ -31,7 +31,7 @@ def once(file: MeshFile, console: Console) -> None:
     """Print the state of the mesh once. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
     with closing(News(file)) as news:
-        watched = Watched(file.resolved)
+        watched = StatusTracker(file.resolved)
         watched.take(news.ask())
         watched.refused(news.refused)
     sight = watched.sight(time.monotonic())

@@ -6,7 +6,7 @@ from threading import Lock, Thread
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.diagnosis import SILENT, why_silent
 from streams.mesh.file import MeshFile
-from streams.public.sight import Sight, Watched
+from streams.public.sight import MeshStatus, StatusTracker
 from streams.public.watched import News
 from streams.runtime.process import Asked
 
@@ -19,7 +19,7 @@ class Asker(Thread):
 
     def __init__(self, file: MeshFile, news: News) -> None:
         super().__init__(name="watch")
-        self._file, self._news, self._watched = file, news, Watched(file.resolved)
+        self._file, self._news, self._watched = file, news, StatusTracker(file.resolved)
         self._lock, self._ended = Lock(), Asked()
         self._began = time.monotonic()
         self._answered: float | None = None
@@ -48,7 +48,7 @@ class Asker(Thread):
         """Whether there was an answer, or a time-out."""
         return self._answered is not None or self._away
 
-    def sight(self) -> Sight:
+    def sight(self) -> MeshStatus:
         """Return the state of the mesh as far as known. Raises the BusError that ended the polling."""
         if self._error is not None:
             raise self._error

@@ -32,7 +32,7 @@ class Refusals(NamedTuple):
     beats: int = 0
 
 
-class Row(NamedTuple):
+class NodeStatus(NamedTuple):
     """One node. `hears`: the sources whose edges into it are on, in its current plan.
 
     `seen`: the age of its last heartbeat in seconds. `stepped` and `seen` are None before the first. `spent`:
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     unused: int = 0
 
 
-class Sight(NamedTuple):
+class MeshStatus(NamedTuple):
     """The mesh at a moment. `round`: the last one stepped by all members that are not silent.
 
     After the run's end it is the last one stepped by any. `planned`: the last planned round (0: none).
@@ -68,10 +68,10 @@ class Sight(NamedTuple):
     rate: float | None
     live: int
     over: bool
-    rows: tuple[Row, ...]
+    rows: tuple[NodeStatus, ...]
 
 
-class Watched:
+class StatusTracker:
     """Takes plans and heartbeats, and gives the state of the mesh. Times are seconds of one clock."""
 
     def __init__(self, mesh: Mesh) -> None:
@@ -109,7 +109,7 @@ class Watched:
         self._roster.recall(beat)
         self._beats[beat.node], self._seen[beat.node] = beat, at
 
-    def sight(self, now: float) -> Sight:
+    def sight(self, now: float) -> MeshStatus:
         """Return the state of the mesh at `now`, which must never go back."""
         last = self._plans[-1] if self._plans else None
         over = last is not None and last.ended
@@ -131,9 +131,9 @@ class Watched:
         rows = tuple(self._row(name, standing, now, middle) for name, standing in standings.items())
         ahead = sum(number > round for number in planned)
         rate, rounds = None if over or not live else self._course.rate, self._mesh.rounds
-        return Sight(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
+        return MeshStatus(round, rounds, max(planned, default=0), ahead, rate, len(live), over, rows)
 
-    def _row(self, name: str, standing: Standing, now: float, middle: float) -> Row:
+    def _row(self, name: str, standing: Standing, now: float, middle: float) -> NodeStatus:
         beat, ledger = self._beats.get(name), self._ledgers[name]
         charged = charged_by(ledger, standing)
         relaying = beat is not None and relays(ledger, standing)
@@ -145,7 +145,7 @@ class Watched:
             *self._noise(name),
             *self._refused(name),
         )
-        return Row(
+        return NodeStatus(
             name,
             beat.stepped if beat else None,
             frozenset(source for source, _ in at.incoming(name)) if at else frozenset(),

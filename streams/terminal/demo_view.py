@@ -13,10 +13,96 @@ from rich.table import Table
 from rich.text import Text
 
 from nodes.values import FloatArray
-from streams.terminal.demo_map import WIDTH, Map
-from streams.terminal.demo_watched import Watched
+from streams.local.run import LocalRun
+from streams.local.tracking import distances
 from streams.terminal.report import say
 from streams.terminal.tables import Fitting, table
+
+# What the demo's views show: the state of a run beside the target's way.
+
+
+class DemoProgress:
+    """The state of a run, for both views. `epsilon` is the event-level one, in words.
+
+    `sensors` (N, 2): where those of the recorder's nodes stand; `target` (T, 2): where the target is.
+    """
+
+    def __init__(self, local: LocalRun, sensors: FloatArray, target: FloatArray, epsilon: str) -> None:
+        self.recorder, self.sensors, self.target, self.epsilon = local.recorder, sensors, target, epsilon
+        self.rounds = len(target)
+        self._observed = next(iter(local.parts.nodes.values())).learner.algorithm.observed
+        self._began = time.monotonic()
+
+    @property
+    def rate(self) -> float:
+        """Rounds a second so far."""
+        return self.recorder.common_rounds / max(time.monotonic() - self._began, 1e-9)
+
+    def decisions(self, done: int) -> FloatArray:
+        """Return where the nodes believe the target to be in round `done`, shape (N, 2)."""
+        return self._observed(np.array([node.decisions[done - 1] for node in self.recorder.nodes.values()]))
+
+    def errors(self, done: int) -> FloatArray:
+        """Return each node's distance from the target in round `done`, shape (N,)."""
+        errors: FloatArray = self.errors_after(done - 1, done)[0]
+        return errors
+
+    def errors_after(self, round: int, done: int) -> FloatArray:
+        """Return each node's distance from the target in rounds `round` + 1 to `done`, shape (T, N)."""
+        decisions = [node.decisions[round:done] for node in self.recorder.nodes.values()]
+        believed = self._observed(np.stack([np.array(node_decisions) for node_decisions in decisions], 1))
+        return distances(believed, self.target[round:done])
+
+    def regrets(self, done: int) -> list[float]:
+        """Return each node's local R_t/t."""
+        return [node.regrets[done - 1] / done for node in self.recorder.nodes.values()]
+
+
+# Draws a target, the places where nodes believe it to be, and their sensors: a small map of characters.
+
+WIDTH, HEIGHT = 39, 17
+"""In characters, which are about twice as high as wide."""
+_EDGE = 1.1
+"""The map reaches so far beyond the outermost sensor."""
+_TRAIL = 400
+"""Rounds of the target's way that are shown."""
+_COLOURS = ("blue", "yellow", "green", "magenta", "red", "bright_cyan")
+LEGEND = "◆ target  · way  ● believed  ▲ sensor"
+
+
+class Map:
+    """The plane around 0, as far as the sensors (N, 2) stand, or the target's path (T, 2) goes."""
+
+    def __init__(self, sensors: FloatArray, path: FloatArray) -> None:
+        self._sensors, self._path = sensors, path
+        self._reach = _EDGE * float(max(np.abs(sensors).max(), np.abs(path).max()))
+
+    def drawn(self, done: int, decisions: FloatArray) -> Text:
+        """Return the map after round `done`, with the decisions (N, 2) of that round."""
+        cells: dict[tuple[int, int], tuple[str, str]] = {}
+        for row, column in self._cells(self._path[max(0, done - _TRAIL) : done]):
+            cells[row, column] = ("·", "dim")
+        colours = [_COLOURS[k % len(_COLOURS)] for k in range(len(self._sensors))]
+        for mark, places in (("▲", self._sensors), ("●", decisions)):
+            for place, colour in zip(self._cells(places), colours, strict=True):
+                cells[place] = (mark, colour)
+        (target,) = self._cells(self._path[done - 1 : done])
+        cells[target] = ("◆", "bold")
+        picture = Text(no_wrap=True)
+        for row in range(HEIGHT):
+            for column in range(WIDTH):
+                picture.append(*cells.get((row, column), (" ", "")))
+            picture.append("\n")
+        return picture.append(LEGEND, "dim")
+
+    def _cells(self, places: FloatArray) -> list[tuple[int, int]]:
+        """Return row and column of each of the places (n, 2); those outside are at the edge."""
+        across = (places[:, 0] / self._reach + 1) / 2 * (WIDTH - 1)
+        down = (1 - places[:, 1] / self._reach) / 2 * (HEIGHT - 1)
+        columns = np.clip(np.rint(across), 0, WIDTH - 1).astype(int).tolist()
+        rows = np.clip(np.rint(down), 0, HEIGHT - 1).astype(int).tolist()
+        return list(zip(rows, columns, strict=True))
+
 
 _PERIOD = 0.1
 _SHARE = 10  # of the time, to draw in: a tenth
@@ -28,7 +114,7 @@ _PARTS = 44
 _TICKS = "▁▂▃▄▅▆▇█"
 
 
-class View(Protocol):
+class DemoView(Protocol):
     """Shows a run. Call it after every round, with the number of rounds done."""
 
     def __call__(self, done: int) -> None:
@@ -36,21 +122,21 @@ class View(Protocol):
 
 
 @contextmanager
-def shown(console: Console, watched: Watched, title: str, *, plain: bool) -> Iterator[View]:
+def shown(console: Console, watched: DemoProgress, title: str, *, plain: bool) -> Iterator[DemoView]:
     """Give the view that fits the console."""
     if plain or not console.is_terminal:
-        yield Lines(console, watched)
+        yield DemoLines(console, watched)
         return
     with Live(console=console, auto_refresh=False) as live:
-        picture = Picture(live, watched, title)
+        picture = DemoPicture(live, watched, title)
         yield picture
         picture.draw(watched.recorder.common_rounds)
 
 
-class Lines:
+class DemoLines:
     """Prints about ten lines in all."""
 
-    def __init__(self, console: Console, watched: Watched) -> None:
+    def __init__(self, console: Console, watched: DemoProgress) -> None:
         self._console, self._watched = console, watched
         self._every = max(1, watched.rounds // _LINES)
 
@@ -67,13 +153,13 @@ class Lines:
         )
 
 
-class Picture:
+class DemoPicture:
     """A map, a table of the nodes, and the error over the rounds so far.
 
     It takes a tenth of the time at most. A terminal that is too narrow for the map shows none.
     """
 
-    def __init__(self, live: Live, watched: Watched, title: str) -> None:
+    def __init__(self, live: Live, watched: DemoProgress, title: str) -> None:
         self._live, self._watched, self._title = live, watched, title
         self._map = Map(watched.sensors, watched.target)
         self._parts = min(_PARTS, watched.rounds)

@@ -3,45 +3,176 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from streams.terminal.report import say
-from streams.terminal.up_picture import picture
-from streams.terminal.up_sight import WELL, Row, Sight, broker, head, scheduler
-from streams.terminal.wording import counted
+from streams.terminal.wording import counted, speed
+
+# Draws a mesh and its processes for a terminal: columns of fixed width, and a line for each warning.
+
+NAME, STATE, ROUND, GAP = 16, 15, 5, 2
+"""Columns of the longest name shown whole, of `silent for 19 s`, of a round at least, and between two."""
+BAR = 40
+
+
+class ProcessStatus(NamedTuple):
+    """One node; `round` None: not known here. `feed` is empty if it is not fed here.
+
+    `warning` is the last one of its two processes, with the time of day; `restarts` counts both's.
+    """
+
+    name: str
+    state: str
+    round: int | None
+    spent: str
+    feed: str
+    warning: str
+    restarts: int
+
+
+class RunStatus(NamedTuple):
+    """The state of the mesh. `round`: the last one stepped by half of the nodes here, at `rate` per second.
+
+    `slowest`: the node that is behind all others, and its round. `gone`: seconds since the broker's last
+    answer; None while it answers. `scheduler` is the state of its process, `planning` its last warning.
+    """
+
+    round: int
+    slowest: tuple[str, int]
+    rate: float | None
+    gone: float | None
+    scheduler: str
+    restarts: int
+    planning: str
+    rows: tuple[ProcessStatus, ...]
+
+
+def picture(title: str, rounds: int | None, sight: RunStatus, width: int) -> RenderableType:
+    """Return the state of the mesh as a picture for a terminal; only names' lengths move its columns."""
+    parts: list[RenderableType] = [Text(title, "bold"), Text(head(rounds, sight), "bold")]
+    if rounds is not None:
+        bar = Table.grid()
+        bar.add_row(ProgressBar(rounds, min(sight.round, rounds), width=min(width, BAR)))
+        parts.append(bar)
+    parts += [_one_line(trouble, "bold red") for trouble in broker(sight)]
+    parts.append(Text.assemble("scheduler ", (scheduler(sight), _style(sight.scheduler))))
+    parts.append(_nodes(sight.rows, rounds, width))
+    warnings = [("scheduler", sight.planning), *((row.name, row.warning) for row in sight.rows)]
+    parts += [_one_line(f"{process}: {warning}", "yellow") for process, warning in warnings if warning]
+    # a line for the ^C that a terminal shows: in a full one it tears the picture
+    return Group(*parts, Text())
+
+
+class _Column(NamedTuple):
+    """A column of a fixed width. The last ones go first where there is no room."""
+
+    heading: str
+    width: int
+    cells: list[Text]
+    right: bool = False
+
+
+def _nodes(rows: tuple[ProcessStatus, ...], rounds: int | None, width: int) -> Table:
+    columns = [
+        _Column(
+            "node", min(NAME, max(4, *(len(row.name) for row in rows))), [Text(row.name) for row in rows]
+        ),
+        _Column("process", STATE, [Text(row.state, _style(row.state)) for row in rows]),
+        _Column(
+            "round", max(ROUND, len(f"{rounds or 0:,}")), [_number(row.round) for row in rows], right=True
+        ),
+        _Column("feed", STATE, [Text(row.feed, _style(row.feed)) for row in rows]),
+        _Column("restarts", 8, [_number(row.restarts or None) for row in rows], right=True),
+        _Column("epsilon of\nthe stream", 10, [Text(row.spent) for row in rows], right=True),
+    ]
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="bold")
+    columns_shown: list[list[Text]] = []
+    left = width
+    for column in columns:
+        left -= column.width + GAP
+        if left < 0 and columns_shown:
+            break
+        justify: Literal["right", "left"] = "right" if column.right else "left"
+        table.add_column(
+            column.heading, justify=justify, no_wrap=True, width=column.width, overflow="ellipsis"
+        )
+        columns_shown.append(column.cells)
+    for cells in zip(*columns_shown, strict=True):
+        table.add_row(*cells)
+    return table
+
+
+def _number(number: int | None) -> Text:
+    return Text("" if number is None else f"{number:,}")
+
+
+def _one_line(text: str, style: str) -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def _style(state: str) -> str:
+    return WELL.get(state, "bold red")
+
+
+# The state of a mesh and of its processes here, as `up` shows it, and the words for it.
+
+WELL = {"running": "green", "starting": "yellow", "done": "cyan", "elsewhere": "dim", "": ""}
+"""The colours of states that are no trouble."""
+
+
+def head(rounds: int | None, sight: RunStatus) -> str:
+    """Return the round of the median, its speed, and the slowest node if it is behind."""
+    end = "" if rounds is None else f" of {rounds:,}"
+    name, behind = sight.slowest
+    slowest = f"slowest: {name} at {behind:,}" if behind < sight.round else ""
+    return ", ".join(filter(None, (f"round {sight.round:,}{end}", speed(sight.rate), slowest)))
+
+
+def broker(sight: RunStatus) -> list[str]:
+    """Return a line if the broker is gone."""
+    return [] if sight.gone is None else [f"broker gone for {sight.gone:,.0f} s"]
+
+
+def scheduler(sight: RunStatus) -> str:
+    """Return the state of the scheduler, and how often it began again."""
+    return f"{sight.scheduler}, {counted(sight.restarts, 'restart')}" if sight.restarts else sight.scheduler
+
 
 PERIOD = 10.0
 """Seconds between two lines."""
 
 
-class View(Protocol):
+class RunView(Protocol):
     """Shows the mesh. Call it repeatedly."""
 
-    def __call__(self, sight: Sight) -> None:
+    def __call__(self, sight: RunStatus) -> None:
         """Show it if due."""
 
 
 @contextmanager
-def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> Iterator[View]:
+def shown(console: Console, title: str, rounds: int | None, *, plain: bool) -> Iterator[RunView]:
     """Yield the view that fits the console; `rounds` None: unknown total."""
     if plain or not console.is_terminal:
-        yield Lines(console, rounds)
+        yield RunLines(console, rounds)
         return
     with Live(console=console, auto_refresh=False) as live:
         yield lambda sight: live.update(picture(title, rounds, sight, console.width), refresh=True)
 
 
-class Lines:
+class RunLines:
     """Prints a line every `PERIOD` seconds, and one for each new warning."""
 
     def __init__(self, console: Console, rounds: int | None) -> None:
         self._console, self._rounds, self._last = console, rounds, time.monotonic()
         self._warnings: dict[str, str] = {}
 
-    def __call__(self, sight: Sight) -> None:
+    def __call__(self, sight: RunStatus) -> None:
         """Print a line if due."""
         now = time.monotonic()
         if now - self._last < PERIOD:
@@ -55,7 +186,7 @@ class Lines:
         self._warnings = warnings
 
 
-def line(rounds: int | None, sight: Sight) -> str:
+def line(rounds: int | None, sight: RunStatus) -> str:
     """Return the state of the mesh in one line."""
     parts = [head(rounds, sight), *broker(sight), f"scheduler {scheduler(sight)}"]
     parts.append(f"nodes: {_states([row.state for row in sight.rows])}{_again(sight.rows)}")
@@ -65,7 +196,7 @@ def line(rounds: int | None, sight: Sight) -> str:
     return "; ".join(parts)
 
 
-def _again(rows: tuple[Row, ...]) -> str:
+def _again(rows: tuple[ProcessStatus, ...]) -> str:
     restarts = sum(row.restarts for row in rows)
     return f" ({counted(restarts, 'restart')})" if restarts else ""
 

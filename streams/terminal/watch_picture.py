@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from streams.public.sight import Row, Sight
+from streams.public.sight import MeshStatus, NodeStatus
 from streams.terminal.spending import learns_no_more, spent
 from streams.terminal.wording import counted, listed, speed
 
@@ -36,12 +36,12 @@ _LAST = {"silent": -2, "never seen": -1, "relaying": 1, "simulated": 2}
 _WORST = {"silent": "bold red", "never seen": "red", "relaying": "cyan", "simulated": "yellow"}
 
 
-def line(sight: Sight) -> str:
+def line(sight: MeshStatus) -> str:
     """Return the state of the mesh in one line."""
     return "; ".join([*_facts(sight), *_flags(sight.rows), *_ended(sight.rows)])
 
 
-def picture(title: str, trouble: str, sight: Sight, height: int, width: int = 80) -> RenderableType:
+def picture(title: str, trouble: str, sight: MeshStatus, height: int, width: int = 80) -> RenderableType:
     """Return the state of the mesh in `height` lines of `width` columns; `trouble`: why it may be old.
 
     Unusual states are shown even of nodes without a line.
@@ -58,7 +58,7 @@ def picture(title: str, trouble: str, sight: Sight, height: int, width: int = 80
     return Group(_title(title), *head, nodes(sight, row_count, width), more)
 
 
-def nodes(sight: Sight, shown: int, width: int = 80) -> Table:
+def nodes(sight: MeshStatus, shown: int, width: int = 80) -> Table:
     """Return the first nodes by row, with a picture of the edges if it fits."""
     wide = width >= NARROW
     as_numbers = len(sight.rows) + min(NAME, max(len(row.name) for row in sight.rows)) <= ROOM
@@ -112,7 +112,7 @@ def _one_line(text: str, style: str) -> Text:
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
-def _flags(rows: Sequence[Row]) -> list[str]:
+def _flags(rows: Sequence[NodeStatus]) -> list[str]:
     """Return nodes in unusual states, by flag: absent ones first."""
     flags: dict[str, list[str]] = {}
     for row in rows:
@@ -122,11 +122,11 @@ def _flags(rows: Sequence[Row]) -> list[str]:
     return [f"{flag}: {listed(flags[flag])}" for flag in worst]
 
 
-def _unused(row: Row) -> list[str]:
+def _unused(row: NodeStatus) -> list[str]:
     return [f"{counted(row.unused, 'round')} unused"] if row.unused else []
 
 
-def _ended(rows: Sequence[Row]) -> list[str]:
+def _ended(rows: Sequence[NodeStatus]) -> list[str]:
     """Return a sentence on each node that learns no more with a rest of its budget."""
     return [
         f"{row.name} {learns_no_more(row.learnt_until, row.unused, exactly=False)}"
@@ -135,7 +135,7 @@ def _ended(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _facts(sight: Sight) -> list[str]:
+def _facts(sight: MeshStatus) -> list[str]:
     end = "" if sight.rounds is None else f" of {sight.rounds:,}"
     planned = "the run is over" if sight.over else f"{sight.lead:,} planned ahead"
     live = f"{sight.live:,} of {counted(len(sight.rows), 'node')} live"
@@ -143,6 +143,6 @@ def _facts(sight: Sight) -> list[str]:
     return [fact for fact in facts if fact]
 
 
-def _edges(row: Row, names: list[str]) -> str:
+def _edges(row: NodeStatus, names: list[str]) -> str:
     marks = {name: "●" if name in row.hears else "○" for name in row.sources} | {row.name: "-"}
     return "".join(marks.get(name, " ") for name in names)

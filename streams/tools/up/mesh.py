@@ -7,11 +7,11 @@ from typing import Protocol
 from streams.bus.bus import BusError
 from streams.mesh.file import MeshFile
 from streams.public.progress import Course, Progress, progress
-from streams.public.sight import Sight as Public
+from streams.public.sight import MeshStatus
 from streams.state.folder import StateFolder
 from streams.terminal.malformed import MALFORMED
 from streams.terminal.spending import spent
-from streams.terminal.up_sight import Row, Sight
+from streams.terminal.up_view import ProcessStatus, RunStatus
 from streams.tools.up import programs
 from streams.tools.up.children import Child, Say, end_all
 from streams.tools.up.programs import Options, Ports, Program
@@ -29,7 +29,7 @@ class Asks(Protocol):
     def planner(self) -> float | None:
         """When a scheduler was last heard, on the monotonic clock; None before."""
 
-    def sight(self) -> Public:
+    def sight(self) -> MeshStatus:
         """Return the state of the mesh as far as it is public."""
 
 
@@ -75,7 +75,7 @@ class UpMesh:
         """Whether more than half of what a feeder fed was malformed."""
         return any(child.code == MALFORMED for child in self._feeders.values())
 
-    def look(self) -> Sight:
+    def look(self) -> RunStatus:
         """Start the processes that are due, and return the state of the mesh."""
         for child in (self._scheduler, *self._hosts, *self._feeders.values()):
             child.look()
@@ -85,7 +85,7 @@ class UpMesh:
         rows = tuple(self._row(name) for name in self._file.mesh.nodes)
         slowest = min(self._progress, key=lambda name: self._progress[name].round)
         planner = self._scheduler
-        return Sight(
+        return RunStatus(
             self._middle.round,
             (slowest, self.course.round),
             self._middle.rate,
@@ -133,13 +133,13 @@ class UpMesh:
             return child.state
         return self._silence.state(child.began, heard, time.monotonic())
 
-    def _row(self, name: str) -> Row:
+    def _row(self, name: str) -> ProcessStatus:
         if name not in self._nodes:
-            return Row(name, "elsewhere", None, "", "", "", 0)
+            return ProcessStatus(name, "elsewhere", None, "", "", "", 0)
         own = [one for one in (self._nodes[name], self._feeders.get(name)) if one is not None]
         reached, feed = self._progress[name], self._feeders.get(name)
         warning = max((one.log.warning(name) for one in own), default="")
         restarts = sum(one.restarts for one in own)
         fed = "" if feed is None else feed.state
         state = self._state_of(self._nodes[name], self._heard.get(name))
-        return Row(name, state, reached.round, spent(reached.spent), fed, warning, restarts)
+        return ProcessStatus(name, state, reached.round, spent(reached.spent), fed, warning, restarts)

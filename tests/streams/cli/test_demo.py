@@ -10,9 +10,7 @@ from streams.local.tracking import EXAMPLE, distances
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load
 from streams.records.localisation import sensor, target_path
-from streams.terminal.demo_map import HEIGHT, WIDTH, Map
-from streams.terminal.demo_view import Picture, shown
-from streams.terminal.demo_watched import Watched
+from streams.terminal.demo_view import HEIGHT, WIDTH, DemoPicture, DemoProgress, Map, shown
 from streams.terminal.plots import MISSING
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -91,7 +89,7 @@ def watched(mesh, rounds):
     local = LocalRun(mesh_parts(load(mesh), rounds=rounds))
     nodes = len(local.recorder.nodes)
     sensors = np.array([sensor(number, nodes) for number in range(nodes)])
-    return local, Watched(local, sensors, target_path(0, rounds), "1 a record")
+    return local, DemoProgress(local, sensors, target_path(0, rounds), "1 a record")
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -156,7 +154,7 @@ def test_the_picture_takes_a_tenth_of_the_time_at_most(mesh, monkeypatch):
             now, drawn = now + 0.05, drawn + 0.05
 
     monkeypatch.setattr("streams.terminal.demo_view.time.monotonic", lambda: now)
-    picture = Picture(SlowLive(), seen, "slow")
+    picture = DemoPicture(SlowLive(), seen, "slow")
     while local.to_round(local.recorder.common_rounds + 1):
         now += 0.01
         picture(local.recorder.common_rounds)

@@ -6,7 +6,7 @@ import pytest
 
 from streams.mesh.file import load
 from streams.mesh.mixing import windows
-from streams.terminal.bounds import theory_of
+from streams.terminal.plan_text import theory_of
 from tests.streams.cli.test_plan import MESHES, change, facts
 
 

@@ -8,7 +8,7 @@ import pytest
 from nodes.accounting.releases import BandComposition
 from nodes.privacy.bisr import GaussianBisr
 from streams.mesh.file import MeshFileError
-from streams.terminal.forecast import facts
+from streams.terminal.plan_text import facts
 from tests.support.meshes import changed, loaded
 
 

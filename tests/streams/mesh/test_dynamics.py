@@ -8,7 +8,7 @@ from mirrormesh import predict, read_model, run, run_model, write_model
 from streams.cli.check import check
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.mesh import Mesh
-from streams.terminal.forecast import facts
+from streams.terminal.plan_text import facts
 from tests.support.meshes import REMOVED, changed, loaded, with_value
 
 MODEL = {"model": "constant-velocity", "dimensions": 2, "period": 0.1}

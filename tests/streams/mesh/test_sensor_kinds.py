@@ -15,7 +15,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.records.localisation import target_path
-from streams.terminal.unmet import unmet
+from streams.terminal.plan_text import unmet
 from streams.terminal.wording import headline
 from streams.tools.tuning.public_records import made_up_like
 from tests.support.meshes import changed, loaded

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from streams.mesh.file import MeshFileError, load
 from streams.mesh.signing import knows_writers, node_envelope, scheduler_envelope
-from streams.terminal.user_facts import user_facts
+from streams.terminal.plan_text import user_facts
 from tests.support.commands import Commands
 from tests.support.meshes import changed, with_value
 from tests.support.signing import private, signed

@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from streams.public.sight import Row, Sight
+from streams.public.sight import MeshStatus, NodeStatus
 from streams.terminal.watch_picture import HELP, explained, line, picture
 
 NAMES = ("east", "west", "north")
 ROWS = (
-    Row("east", 41, frozenset({"west"}), ("north", "west"), 41.0, 60.0, 0.4, ("relaying",)),
-    Row(
+    NodeStatus("east", 41, frozenset({"west"}), ("north", "west"), 41.0, 60.0, 0.4, ("relaying",)),
+    NodeStatus(
         "west", 40, frozenset({"east", "north"}), ("east", "north"), 40.0, 60.0, 12.0, ("silent", "7 behind")
     ),
-    Row("north", None, frozenset(), ("west",), 0.0, None, None, ("never seen",)),
+    NodeStatus("north", None, frozenset(), ("west",), 0.0, None, None, ("never seen",)),
 )
-SIGHT = Sight(40, 2000, 72, 32, 12.4, 2, False, ROWS)
+SIGHT = MeshStatus(40, 2000, 72, 32, 12.4, 2, False, ROWS)
 
 
 def printed(thing, width=80):
@@ -96,7 +96,7 @@ def test_on_a_narrow_terminal_names_rounds_and_flags_stay_whole():
 
 
 rows = st.builds(
-    lambda name, stepped, spent, budget, seen, flags: Row(
+    lambda name, stepped, spent, budget, seen, flags: NodeStatus(
         name, stepped, frozenset(), ("b", "c"), spent, budget, seen, tuple(flags)
     ),
     st.integers(1, 60).map(lambda length: "n" * length),
@@ -113,7 +113,7 @@ rows = st.builds(
 @settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=8), st.sampled_from(["", "w", "w" * 200]))
 def test_a_node_takes_one_line_of_80_columns(rows, words):
-    lines = printed(picture(words, words, Sight(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24))
+    lines = printed(picture(words, words, MeshStatus(3, 10**9, 9, 9, 1e6, len(rows), False, tuple(rows)), 24))
     first = 3 + bool(words)
     assert len(lines) == first + 1 + len(rows)
     assert max(map(len, lines)) <= 80
@@ -128,7 +128,7 @@ def test_a_node_takes_one_line_of_80_columns(rows, words):
 @pytest.mark.parametrize(("size", "drawn"), [(20, True), (21, False)])
 def test_edges_are_drawn_where_there_is_room_and_counted_elsewhere(size, drawn):
     names = [f"n-{k:02}" for k in range(size)]
-    rows = tuple(Row(n, 1, frozenset(names[:1]), tuple(names[:2]), 1.0, None, 1.0, ()) for n in names)
+    rows = tuple(NodeStatus(n, 1, frozenset(names[:1]), tuple(names[:2]), 1.0, None, 1.0, ()) for n in names)
     lines = printed(picture("t", "", SIGHT._replace(rows=rows), 40))
     assert ("●○" in lines[-1]) == drawn
     assert ("1 of 2" in lines[-1]) != drawn

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.public.account import Standing, account
-from streams.public.sight import KEPT, Refusals, Watched
+from streams.public.sight import KEPT, Refusals, StatusTracker
 from tests.support.machines import INSTANCES, end, plan
 from tests.support.meshes import changed, loaded
 from tests.support.scheduling import beat as any_beat
@@ -23,7 +23,7 @@ def mesh_file(folder, **mesh):
 
 @pytest.fixture
 def watched(tmp_path):
-    return Watched(mesh_file(tmp_path).resolved)
+    return StatusTracker(mesh_file(tmp_path).resolved)
 
 
 def beat(node, stepped, instance=None, **fields):
@@ -184,7 +184,7 @@ def test_what_a_losing_scheduler_wrote_first_holds_nothing_up(watched):
 def test_what_is_spent_is_what_budget_says(tmp_path):
     privacy = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact", "budget": 3}
     file = mesh_file(tmp_path, privacy=privacy)
-    watched = Watched(file.resolved)
+    watched = StatusTracker(file.resolved)
     counts = [(("a", k), ("b", k), ("c", k)) for k in range(8)]
     watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
     watched.take(beats(2, 3, 6))
@@ -198,7 +198,7 @@ def test_what_is_spent_is_what_budget_says(tmp_path):
 
 def test_a_node_that_was_away_has_rounds_of_its_budget_left_when_it_learns_no_more(tmp_path):
     privacy = {"mechanism": "laplace", "epsilon": 1, "gradient_bound": 0.5, "noise": "exact", "budget": 6}
-    watched = Watched(mesh_file(tmp_path, privacy=privacy).resolved)
+    watched = StatusTracker(mesh_file(tmp_path, privacy=privacy).resolved)
     counts = [(("a", k), ("b", k), ("c", max(0, k - 4))) for k in range(8)]
     watched.take([(plan(k + 1, named=counts[k]), 100.0) for k in range(8)])
     watched.take(beats(7, 5, 7))
@@ -211,7 +211,7 @@ def test_where_nothing_is_protected_everything_is_spent(tmp_path):
     tree = changed(nodes=list("abc"))
     tree["mesh"]["privacy"] = privacy
     tree["nodes"] = {}
-    watched = Watched(loaded(tmp_path, tree).resolved)
+    watched = StatusTracker(loaded(tmp_path, tree).resolved)
     watched.take([*planned(1, 3), *beats(1, 1, 1)])
     assert [row.spent for row in watched.sight(100.0).rows] == [math.inf] * 3
     assert flags(watched) == dict.fromkeys("abc", ())
@@ -237,7 +237,7 @@ entries = st.one_of(
 
 @given(st.lists(st.tuples(entries, st.integers(0, 60))))
 def test_whatever_is_read_gives_a_row_for_every_node(tmp_path_factory, read):
-    watched = Watched(mesh_file(tmp_path_factory.mktemp("any")).resolved)
+    watched = StatusTracker(mesh_file(tmp_path_factory.mktemp("any")).resolved)
     now = 0.0
     for entry, seconds in read:
         now += seconds

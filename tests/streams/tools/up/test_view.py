@@ -4,17 +4,15 @@ import pytest
 from rich.console import Console
 
 from streams.terminal import up_view as view
-from streams.terminal.up_picture import picture
-from streams.terminal.up_sight import Row, Sight
-from streams.terminal.up_view import Lines, line, summary
+from streams.terminal.up_view import ProcessStatus, RunLines, RunStatus, line, picture, summary
 
 ROWS = (
-    Row("a", "running", 41, "41", "done", "18:03:17 b was silent", 0),
-    Row("b", "again in 3 s", 40, "40", "again in 1 s", "", 2),
-    Row("d", "silent for 19 s", 41, "41", "running", "", 0),
-    Row("c", "elsewhere", None, "", "", "", 0),
+    ProcessStatus("a", "running", 41, "41", "done", "18:03:17 b was silent", 0),
+    ProcessStatus("b", "again in 3 s", 40, "40", "again in 1 s", "", 2),
+    ProcessStatus("d", "silent for 19 s", 41, "41", "running", "", 0),
+    ProcessStatus("c", "elsewhere", None, "", "", "", 0),
 )
-SIGHT = Sight(41, ("b", 40), 12.4, None, "running", 0, "", ROWS)
+SIGHT = RunStatus(41, ("b", 40), 12.4, None, "running", 0, "", ROWS)
 
 
 def printed(thing, width=80):
@@ -93,7 +91,7 @@ def test_lines_come_now_and_then_and_a_warning_once(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(view.time, "monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), width=300)
-    lines = Lines(console, None)
+    lines = RunLines(console, None)
     lines(SIGHT)
     assert console.file.getvalue() == ""
     for _ in range(2):
@@ -108,7 +106,7 @@ def test_lines_come_now_and_then_and_a_warning_once(monkeypatch):
 def test_lines_unless_it_is_a_terminal(plain, terminal):
     console = Console(file=io.StringIO(), force_terminal=terminal)
     with view.shown(console, "tracking", None, plain=plain) as shown:
-        assert isinstance(shown, Lines)
+        assert isinstance(shown, RunLines)
 
 
 def test_a_terminal_is_drawn_upon():
