@@ -8,23 +8,25 @@ import sqlite3
 from collections.abc import Iterator
 
 from streams.mesh.errors import elided
+from streams.state.checksums import check_row, checksum
 
 _SHOWN, _NONE = 3, "none"
 
 
-AGREED_TABLE = "agreed (settings TEXT NOT NULL)"
+AGREED_TABLE = "agreed (settings TEXT NOT NULL, checksum INTEGER NOT NULL)"
 
 
 def keep_agreed(connection: sqlite3.Connection, agreed: str) -> None:
     """Keep the settings in a new journal, of whose digest they are the text."""
-    connection.execute("INSERT INTO agreed VALUES (?)", (agreed,))
+    connection.execute("INSERT INTO agreed VALUES (?, ?)", (agreed, checksum(agreed)))
 
 
 def read_agreed(connection: sqlite3.Connection) -> str:
     """Return the settings as JSON; empty if the journal was created without. Raises ValueError."""
-    row = connection.execute("SELECT settings FROM agreed").fetchone()
+    row = connection.execute("SELECT settings, checksum FROM agreed").fetchone()
     if row is None:
         raise ValueError("it is broken: it does not say by which settings it was made")
+    check_row(row, "its settings (agreed)")
     return str(row[0])
 
 

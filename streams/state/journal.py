@@ -2,7 +2,8 @@
 
 It is one SQLite file per node (WAL, `synchronous=FULL`: an append that returned is on the disk). It keeps the
 last H rounds, the newest running average, and the mechanism's secret. A lock file keeps a second process
-out; readers can open it at any time.
+out; readers can open it at any time. Every row has a checksum, and each record also that of the one
+before (`streams/state/checksums.py`): opening the journal checks them all.
 """
 
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from nodes.accounting.spends import Spend, together
 from nodes.machine.journal import JournalRecord
 from nodes.privacy.mechanism import Secret
 from streams.mesh.mesh import Surroundings
+from streams.state.checksums import checksum
 from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import Life, keep_life, open_to_write, transaction
 from streams.state.journal_reader import JournalReader
@@ -24,9 +26,11 @@ from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line
 from streams.state.spends import next_life
 
-_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * KEPT)})"  # noqa: S608 # a constant of ours
+_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * (KEPT + 2))})"  # noqa: S608 # a constant of ours
+_AVERAGE = "INSERT INTO average VALUES (?, ?, ?, ?)"
 _ONE = f"{SELECT} WHERE round = ?"
-_PARDON = "UPDATE records SET positions = ? WHERE round = ?"
+_PARDON = "UPDATE records SET positions = ?, checksum = ? WHERE round = ?"
+_BEFORE = "SELECT before FROM records WHERE round = ?"
 _FORGET = """
     DELETE FROM records WHERE round < (
         SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
@@ -113,16 +117,19 @@ class Journal(JournalReader):
                 self._check_known(row)
                 return
             keeps_secret = secret is not None or not self._secret.empty
+            chained = (*row[:KEPT], self._newest)
+            newest = checksum(*chained)
             with transaction(self._connection):
-                self._connection.execute(_INSERT, row[:KEPT])
+                self._connection.execute(_INSERT, (*chained, newest))
                 self._connection.execute("DELETE FROM average")
                 if record.average is not None:
-                    self._connection.execute("INSERT INTO average VALUES (?, ?, ?)", (row[0], *row[KEPT:]))
+                    average = (row[0], *row[KEPT:])
+                    self._connection.execute(_AVERAGE, (*average, checksum(*average)))
                 if keeps_secret:
                     self._secret.write(record.charged, secret)
             if keeps_secret:
                 self._secret.cut_log()
-            self._last = record.round
+            self._last, self._newest = record.round, newest
             self._kept += 1
             if self._kept > 2 * self._life.horizon:
                 self._kept -= self._connection.execute(_FORGET, (self._life.horizon + 1,)).rowcount
@@ -149,7 +156,7 @@ class Journal(JournalReader):
                 self._secret.write(life.carried, None)
                 keep_life(self._connection, life)
         self._life = life
-        self._last, self._kept = 0, 0
+        self._last, self._kept, self._newest = 0, 0, 0
         with explained(self._path):
             self._secret.cut_log()
 
@@ -169,7 +176,10 @@ class Journal(JournalReader):
             )
             row = to_row(record)
             with explained(self._path), transaction(self._connection):
-                self._connection.execute(_PARDON, (row[KEPT - 1], row[0]))
+                (before,) = self._connection.execute(_BEFORE, row[:1]).fetchone()
+                newest = checksum(*row[:KEPT], before)
+                self._connection.execute(_PARDON, (row[KEPT - 1], newest, row[0]))
+            self._newest = newest
         return found
 
     def forget_secret(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
 from streams.state.agreed import AGREED_TABLE, differing, keep_agreed, read_agreed
+from streams.state.checksums import check_row, checksum
 from streams.state.folder import JournalError, lock_of, place_of
 from streams.state.rows import TABLES
 from streams.state.secret import DRAWS_TABLE
@@ -26,8 +27,8 @@ class Form:
     tables: tuple[str, ...]
 
 
-NODE = Form(0x6D6D6A6E, "a node's journal", (*TABLES, DRAWS_TABLE))
-"""The journal of a node: "mmjn"."""
+NODE = Form(0x6D6D6B6E, "a node's journal", (*TABLES, DRAWS_TABLE))
+"""The journal of a node: "mmkn"."""
 
 
 class JournalLocked(JournalError):
@@ -63,6 +64,7 @@ class Life:
 _LIFE = ", ".join(field.name for field in fields(Life))
 _TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
 _COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
+_LIFE_TABLE = f"life ({', '.join(_COLUMNS)}, checksum INTEGER NOT NULL)"
 
 
 def open_to_write(
@@ -89,8 +91,8 @@ def open_to_write(
     connection.execute("PRAGMA secure_delete = ON")  # a draw that has left the band is overwritten
     if not exists:
         _create(connection, replace(begin(), place=place_of(path)), agreed, form)
-    elif connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-        raise ValueError("it is broken")
+    else:
+        _check_structure(connection)
     _check_owner(read_life(connection), life, differing(read_agreed(connection), agreed))
     return connection
 
@@ -104,22 +106,35 @@ def open_to_read(path: Path, closing: ExitStack, form: Form = NODE) -> sqlite3.C
     closing.callback(connection.close)
     if not _is_journal(connection, form):
         raise JournalEmpty(f"the journal {path} is empty")
+    _check_structure(connection)
     return connection
 
 
 def read_life(connection: sqlite3.Connection) -> Life:
-    """Return the journal's life. Raises ValueError if it is missing."""
-    row = connection.execute(f"SELECT {_LIFE} FROM life").fetchone()  # noqa: S608 # names of ours
-    if row is None or [type(value) for value in row] != [field.type for field in fields(Life)]:
+    """Return the journal's life. Raises ValueError if it is missing or damaged."""
+    row = connection.execute(f"SELECT {_LIFE}, checksum FROM life").fetchone()  # noqa: S608 # names of ours
+    if row is None:
         raise ValueError("it is broken: it does not say whose it is")
-    return Life(*row)
+    check_row(row, "whose it is (life)")
+    return Life(*row[:-1])
 
 
 def keep_life(connection: sqlite3.Connection, life: Life) -> None:
     """Replace the journal's life."""
     connection.execute("DELETE FROM life")
-    marks = ", ".join("?" * len(fields(Life)))
-    connection.execute(f"INSERT INTO life VALUES ({marks})", astuple(life))  # noqa: S608 # as above
+    row = astuple(replace(life, carried_epsilon=float(life.carried_epsilon)))  # as SQLite gives it back
+    marks = ", ".join("?" * (len(row) + 1))
+    connection.execute(f"INSERT INTO life VALUES ({marks})", (*row, checksum(*row)))  # noqa: S608 # as above
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Read one state of the file, while its process may write to it."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
 
 
 @contextmanager
@@ -158,11 +173,17 @@ def _is_journal(connection: sqlite3.Connection, form: Form) -> bool:
     return True
 
 
+def _check_structure(connection: sqlite3.Connection) -> None:
+    """Raise ValueError if SQLite finds its file broken: a row may be missing, which no checksum shows."""
+    if connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+        raise ValueError("it is broken")
+
+
 def _create(connection: sqlite3.Connection, life: Life, agreed: str, form: Form) -> None:
     with transaction(connection):
         connection.execute(f"PRAGMA application_id = {form.application}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        for table in (*form.tables, f"life ({', '.join(_COLUMNS)})", AGREED_TABLE):
+        for table in (*form.tables, _LIFE_TABLE, AGREED_TABLE):
             connection.execute(f"CREATE TABLE {table}")
         keep_life(connection, life)
         keep_agreed(connection, agreed)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
-from streams.state.agreed import differing, read_agreed
-from streams.state.journal_file import open_to_read
+from streams.state.agreed import differing
+from streams.state.checksums import check_chain, check_row
+from streams.state.journal_file import open_to_read, snapshot
 from streams.state.open_journal import OpenJournal, explained
-from streams.state.rows import SELECT, from_row
+from streams.state.rows import SELECT, STORED, from_row
+from streams.state.secret import check_draws
 from streams.state.spend_file import from_line
 
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
@@ -17,7 +19,7 @@ _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 class JournalReader(OpenJournal):
     """The records of the journal at `path`, even while a process writes it.
 
-    Raises JournalError if it is missing, broken or of another version.
+    Raises JournalError if it is missing, broken, damaged or of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,8 +80,13 @@ class JournalReader(OpenJournal):
     def differing(self, agreed: str) -> str:
         """Return which of the mesh's shared settings differ from the journal's; empty if it is not known."""
         with explained(self._path):
-            return differing(read_agreed(self._connection), agreed)
+            return differing(self._agreed, agreed)
 
     def _begin(self) -> None:
-        totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
-        self._last, self._kept = totals.fetchone()
+        with snapshot(self._connection):
+            self._newest = check_chain(self._connection.execute(STORED), "the record of round")
+            totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
+            self._last, self._kept = totals.fetchone()
+            for row in self._connection.execute("SELECT round, rounds, mean, checksum FROM average"):
+                check_row(row, f"the average of round {row[0]}")
+            check_draws(self._connection)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from nodes.accounting.price import Price
+from streams.state.agreed import read_agreed
 from streams.state.folder import JournalError, write_ahead_log
 from streams.state.journal_file import Life, read_life
 from streams.state.rows import from_text
@@ -21,7 +22,7 @@ class OpenJournal:
         self._path = path
         with explained(path), ExitStack() as closing:
             self._connection = opener(closing)
-            self._life = read_life(self._connection)
+            self._life, self._agreed = read_life(self._connection), read_agreed(self._connection)
             self._begin()
             self._closing = closing.pop_all()
 
@@ -69,4 +70,5 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, ValueError) as error:
-        raise JournalError(f"the journal {path} cannot be used: {error}") from error
+        reason = " ".join(str(error).split())  # SQLite quotes a damaged statement with its line breaks
+        raise JournalError(f"the journal {path} cannot be used: {reason}") from error

@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 from nodes.collaboration.messages import RecordSet, ResponseRecord
-from streams.state.journal_file import Form, transaction
+from streams.state.checksums import check_chain, check_row, checksum
+from streams.state.journal_file import Form, snapshot, transaction
 from streams.state.open_journal import explained
 from streams.state.party_journal import PartyJournal
 from streams.state.rows import from_blob, to_blob
@@ -16,17 +17,21 @@ from streams.state.rows import from_blob, to_blob
 _COLUMNS = "query, asked, response, charged, epsilon_spent"
 _TABLES = (
     """responses (query INTEGER PRIMARY KEY, asked BLOB NOT NULL, response BLOB NOT NULL,
-        charged INTEGER NOT NULL, epsilon_spent REAL NOT NULL)""",
-    "record_set (source TEXT NOT NULL, extent TEXT NOT NULL, records INTEGER NOT NULL)",
+        charged INTEGER NOT NULL, epsilon_spent REAL NOT NULL,
+        before INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    """record_set (source TEXT NOT NULL, extent TEXT NOT NULL, records INTEGER NOT NULL,
+        checksum INTEGER NOT NULL)""",
 )
+_STORED = f"SELECT {_COLUMNS}, before, checksum FROM responses ORDER BY query"  # noqa: S608 # a constant of ours
 _Row = tuple[int, bytes, bytes, int, float]
 
 
 class OwnerJournal(PartyJournal):
     """All answers of one owner in one run."""
 
-    form = Form(0x6D6D6A6F, "the journal of a collaboration's owner", _TABLES)  # "mmjo"
+    form = Form(0x6D6D6B6F, "the journal of a collaboration's owner", _TABLES)  # "mmko"
     _set: RecordSet | None
+    _newest: int
 
     @property
     def records(self) -> tuple[ResponseRecord, ...]:
@@ -53,16 +58,28 @@ class OwnerJournal(PartyJournal):
                 if known != row:
                     raise ValueError(f"query {record.query} has another answer already")
                 return
+            chained = (*row, self._newest)
+            newest = checksum(*chained)
             with transaction(self._connection):
                 if self._set is None:
                     place = record.set.source, json.dumps(record.set.extent), record.set.records
-                    self._connection.execute("INSERT INTO record_set VALUES (?, ?, ?)", place)
-                self._connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?)", row)
-            self._set = record.set
+                    self._connection.execute(
+                        "INSERT INTO record_set VALUES (?, ?, ?, ?)", (*place, checksum(*place))
+                    )
+                self._connection.execute(
+                    "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", (*chained, newest)
+                )
+            self._set, self._newest = record.set, newest
 
     def _begin(self) -> None:
-        found = self._connection.execute("SELECT source, extent, records FROM record_set").fetchone()
-        self._set = None if found is None else _to_set(found)
+        with snapshot(self._connection):
+            self._newest = check_chain(self._connection.execute(_STORED), "the answer to query")
+            row = self._connection.execute(
+                "SELECT source, extent, records, checksum FROM record_set"
+            ).fetchone()
+        if row is not None:
+            check_row(row, "what was read (record_set)")
+        self._set = None if row is None else _to_set(row[:-1])
 
 
 def _to_set(row: tuple[str, str, int]) -> RecordSet:
@@ -76,7 +93,7 @@ def _to_set(row: tuple[str, str, int]) -> RecordSet:
 
 
 def _to_row(record: ResponseRecord) -> _Row:
-    return record.query, record.asked, to_blob(record.response), record.charged, record.epsilon_spent
+    return record.query, record.asked, to_blob(record.response), record.charged, float(record.epsilon_spent)
 
 
 def _from_row(row: Any, known: RecordSet) -> ResponseRecord:

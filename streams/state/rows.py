@@ -13,14 +13,20 @@ from nodes.values import Average, FloatArray, Release
 TABLES = (
     """records (
         round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
-        epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL)""",
-    "average (round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL)",
+        epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL,
+        before INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
+    """average (
+        round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL, checksum INTEGER NOT NULL)""",
 )
 KEPT = 7
-"""The number of columns of `records`; in a row those of `average`, without the round, follow."""
+"""The columns of `records` without checksums; in a row those of `average`, without the round, follow."""
 SELECT = """
     SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
     FROM records LEFT JOIN average USING (round)
+"""
+STORED = """
+    SELECT round, stepped, exact, charged, epsilon_spent, release, positions, before, checksum
+    FROM records ORDER BY round
 """
 Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
 """The columns: release and mean as float64 little-endian, the rest of the record as JSON."""
@@ -45,7 +51,7 @@ def to_row(record: JournalRecord) -> Row:
         record.stepped,
         int(record.exact),
         record.charged,
-        record.epsilon_spent,
+        float(record.epsilon_spent),  # as SQLite gives it back, for the checksum
         to_blob(record.release),
         _to_json(positions),
         None if average is None else average.rounds,

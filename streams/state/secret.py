@@ -15,9 +15,11 @@ import numpy as np
 from nodes.privacy.mechanism import Secret
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
+from streams.state.checksums import check_row, checksum
 
-DRAWS_TABLE = "secret_draws (charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL)"
-"""Each draw, int64 little-endian, by the number of charged rounds up to it."""
+DRAWS_TABLE = """secret_draws (
+    charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL, checksum INTEGER NOT NULL)"""
+"""Each draw, int64 little-endian, by the number of charged rounds up to it; its checksum goes with it."""
 
 
 def wipe(path: Path) -> None:
@@ -33,6 +35,12 @@ def wipe(path: Path) -> None:
         mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     if mode != ("delete",):
         raise ValueError("a reader is in the way of overwriting its secret draws: start again")
+
+
+def check_draws(connection: sqlite3.Connection) -> None:
+    """Raise ValueError for a draw that is not as it was written."""
+    for row in connection.execute("SELECT charged, basis, draw, checksum FROM secret_draws"):
+        check_row(row, f"the secret draw of charge {row[0]}")
 
 
 class SecretTable:
@@ -70,8 +78,9 @@ class SecretTable:
         else:
             band = disclosed_to_owner(secret.draws)
             newest = band[0].astype("<i8").tobytes()
+            row = (charged, secret.basis, newest)
             self._connection.execute(
-                "INSERT OR IGNORE INTO secret_draws VALUES (?, ?, ?)", (charged, secret.basis, newest)
+                "INSERT OR IGNORE INTO secret_draws VALUES (?, ?, ?, ?)", (*row, checksum(*row))
             )
             self._connection.execute("DELETE FROM secret_draws WHERE charged <= ?", (charged - len(band),))
         self.empty = secret is None

@@ -130,6 +130,25 @@ def test_an_old_journal_that_is_put_back_goes_on_as_a_new_instance(file, seeds):
         assert (node.name, Notice.LISTENED) in {notice[:2] for notice in mesh.notices}
 
 
+def test_a_lost_tail_of_any_length_up_to_the_horizon_is_found_by_what_was_released(tmp_path):
+    """The rows that are left are whole: it is no damage that a checksum could show."""
+    file = loaded(tmp_path, changed(rounds=ROUNDS, horizon=4))
+    for cut in range(1, file.mesh.horizon + 1):
+        mesh, node = Mesh(file, Faults(slot_time=0.25)), "b"
+        mesh.until_round(node, 10)
+        mesh.nodes[node].stop()
+        journal = mesh.nodes[node].journal
+        instance, charged = journal.instance, journal.charged
+        for _ in range(cut):
+            journal._records.pop()
+        mesh.nodes[node].start()
+        mesh.finish()
+        assert OLD in mesh.nodes[node].warnings, cut
+        assert journal.instance != instance
+        planned = {round for round, plan in mesh.plans().items() if plan.member(node)}
+        assert len(planned) >= charged  # what the plans count covers what the journal forgot
+
+
 @pytest.mark.parametrize("seeds", SEEDS, ids=["some", "many"])
 def test_what_was_journalled_and_never_sent_is_sent_by_the_next_process(file, seeds):
     """An edge takes nothing while its source steps on, given up by the other end; then the source dies."""

@@ -9,14 +9,16 @@ from fractions import Fraction
 import pytest
 
 from nodes.accounting.spends import Span, Spend
+from streams.public.standings import standings
 from streams.state.data_order import keep_order
-from streams.state.folder import StateFolder
+from streams.state.folder import JournalError, StateFolder
 from streams.state.spend_file import read_spends, to_line
 from streams.state.spends import keep_spend
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
 HEAD = "x,y,d,at\n"
+HORIZON = 4
 
 
 def rows(first, last):
@@ -134,6 +136,45 @@ def test_a_run_whose_order_is_not_known_does_not_go_on(call, begun, tree):
     outcome = going_on(call, begun, tree)
     assert (outcome.code, outcome.out) == (2, "")
     assert "run run-1 was begun in it, and state/order.json does not say in which order" in outcome.err
+
+
+@pytest.mark.parametrize("cut", range(1, HORIZON + 1))
+def test_a_lost_tail_of_a_journal_is_found_by_what_was_written_down(call, tmp_path, tree, cut):
+    tree["mesh"] |= {"horizon": HORIZON, "rounds": 9}
+    assert call("run", written(tmp_path, tree), "--state", "state").code == 0
+    assert budgeted(call, tmp_path, tree, "state")[1]["charged"] == 9
+    for name in "ab":
+        with closing(sqlite3.connect(tmp_path / "state" / f"{name}.journal")) as connection, connection:
+            newest = "SELECT round FROM records ORDER BY round DESC LIMIT ?"
+            connection.execute(f"DELETE FROM records WHERE round IN ({newest})", (cut,))  # noqa: S608
+            connection.execute("DELETE FROM average")
+    assert going_on(call, tmp_path, tree, 12).code == 0
+    out, account = budgeted(call, tmp_path, tree, "state")
+    assert account["charged"] >= 9 + 3
+    assert "run-1 (an earlier life)" in out
+
+
+@pytest.mark.parametrize(
+    ("damage", "row"),
+    [
+        ("UPDATE records SET charged = charged - 2 WHERE round = 5", "the record of round 5"),
+        ("UPDATE life SET carried = carried + 2", "whose it is (life)"),
+    ],
+)
+def test_a_damaged_journal_ends_what_reads_it_in_one_line_and_stays_as_it_is(call, begun, tree, damage, row):
+    path = begun / "state" / "a.journal"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    before = path.read_bytes()
+    budget = call("budget", written(begun, tree), "a", "--state", "state")
+    for outcome in (budget, going_on(call, begun, tree)):
+        assert (outcome.code == 0, outcome.out) == (False, "")
+        words = f"the journal state/a.journal cannot be used: it is damaged: {row} is not as it was written"
+        assert words in outcome.err
+        assert len(outcome.err.splitlines()) == 1
+    assert path.read_bytes() == before  # nothing moves it: what it has charged is known to it alone
+    with pytest.raises(JournalError, match="it is damaged"):  # what `audit releases --state` counts by
+        standings(loaded(begun, tree), ["a"], begun / "state")
 
 
 def test_a_broken_file_is_one_line(call, begun, tree):
