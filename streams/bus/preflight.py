@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from streams.bus.bus import BusError, Denied, Unreachable
+from streams.bus.bus import BusError, Denied, UnknownTopic, Unreachable
 from streams.bus.connection import PATIENCE, client_settings
 from streams.bus.errors import bus_error, given_by, lacking
 from streams.bus.logs import Logs
@@ -23,10 +23,10 @@ from streams.mesh.settings.brokers import BrokerSettings, BrokersSettings
 
 
 class PreflightFailed(BusError):
-    """A process cannot start: `lines`, one per failure."""
+    """A process cannot start: `lines`, one per failure. `missing`: topics that are not there, and no more."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(lines)
+    def __init__(self, lines: Iterable[str], *, missing: bool = False) -> None:
+        self.lines, self.missing = tuple(lines), missing
         super().__init__("\n".join(self.lines))
 
 
@@ -81,6 +81,7 @@ def preflight(
     )
     wrong: list[str] = []
     denied: list[str] = []
+    unknown = 0
     counts: dict[str, int] = {}
     described_topics: set[str] = set()
     for topic, future in described.items():
@@ -93,6 +94,7 @@ def preflight(
             continue
         except BusError as error:
             wrong.append(str(error))
+            unknown += isinstance(error, UnknownTopic)
             continue
         counts[topic] = len(description.partitions)
         allowed = _allowed(description)
@@ -106,7 +108,8 @@ def preflight(
     if denied:
         denied[-1] = f"{denied[-1]} ({given_by(user)})"
     if wrong or denied:
-        raise PreflightFailed(f"{broker.servers}: {line}" for line in (*wrong, *denied))
+        lines = [f"{broker.servers}: {line}" for line in (*wrong, *denied)]
+        raise PreflightFailed(lines, missing=unknown == len(lines))
     return _outside(broker, positions, counts)
 
 

@@ -1,6 +1,7 @@
 """`mirrormesh node`: runs one or more nodes of a party on a broker, in one process."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Literal
 
 import typer
@@ -75,7 +76,8 @@ def node(
 
     Several nodes of a party cost far less in one process than in one each: they share connections, loop and
     endpoints, so they need the same brokers and users. Each has its own journal and lock. A node that has
-    ended, or failed, leaves the others alone; the process ends with the last one, with 1 if one has failed.
+    ended, failed or cannot start leaves the others alone; the process ends with the last one, with 1 if one
+    has failed. A lock and a topic that is missing are waited for meanwhile; then all nodes begin again.
     What the broker's connections or a bug end, ends all. Options apply to each node.
 
     \b
@@ -101,10 +103,14 @@ def node(
     chosen = nodes_of(file, names or [], all_here=all_here, share=share)
     file.make_code(chosen)
 
+    @cache
+    def process() -> NodeProcess:
+        return NodeProcess(file, chosen, options)  # one, which knows which nodes have failed for good
+
     def work(stop: Stop) -> None:
-        process = NodeProcess(file, chosen, options)
+        process()
         writable_folder(state)
-        process.run(stop)
+        process().run(stop)
 
     live(logger(chosen), work, log, level)
 

@@ -8,9 +8,10 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 
-from nodes.machine.journal import DataPosition
+from nodes.machine.journal import DataPosition, JournalRecord
+from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
-from streams.bus.preflight import Outside
+from streams.bus.preflight import Outside, PreflightFailed
 from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
@@ -26,10 +27,11 @@ from streams.metrics.node_metrics import NodeMetrics
 from streams.records.observed import has_truth
 from streams.records.sources import decoder
 from streams.runtime.deadlines import FetchClock
-from streams.runtime.process import Ask
+from streams.runtime.process import Ask, Failed
 from streams.runtime.turns import Ended, Lane, Loop
-from streams.state.folder import JournalError
+from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal, open_journal
+from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish
 from streams.state.spends import forget_places
 from streams.state.spends_topic import SpendsTopic
@@ -39,7 +41,8 @@ from topology.plans import Plan
 class HostedNode:
     """One node of a process: call the methods in their order. `ended` is how it has ended by itself.
 
-    Raises MeshFileError if the file lacks something that it needs.
+    One that cannot start beside others ends with `refuse`. Raises MeshFileError if the file lacks something
+    that it needs.
     """
 
     journal: Journal
@@ -50,6 +53,7 @@ class HostedNode:
     def __init__(self, file: MeshFile, name: str, options: NodeOptions) -> None:
         self.name = name
         self.ended: Ended | None = None
+        self._journal = ExitStack()
         self._reused = ""
         self.log = logging.getLogger(f"mirrormesh.node.{name}")
         self._file, self._options = file, options
@@ -71,12 +75,30 @@ class HostedNode:
     def open(self, closing: ExitStack) -> None:
         """Open the journal. Raises JournalLocked, JournalError."""
         self._spend = RunSpend(self._file, self.name, self._options)
-        self.journal = closing.enter_context(
+        closing.enter_context(self._journal)
+        self.journal = self._journal.enter_context(
             open_journal(self._options.state, self.name, self.mesh, new_id(), self._made.price)
         )
         if self.journal.copied:
             self.log.warning("the journal is a copy: joining as a new instance")
         self._learner = replace(self._learner, charged_before=self._spend.before())
+
+    def refuse(self, error: Exception) -> None:
+        """End the node, which cannot start: free its journal's lock, so that it can be started alone."""
+        self._journal.close()
+        self.ended = error if isinstance(error, BusError | JournalError) else Failed(str(error))
+        self.log.error("cannot start: %s", "; ".join(str(error).splitlines()))
+
+    @property
+    def waits(self) -> bool:
+        """Whether it could not start for what passes by itself: a lock, or a topic that is missing."""
+        missing = isinstance(self.ended, PreflightFailed) and self.ended.missing
+        return missing or isinstance(self.ended, JournalLocked)
+
+    def check_lock(self) -> None:
+        """Raise JournalLocked while another process has the journal open."""
+        with locked(StateFolder(self._options.state).journal(self.name)):
+            pass
 
     def data_positions(self) -> dict[int, int]:
         """Return the journal's position in the data topic. Raises JournalError."""
@@ -149,19 +171,9 @@ class HostedNode:
             over()
 
         clock, data, journal = FetchClock(time.monotonic, self.mesh.silence), self.data, self.journal
-        self.metrics = NodeMetrics(
-            self._file.mesh.name,
-            self.name,
-            self._learner,
-            self.mesh.expected,
-            self.start.records[-1] if self.start.records else None,
-            connected=lambda: clock.going,
-            lag=lambda: data.lag,
-            counts=lambda: data.counts,
-            journal_bytes=lambda: journal.size,
-            truth=has_truth(self._decoder),
-            ends=certificates.ends,
-            generation=self.mesh.generation,
+        record = self.start.records[-1] if self.start.records else None
+        self.metrics = self._metrics(
+            certificates, record, connected=lambda: clock.going, journal_bytes=lambda: journal.size
         )
         isolates, generation = self.mesh.isolates, self.mesh.generation
         watcher = NodeWatcher(self.log, self.metrics, decisions, predictions, generation, isolates=isolates)
@@ -177,6 +189,33 @@ class HostedNode:
             lane=Lane(loop, watcher.began, ended),
             commits=commits,
             leave_from=self._leave_from,
+        )
+
+    def show_refused(self, certificates: Certificates) -> None:
+        """Make the metrics of a node that could not start: it is not connected, and has done nothing."""
+        self.metrics = self._metrics(certificates, None, connected=lambda: False, journal_bytes=lambda: 0)
+
+    def _metrics(
+        self,
+        certificates: Certificates,
+        record: JournalRecord | None,
+        *,
+        connected: Callable[[], bool],
+        journal_bytes: Callable[[], int],
+    ) -> NodeMetrics:
+        return NodeMetrics(
+            self._file.mesh.name,
+            self.name,
+            self._learner,
+            self.mesh.expected,
+            record,
+            connected=connected,
+            lag=lambda: self.data.lag,
+            counts=lambda: self.data.counts,
+            journal_bytes=journal_bytes,
+            truth=has_truth(self._decoder),
+            ends=certificates.ends,
+            generation=self.mesh.generation,
         )
 
     @property

@@ -4,19 +4,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, partial
+from typing import TypeVar
 
+from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.mesh_log import MeshLog, messages
-from streams.bus.preflight import preflight
+from streams.bus.preflight import PreflightFailed, preflight
 from streams.bus.rights import node_on_data, together
 from streams.codec.topics import DataTopics
 from streams.live.certificates import Certificates
 from streams.live.data.streams import DataStreams
 from streams.live.hosted_node import HostedNode
 from streams.live.live_nodes import LiveNodes
-from streams.live.opening import open_decisions, open_mesh, open_predictions, reach_brokers
+from streams.live.opening import check_mesh, open_decisions, open_mesh, open_predictions, reach_brokers
 from streams.live.serving import Endpoints, liveness, serve, warn_of_open
 from streams.live.spend import NodeOptions
 from streams.mesh.errors import UsageError
@@ -27,17 +29,23 @@ from streams.runtime.process import (
     FLUSH,
     Ask,
     Failed,
+    NodeCanStart,
     ProcessExit,
     ServiceManager,
     Stop,
     retry_until_reachable,
 )
 from streams.runtime.turns import Loop
+from streams.state.folder import JournalError
+from streams.state.journal_file import JournalLocked
 from streams.state.spends_topic import SpendsTopic, spends_bus
 from topology.plans import Plan
 
 COMMITS = 16
 """Journals that are written at a time."""
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 320.0
+"""Seconds between looks at what a node that could not start waits for."""
+T = TypeVar("T")
 
 
 class NodeProcess:
@@ -52,33 +60,41 @@ class NodeProcess:
         self._brokers = file.brokers(self._names[0])
         check_shared(file, self._names)
         self._nodes = [HostedNode(file, name, options) for name in self._names]
+        self._refused: list[HostedNode] = []
+        self._pause = FIRST_PAUSE
         self._log = logger(self._names)
         self._private = self._private_endpoint()
 
     def run(self, stop: Stop) -> None:
-        """Run until asked to stop, or until every node has ended, or one of `BEGINS_AGAIN`.
+        """Run until asked to stop, until every node has ended, or one of `BEGINS_AGAIN`: then call it again.
 
-        Raises ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
+        Of several nodes one that cannot start counts as ended, and the others start without it. Raises
+        ProcessExit when the run is over, Failed, Stopped, JournalError, BusError, NotServed.
         """
         with ExitStack() as closing:
             endpoints = Endpoints(self._options.metrics, self._private, self._log, closing)
             warn_of_open("Faust's pages", self._options.web, self._log)
-            for node in self._nodes:
-                node.open(closing)
+            self._prepare()
+            self._each(lambda node: node.open(closing))
             reach_brokers(self._file, self._names, stop)
             ask: Ask = partial(retry_until_reachable, stop)
-            ask(self._check_data)
-            bus = ask(lambda: open_mesh(self._file, self._names, closing))
-            spends = ask(lambda: spends_bus(self._brokers.data, self._names))
+            self._all_or_some(ask, self._check_data, self._check_data)
+            bus = self._all_or_some(
+                ask,
+                lambda nodes: open_mesh(self._file, names_of(nodes), closing),
+                lambda nodes: check_mesh(self._file, names_of(nodes)),
+            )
+            spends = ask(lambda: spends_bus(self._brokers.data, names_of(self._nodes)))
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)
-            for node in self._nodes:
-                node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing)
+            self._each(lambda node: node.begin(bus, SpendsTopic(spends, node.name), plans, ask, closing))
             live, data = self._assemble(bus, ask, endpoints, closing, stop)
             for node in self._nodes:
                 node.say()
-            asyncio.run(serve(live, partial(self._read, data), stop))
+            asyncio.run(serve(live, partial(self._read, live, data), stop))
+            if self._again is not None:
+                raise self._again
             for node in self._nodes:
                 if isinstance(node.ended, BEGINS_AGAIN):
                     raise node.ended
@@ -86,17 +102,67 @@ class NodeProcess:
                 self._finish(bus, stop)
             self._log.info("stopped, as asked")
 
-    def _check_data(self) -> None:
+    def _prepare(self) -> None:
+        """Make the nodes anew where an earlier `run` has ended: all but those that have failed for good."""
+        failed_nodes = {
+            node.name: node
+            for node in (*self._nodes, *self._refused)
+            if isinstance(node.ended, Exception) and not (node.waits or is_over(node))
+            and not isinstance(node.ended, BEGINS_AGAIN)
+        }  # fmt: skip
+        self._refused = list(failed_nodes.values())
+        remaining = [name for name in self._names if name not in failed_nodes]
+        self._nodes = [HostedNode(self._file, name, self._options) for name in remaining]
+        self._again: NodeCanStart | None = None
+
+    def _each(self, action: Callable[[HostedNode], object]) -> None:
+        """Do `action` for each node; those that fail are refused, unless all do. Raises the first's error."""
+        errors: dict[HostedNode, Exception] = {}
+        for node in self._nodes:
+            try:
+                action(node)
+            except BEGINS_AGAIN:
+                raise
+            except (JournalError, UsageError, BusError) as error:
+                errors[node] = error
+        if errors and len(errors) == len(self._nodes):
+            first, (node, *_) = next(iter(errors.values())), self._nodes
+            if self._refused:
+                more = len(errors) + len(self._refused) - 1
+                raise Failed(f"node {node.name} has failed, and {more} more: {first}") from first
+            raise first
+        for node, reason in errors.items():
+            node.refuse(reason)
+            self._nodes.remove(node)
+            self._refused.append(node)
+
+    def _all_or_some(
+        self,
+        ask: Ask,
+        action: Callable[[Sequence[HostedNode]], T],
+        check: Callable[[Sequence[HostedNode]], object],
+    ) -> T:
+        """Return what `action` does of all nodes, or of those alone for which `check` passes."""
+        try:
+            return ask(lambda: action(self._nodes))
+        except PreflightFailed:
+            if len(self._nodes) > 1:
+                with suppress(PreflightFailed):  # of each node: then the lines of all are told, each once
+                    self._each(lambda node: ask(lambda: check([node])))
+                    return ask(lambda: action(self._nodes))
+            raise
+
+    def _check_data(self, nodes: Sequence[HostedNode]) -> None:
         """Check the data broker's topics and rights. Raises PreflightFailed, BusError, JournalError.
 
         Slots by count need one partition.
         """
-        topics = {node.name: DataTopics(node.name) for node in self._nodes}
+        topics = {node.name: DataTopics(node.name) for node in nodes}
         access = together(node_on_data(name, own.group) for name, own in topics.items())
-        positions = {topics[node.name].records: node.data_positions() for node in self._nodes}
+        positions = {topics[node.name].records: node.data_positions() for node in nodes}
         several = set(positions) if self._file.mesh.slots.by == "time" else set()
         outside = preflight(self._brokers.data, access, positions, several=several)
-        for node in self._nodes:
+        for node in nodes:
             node.check_outside(outside)
 
     def _plans(self, bus: KafkaBus) -> Callable[[], list[Plan]]:
@@ -108,16 +174,16 @@ class NodeProcess:
         self, bus: KafkaBus, ask: Ask, endpoints: Endpoints, closing: ExitStack, stop: Stop
     ) -> tuple[LiveNodes, DataStreams]:
         """Return the nodes, and their data streams; show their metrics, and tell the service manager."""
-        file, options = self._file, self._options
+        file, options, names = self._file, self._options, names_of(self._nodes)
         decisions, loop = {}, Loop()
         if options.decisions:
-            decisions = ask(lambda: open_decisions(file, self._names, closing))
-        predictions = ask(lambda: open_predictions(file, self._names, closing))
+            decisions = ask(lambda: open_decisions(file, names, closing))
+        predictions = ask(lambda: open_predictions(file, names, closing))
         certificates = Certificates(self._brokers, self._log)
 
         def ended(node: HostedNode) -> None:
             cut = isinstance(node.ended, BEGINS_AGAIN)
-            if len(self._nodes) > 1 and not cut:
+            if len(self._names) > 1 and not cut:
                 tell_end(node)
             if cut or all(one.ended is not None for one in self._nodes):
                 loop.stop()
@@ -128,43 +194,78 @@ class NodeProcess:
         for node in self._nodes:
             own = decisions.get(node.name), predictions.get(node.name)
             node.assemble(bus, loop, commits, *own, certificates, partial(ended, node))
+        for node in self._refused:
+            node.show_refused(certificates)
         live = LiveNodes([node.live for node in self._nodes], bus, loop)
         streams = [node.data for node in self._nodes]
         data = DataStreams(self._brokers.data, streams, state=options.state, web=options.web)
-        alive = liveness(live, data, min(file.own(name).liveness for name in self._names), self._log)
-        endpoints.show(
-            {node.name: node.metrics for node in self._nodes}, alive.stalled, certificates, self._ended
-        )
+        alive = liveness(live, data, min(file.own(name).liveness for name in names), self._log)
+        metrics = {node.name: node.metrics for node in (*self._nodes, *self._refused)}
+        endpoints.show(metrics, alive.stalled, certificates, self._ended)
         self._manager = closing.enter_context(ServiceManager())
         self._manager.attend(live.every, alive.stalled, stop)
         return live, data
 
     def _ended(self, name: str) -> str | None:
         """Return how a node has ended by itself; None if it has not."""
-        return next((str(node.ended) for node in self._nodes if node.name == name and node.ended), None)
+        nodes = (*self._nodes, *self._refused)
+        return next((str(node.ended) for node in nodes if node.name == name and node.ended), None)
 
-    async def _read(self, data: DataStreams, stopped: asyncio.Event) -> None:
+    async def _read(self, live: LiveNodes, data: DataStreams, stopped: asyncio.Event) -> None:
         """Read the nodes' records until `stopped`."""
         positions = {node.name: node.position for node in self._nodes}
-        await data.serve(positions, stopped, {node.name: node.live.slot_closed for node in self._nodes})
+        looking = asyncio.create_task(self._look_again(live))
+        try:
+            await data.serve(positions, stopped, {node.name: node.live.slot_closed for node in self._nodes})
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _look_again(self, live: LiveNodes) -> None:
+        """End `live`, so that all begin again, once a node that waits for a lock or a topic can start.
+
+        The pause doubles each time that all have begun again for a node, as that costs the others a moment.
+        """
+        while any(node.waits for node in self._refused):
+            await asyncio.sleep(self._pause)
+            ready = await asyncio.to_thread(lambda: [node for node in self._refused if self._can_start(node)])
+            if ready:
+                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                self._again = NodeCanStart(f"node {ready[0].name} can start now")
+                live.stop()
+                return
+
+    def _can_start(self, node: HostedNode) -> bool:
+        """Return whether what a node waits for has come."""
+        try:
+            if not node.waits:
+                return False
+            if isinstance(node.ended, JournalLocked):
+                node.check_lock()
+            else:
+                preflight(
+                    self._brokers.data, node_on_data(node.name), {}, several=[DataTopics(node.name).records]
+                )
+                check_mesh(self._file, [node.name])
+        except (JournalLocked, BusError):
+            return False
+        return True
 
     def _finish(self, bus: KafkaBus, stop: Stop) -> None:
         """End a process whose nodes have all ended, with the reason of the first that has failed."""
-        over = [
-            node for node in self._nodes if isinstance(node.ended, ProcessExit) and not node.ended.exit_code
-        ]
+        over = [node for node in self._nodes if is_over(node)]
         # a neighbour may still need the last release, and no later process would send it
         while over and not stop.asked.is_set() and not bus.flush(FLUSH):
             self._manager.works(None)
         for node in over:
             node.journal.forget_secret()
-        failed = [node for node in self._nodes if node not in over]
+        failed = [node for node in (*self._nodes, *self._refused) if node not in over]
         (first, *more) = failed or over
-        if len(self._nodes) > 1 and failed:
+        if len(self._names) > 1 and failed:
             others = f", and {len(more)} more" if more else ""
             raise Failed(f"node {first.name} has failed{others}: {first.ended}")
-        if len(self._nodes) > 1:
-            raise ProcessExit(f"all {len(self._nodes)} nodes have ended")
+        if len(self._names) > 1:
+            raise ProcessExit(f"all {len(self._names)} nodes have ended")
         if first.ended is not None:
             raise first.ended
 
@@ -183,8 +284,17 @@ class NodeProcess:
 
 def tell_end(node: HostedNode) -> None:
     """Log how a node has ended, while others go on."""
-    well = isinstance(node.ended, ProcessExit) and not node.ended.exit_code
-    node.log.log(logging.INFO if well else logging.ERROR, "%s", node.ended)
+    node.log.log(logging.INFO if is_over(node) else logging.ERROR, "%s", node.ended)
+
+
+def is_over(node: HostedNode) -> bool:
+    """Return whether a node has ended well: its run is over."""
+    return isinstance(node.ended, ProcessExit) and not node.ended.exit_code
+
+
+def names_of(nodes: Sequence[HostedNode]) -> tuple[str, ...]:
+    """Return the nodes' names."""
+    return tuple(node.name for node in nodes)
 
 
 def check_shared(file: MeshFile, names: Sequence[str]) -> None:

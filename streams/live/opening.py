@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 from nodes.machine.time_slots import TimeSlots
 from streams.bus.kafka import KafkaBus
-from streams.bus.preflight import check_clusters
-from streams.bus.rights import node_on_mesh, together
+from streams.bus.preflight import check_clusters, preflight
+from streams.bus.rights import Access, node_on_mesh, together
 from streams.bus.topic_specs import data_specs, mesh_specs
 from streams.codec.topics import DataTopics
 from streams.live.outputs import Decisions, Predictions
@@ -28,12 +28,20 @@ def reach_brokers(file: MeshFile, names: Sequence[str], stop: Stop) -> None:
 
 def open_mesh(file: MeshFile, names: Sequence[str], closing: ExitStack) -> KafkaBus:
     """Open the mesh broker's topics of the nodes, after the preflight. Raises PreflightFailed, BusError."""
-    meshes = [(name, file.resolved.node(name).surroundings) for name in names]
-    access = together(node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes)
-    bus = opened(file.brokers(names[0]).mesh, access, mesh_specs(file.resolved))
+    bus = opened(file.brokers(names[0]).mesh, _on_mesh(file, names), mesh_specs(file.resolved))
     closing.callback(bus.close)
     closing.callback(bus.flush, FLUSH)
     return bus
+
+
+def check_mesh(file: MeshFile, names: Sequence[str]) -> None:
+    """Check what `open_mesh` opens. Raises PreflightFailed, Unreachable."""
+    preflight(file.brokers(names[0]).mesh, _on_mesh(file, names), {}, specs=mesh_specs(file.resolved))
+
+
+def _on_mesh(file: MeshFile, names: Sequence[str]) -> Access:
+    meshes = [(name, file.resolved.node(name).surroundings) for name in names]
+    return together(node_on_mesh(mesh.topics, name, mesh.expected, mesh.targets) for name, mesh in meshes)
 
 
 def open_decisions(file: MeshFile, names: Sequence[str], closing: ExitStack) -> dict[str, Decisions]:

@@ -107,7 +107,11 @@ class LogCut(Failed):
     """A log has lost its end under the process: it has to find its place again, as after a crash."""
 
 
-BEGINS_AGAIN = (LogCut, ClientFailed)
+class NodeCanStart(Failed):
+    """A node that could not start with its process can now: all nodes of the process begin again with it."""
+
+
+BEGINS_AGAIN = (LogCut, NodeCanStart, ClientFailed)
 """What a process mends by beginning again, with new clients, and without a new process."""
 
 

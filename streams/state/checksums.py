@@ -54,8 +54,8 @@ def check_chain(rows: Iterable[Sequence[Any]], name: str) -> int:
     last: int | None = None
     for row in rows:
         check_row(row, f"{name} {row[0]}")
-        before, own = row[-2:]
+        before, newest = row[-2:]
         if last not in {None, before}:
             raise ValueError(f"it is damaged: {name} {row[0]} does not follow the one stored before it")
-        last = own
+        last = newest
     return last or 0

@@ -1,6 +1,7 @@
-"""The file under a journal: its lock, settings, schema and owner."""
+"""The file under a journal: its lock, schema and owner, and the settings that explain another digest."""
 
 import fcntl
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
-from streams.state.agreed import AGREED_TABLE, differing, keep_agreed, read_agreed
+from streams.mesh.errors import elided
 from streams.state.checksums import check_row, checksum
 from streams.state.folder import JournalError, lock_of, place_of
 from streams.state.rows import TABLES
@@ -64,6 +65,11 @@ class Life:
 _LIFE = ", ".join(field.name for field in fields(Life))
 _TYPES = {str: "TEXT", bytes: "BLOB", int: "INTEGER", float: "REAL"}
 _COLUMNS = [f"{field.name} {_TYPES[field.type]}" for field in fields(Life) if isinstance(field.type, type)]
+_NAMED, _NONE = 3, "none"
+"""The most settings to name of those that differ, and the word for one that is not there."""
+
+
+AGREED_TABLE = "agreed (settings TEXT NOT NULL, checksum INTEGER NOT NULL)"
 _LIFE_TABLE = f"life ({', '.join(_COLUMNS)}, checksum INTEGER NOT NULL)"
 
 
@@ -125,6 +131,43 @@ def keep_life(connection: sqlite3.Connection, life: Life) -> None:
     row = astuple(replace(life, carried_epsilon=float(life.carried_epsilon)))  # as SQLite gives it back
     marks = ", ".join("?" * (len(row) + 1))
     connection.execute(f"INSERT INTO life VALUES ({marks})", (*row, checksum(*row)))  # noqa: S608 # as above
+
+
+def keep_agreed(connection: sqlite3.Connection, agreed: str) -> None:
+    """Keep the settings in a new journal, of whose digest they are the text."""
+    connection.execute("INSERT INTO agreed VALUES (?, ?)", (agreed, checksum(agreed)))
+
+
+def read_agreed(connection: sqlite3.Connection) -> str:
+    """Return the settings as JSON; empty if the journal was created without. Raises ValueError."""
+    row = connection.execute("SELECT settings, checksum FROM agreed").fetchone()
+    if row is None:
+        raise ValueError("it is broken: it does not say by which settings it was made")
+    check_row(row, "its settings (agreed)")
+    return str(row[0])
+
+
+def differing(was: str, now: str) -> str:
+    """Return `privacy.epsilon is 1, not 2` for the first keys that differ; empty if they are not known."""
+    if not was or not now:
+        return ""
+    before, after = (dict(_leaves("", json.loads(text))) for text in (was, now))
+    values = {
+        key: (before.get(key, _NONE), after.get(key, _NONE)) for key in sorted(before.keys() | after.keys())
+    }
+    differences = [
+        f"{key} is {elided(old)}, not {elided(new)}" for key, (old, new) in values.items() if old != new
+    ]
+    more = [f"and {len(differences) - _NAMED} more differ"] if len(differences) > _NAMED else []
+    return ", ".join([*differences[:_NAMED], *more])
+
+
+def _leaves(path: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and (value or not path):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}" if path else key, inner)
+    else:
+        yield path, _NONE if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 @contextmanager
@@ -191,11 +234,11 @@ def _create(connection: sqlite3.Connection, life: Life, agreed: str, form: Form)
 
 def _check_owner(life: Life, asked: Life, differing: str) -> None:
     for name in ("run", "node", "digest", "horizon"):
-        its, ours = getattr(life, name), getattr(asked, name)
-        if its != ours:
+        old, new = getattr(life, name), getattr(asked, name)
+        if old != new:
             if name == "digest" and differing:
                 raise ValueError(f"its {differing}: other settings of the mesh need a new run")
-            shown = [value.hex() if isinstance(value, bytes) else value for value in (its, ours)]
+            shown = [value.hex() if isinstance(value, bytes) else value for value in (old, new)]
             reason = ": other settings of the mesh need a new run" if name == "digest" else ""
             raise ValueError(f"its {name} is {shown[0]}, not {shown[1]}{reason}")
     if life.mesh and asked.mesh and life.mesh != asked.mesh:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from nodes.accounting.spends import Span, Spend, added
 from nodes.machine.journal import JournalRecord
-from streams.state.agreed import differing
 from streams.state.checksums import check_chain, check_row
-from streams.state.journal_file import open_to_read, snapshot
+from streams.state.journal_file import differing, open_to_read, snapshot
 from streams.state.open_journal import OpenJournal, explained
 from streams.state.rows import SELECT, STORED, from_row
 from streams.state.secret import check_draws

@@ -8,9 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from nodes.accounting.price import Price
-from streams.state.agreed import read_agreed
 from streams.state.folder import JournalError, write_ahead_log
-from streams.state.journal_file import Life, read_life
+from streams.state.journal_file import Life, read_agreed, read_life
 from streams.state.rows import from_text
 
 

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import pytest
 
 from streams.state.folder import StateFolder
+from streams.state.journal_file import locked
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.kafka.test_lives import QUICK, last_round, one_value_a_round
 from tests.support.brokers import free_port
@@ -76,4 +77,38 @@ def test_a_node_that_is_replaced_or_loses_its_journal_ends_alone(tmp_path, broke
         assert together.ends() == 1
         assert f"node {replaced} has failed, and 1 more: {said}" in together.log
         assert min(last_round(mesh, name) for name in others) >= PACED
+        one_value_a_round(mesh)
+
+
+def test_a_damaged_journal_and_a_lock_keep_one_node_each_from_starting_and_the_lock_is_waited_for(
+    tmp_path, broker
+):
+    path = mesh_file(tmp_path, MESH, broker.address, rounds=PACED, privacy=SIMULATED, **QUICK)
+    state = StateFolder(tmp_path / "state")
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        damaged, held, *others = mesh.file.mesh.nodes
+        first = host(mesh, "first", "--all")
+        wait_until(lambda: last_round(mesh, others[0]) > 3)
+        first.kill()
+        with closing(sqlite3.connect(state.journal(damaged))) as journal, journal:
+            journal.execute("UPDATE records SET charged = charged - 1 WHERE round = 2")
+        port = free_port()
+        with locked(state.journal(held)):
+            second = host(mesh, "second", "--all", "--metrics", port)
+            wait_until(lambda: "journal" in second.log and f"ERROR node {held}: cannot start: " in second.log)
+            before = last_round(mesh, others[0])
+            wait_until(lambda: last_round(mesh, others[0]) > before)  # the others have started, and go on
+            line = f"ERROR node {damaged}: cannot start: the journal {state.journal(damaged)} cannot be used"
+            assert f"{line}: it is damaged: the record of round 2 is not as it was written" in second.log
+            with pytest.raises(OSError, match="503"):
+                urlopen(f"http://127.0.0.1:{port}/readyz")
+            with locked(state.journal(damaged)):  # it can be started alone, once its journal is moved away
+                pass
+        wait_until(lambda: f"node {held} can start now: begins again" in second.log)
+        wait_until(lambda: f"INFO node {held}: instance" in second.log)
+        mesh.finish("scheduler")
+        assert second.ends() == 1
+        assert f"node {damaged} has failed: the journal" in second.log
+        assert min(last_round(mesh, name) for name in (held, *others)) >= PACED
         one_value_a_round(mesh)

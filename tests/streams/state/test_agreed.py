@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from streams.state.agreed import differing
 from streams.state.folder import JournalError
 from streams.state.journal import Journal
+from streams.state.journal_file import differing
 
 LIFE = {"run": "run-1", "node": "a", "instance": "1" * 32, "horizon": 32}
 
