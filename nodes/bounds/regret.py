@@ -112,7 +112,10 @@ def total(term: Callable[[int], float], rounds: int) -> float:
 
     The first 256 rounds are summed one by one, then each hundredth of the way at its first value.
     """
-    partial_sum = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
+    try:
+        partial_sum = math.fsum(term(t) for t in range(1, min(rounds, _EXACT) + 1))
+    except OverflowError:  # of finite terms, unlike + of floats
+        return math.inf
     first = _EXACT + 1
     while first <= rounds:
         end = min(rounds + 1, first + max(1, first // _WIDER))

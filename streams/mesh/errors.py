@@ -99,7 +99,7 @@ class Problem:
         if self.value is not ABSENT:
             secret = any(map(_is_secret, self.path)) or _holds_secret(self.value)
             parts.append("(hidden)" if secret else _shown(self.value))
-        return ": ".join([*parts, " ".join(self.allowed.split())])
+        return printable(": ".join([*parts, " ".join(self.allowed.split())]))
 
 
 def problems(file: str, path: tuple[str | int, ...], tree: object, error: ValidationError) -> list[Problem]:
@@ -168,6 +168,16 @@ def _holds_secret(value: object) -> bool:
 
 def _shown(value: object) -> str:
     return elided(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """Return the text in which what a terminal would obey, or could not show, is spelt out.
+
+    Such are control characters, other ends of lines, and halves of characters.
+    """
+    return (
+        text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    )
 
 
 def elided(text: str) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from nodes.values import FloatArray
 from streams.mesh.errors import ABSENT, MeshFileError, Problem, problems
 from streams.mesh.settings.base import Count, Name, Settings, Vector, absent, refusal
+from streams.mesh.settings.files import read_small
 from streams.mesh.settings.loss import LossSettings
 
 FORMAT: Final = 1
@@ -78,6 +79,7 @@ class Model(Settings):
         return self.dimension if self.observes is None else len(self.observes)
 
 
+_LARGEST = 1 << 30
 _WHOLE = "must be a model that mirrormesh has written, whole"
 
 
@@ -116,11 +118,9 @@ def _npz(path: Path) -> Any:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_small(path, _LARGEST)
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or 'no such file'}") from None
-    except ValueError:
-        raise _refused(path, "is no path of a file") from None
 
 
 def _refused(path: Path, allowed: str, key: str | None = None, value: object = ABSENT) -> MeshFileError:

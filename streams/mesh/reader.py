@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from streams.mesh.errors import MeshFileError, Problem, one_of, problems
 from streams.mesh.settings.base import Settings
+from streams.mesh.settings.files import read_small
 from streams.mesh.settings.node import FileSettings, HeldOutSettings
 from streams.mesh.settings.schema import SchemaSettings
 from streams.mesh.settings.sparse import SparseSettings
@@ -90,7 +91,7 @@ class Reader:
             return source
         schema_file = Path(os.path.normpath(file.parent / source["schema"]))
         try:
-            schema_file.open("rb").close()
+            read_small(schema_file)
         except OSError as error:
             why = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
             raise MeshFileError([Problem(str(file), (*path, "schema"), why, source["schema"]).line]) from None

@@ -178,7 +178,10 @@ class Theory:
         """Return root mean square and maximum over nodes of theta in L2, with the regulariser's part."""
         more = self.mesh.settings.algorithm.regulariser * self.mesh.algorithm.reach
         sizes = [(_theta(node) + more, count) for node, count in self._groups]
-        squares = math.fsum(size * size * count for size, count in sizes)
+        try:
+            squares = math.fsum(size * size * count for size, count in sizes)
+        except OverflowError:  # of finite squares, unlike + of floats
+            squares = math.inf
         return math.sqrt(squares / len(self.mesh.settings.nodes)), max(size for size, _ in sizes)
 
     def _noise(self) -> Callable[[int], float]:

@@ -2,10 +2,11 @@
 
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import ThreadingMixIn
-from threading import Thread
+from threading import BoundedSemaphore, Lock, Thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -13,6 +14,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streams.metrics.registry import PrivateRegistry, SharedRegistry
 
+MOST = 16
+"""Connections at once: Prometheus and probes need one each."""
 STARTING = "starting: the process waits for what it needs"
 
 
@@ -21,7 +24,38 @@ class NotServed(Exception):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """Answers each connection in a thread, `MOST` at a time: one more ends the oldest.
+
+    Whoever may connect could otherwise take a thread, and its memory, for each of any number of connections.
+    It is the oldest that ends, as a probe is answered at once: nobody can keep it out by holding connections.
+    """
+
     daemon_threads = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self._free, self._lock = BoundedSemaphore(MOST), Lock()
+        self._connections: list[socket.socket] = []
+        super().__init__(*arguments)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 # as the base calls it
+        """Take a thread for the connection; return whether there is one."""
+        if not self._free.acquire(blocking=False):
+            with self._lock, suppress(OSError, IndexError):  # it may be over by now
+                self._connections[0].shutdown(socket.SHUT_RDWR)  # its thread reads the end, and frees itself
+            if not self._free.acquire(timeout=1.0):
+                return False
+        with self._lock:
+            self._connections.append(request)
+        return True
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and free the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._connections.remove(request)
+            self._free.release()
 
 
 class _Handler(WSGIRequestHandler):

@@ -154,7 +154,9 @@ CodeName = Annotated[str, AfterValidator(code_name)]
 """The name of the user's code."""
 Positive = Annotated[float, Field(gt=0)]
 """A positive finite number."""
-Count = Annotated[int, Field(ge=1)]
+LARGEST = 2**63 - 1
+"""The largest whole number that the machine, and what is sent, can hold."""
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
 """A whole number of at least 1."""
 Seconds = Annotated[Positive | None, BeforeValidator(or_none)]
 """A time in seconds, or `none`: no limit."""

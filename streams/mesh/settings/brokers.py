@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from streams.mesh.settings.base import Settings, refusal
 from streams.mesh.settings.files import FromEnvironment
@@ -12,7 +12,15 @@ from streams.mesh.settings.pem import check_ca, check_pair
 from streams.mesh.settings.secret_files import FileName, PlainSecret, are_read, read_secrets
 from streams.mesh.settings.signing import private_key
 
-FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment]
+
+def _one_line(text: str) -> str:
+    """Refuse what ends a line: a client's settings, a unit and a manifest hold this text too."""
+    if text.isprintable():
+        return text
+    raise refusal("must be one line of text, without control characters")
+
+
+FromEnvironmentText = Annotated[str, Field(min_length=1), FromEnvironment, AfterValidator(_one_line)]
 _OF_USERS = ("mechanism", "username", "password", "password_file")
 _OF_TLS = ("ca", "certificate", "key", "key_password", "key_password_file", "verify_host_name")
 

@@ -1,7 +1,9 @@
 """Shared settings of files: paths, `${NAME}` from the environment, and which records to take."""
 
-import os.path
+import errno
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Self
@@ -12,7 +14,30 @@ from streams.mesh.settings.base import Count, Settings, refusal
 
 LONGEST_LINE = 1 << 20
 """Longest line in bytes: a longer one counts as an empty record."""
+SMALL = 1 << 20
+"""The most bytes of a mesh file, a schema, or another file that is read whole."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def read_small(path: str | Path, most: int = SMALL) -> bytes:
+    """Return what a file holds that somebody else may have named. Raises OSError.
+
+    It must be a regular file, as a device or a pipe may have no end, or never begin, and of `most` bytes.
+    """
+    try:
+        with open(path, "rb", opener=_at_once) as file:  # Path.open takes no opener
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "no regular file", str(path))
+            content = file.read(most + 1)
+    except ValueError:  # a zero byte, or half a character
+        raise OSError(errno.EINVAL, "no path of a file", str(path)) from None
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 20:,} MiB", str(path))
+    return content
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe that nobody writes to would hold this up for ever
 
 
 def from_environment(value: object, info: ValidationInfo) -> object:
@@ -26,10 +51,18 @@ def from_environment(value: object, info: ValidationInfo) -> object:
     return _VARIABLE.sub(lambda match: environment[match[1]], value)
 
 
+def is_path(text: str) -> bool:
+    """Return whether a text can be a path: not empty, no zero byte, no half of a character."""
+    try:
+        return bool(text) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def _resolved(value: object, info: ValidationInfo) -> object:
     """Read a path, relative to the file that names it."""
     found = from_environment(value, info)
-    if not isinstance(found, str) or not found or "\0" in found:
+    if not isinstance(found, str) or not is_path(found):
         raise refusal("must be a path, or - for standard input")
     return found if found == "-" else beside(found, info)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from streams.mesh.settings.base import refusal
-from streams.mesh.settings.secret_files import read_bytes, why
+from streams.mesh.settings.files import read_small
+from streams.mesh.settings.secret_files import why
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -23,7 +24,7 @@ def certificates(path: str) -> "list[x509.Certificate]":
     """Return the certificates in a file. Raises OSError, ValueError (there is none, or one is damaged)."""
     from cryptography import x509  # noqa: PLC0415 # loaded for TLS alone
 
-    return x509.load_pem_x509_certificates(read_bytes(path))
+    return x509.load_pem_x509_certificates(read_small(path))
 
 
 def lifetime(path: str) -> tuple[datetime, datetime]:
@@ -76,7 +77,7 @@ def check_pair(certificate: str, key: str, password: SecretStr | None) -> None:
 
 def _held(path: str, setting: str) -> bytes:
     try:
-        return read_bytes(path)
+        return read_small(path)
     except OSError as error:
         raise refusal(f"{path}: {why(error)}", setting) from None
 

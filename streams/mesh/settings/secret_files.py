@@ -10,15 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_core import PydanticCustomError
 
 from streams.mesh.settings.base import refusal
-from streams.mesh.settings.files import FromEnvironment, beside, from_environment
-
-_LONGEST = 1 << 20
+from streams.mesh.settings.files import FromEnvironment, beside, from_environment, is_path, read_small
 
 
 def _path(value: object, info: ValidationInfo) -> str:
     """Read a path, relative to the file that names it."""
     found = from_environment(value, info)
-    if not isinstance(found, str) or not found or "\0" in found or "\n" in found:
+    if not isinstance(found, str) or not is_path(found) or "\n" in found:
         raise refusal("must be the path of a file, not what it holds")
     return beside(found, info)
 
@@ -62,7 +60,7 @@ def are_read(info: ValidationInfo) -> bool:
 
 def _secret(path: str, setting: str) -> str:
     try:
-        text = read_bytes(path).decode().rstrip("\r\n")
+        text = read_small(path).decode().rstrip("\r\n")
     except UnicodeDecodeError:
         raise refusal(f"{path}: is not text: must hold the password in one line", setting) from None
     except OSError as error:
@@ -80,12 +78,6 @@ def _unread(path: str, error: OSError) -> str:
     folder = os.path.dirname(path)  # noqa: PTH120 # Path raises where a part may not be read
     where = f" in {folder}" if os.path.lexists(folder) else ""
     return f"there is no such file{where}: must be the path of a file that holds the password in one line"
-
-
-def read_bytes(path: str) -> bytes:
-    """Return what a small file holds. Raises OSError."""
-    with Path(path).open("rb") as file:
-        return file.read(_LONGEST)
 
 
 def shown_to_others(path: str | Path) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator
 
 from streams.mesh.settings.base import refusal
-from streams.mesh.settings.secret_files import read_bytes, shown_to_others, why
+from streams.mesh.settings.files import read_small
+from streams.mesh.settings.secret_files import shown_to_others, why
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -50,7 +51,7 @@ def private_key(path: str) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 # as above
 
     try:
-        held, shown = read_bytes(path), shown_to_others(path)
+        held, shown = read_small(path), shown_to_others(path)
     except OSError as error:
         raise refusal(f"{path}: {why(error)}", "signing_key") from None
     if shown:

@@ -8,12 +8,44 @@ from typing import Any
 import yaml
 
 from streams.mesh.errors import MeshFileError, Problem
+from streams.mesh.settings.files import read_small
 
 
 class _Loader(yaml.SafeLoader):
     """SafeLoader with the core schema of YAML 1.2 in place of 1.1, where every key must be text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 # yaml's own name
+
+    def get_single_node(self) -> Any:
+        """Return the document's node. Raises ConstructorError if its aliases stand for too much."""
+        node = super().get_single_node()
+        if node is not None:
+            _spelt_out(node, {})
+        return node
+
+
+_MOST = 500_000
+"""The most values in a file with every alias spelt out: each reader would go through all of them. A file of
+1 MiB without aliases has no more."""
+
+
+def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return how many values a node holds with its aliases spelt out, each node looked at once."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    size = sizes.get(id(node))
+    if size is None:
+        sizes[id(node)] = 0  # of itself, which the constructor refuses in its own words
+        parts = (
+            node.value
+            if isinstance(node, yaml.SequenceNode)
+            else [held for pair in node.value for held in pair]
+        )
+        size = sizes[id(node)] = 1 + sum(_spelt_out(part, sizes) for part in parts)
+        if size > _MOST:
+            many = f"aliases that stand for more than {_MOST:,} values"
+            raise yaml.constructor.ConstructorError(None, None, many, node.start_mark)
+    return size
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
@@ -96,7 +128,7 @@ def _without_names(problem: str) -> str:
 def read_yaml(path: Path) -> Any:
     """Return the file's content. Raises MeshFileError if unreadable or not YAML (with line and column)."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_small(path).decode("utf-8-sig")
         return yaml.load(text, _Loader)  # noqa: S506 # a SafeLoader
     except OSError as error:
         reason = f"cannot be read: {error.strerror or 'no such file'}"

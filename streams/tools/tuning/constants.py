@@ -11,6 +11,7 @@ from nodes.collaboration.forecast import Fit
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.mesh.errors import UsageError
 from streams.mesh.settings.collaboration import CollaborationSettings
+from streams.mesh.settings.files import read_small
 
 _SHAPE = {"dimension", "loss", "regulariser", "constraint", "algorithm", "queries", "gradient_bound"}
 """The settings that constants hold for: all but the owners' terms and `sharing`, which make the noise."""
@@ -49,7 +50,7 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
     Raises UsageError if there are none, or if they are of other settings than the file's.
     """
     try:
-        found = _parsed(path.read_bytes())
+        found = _parsed(read_small(path))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:

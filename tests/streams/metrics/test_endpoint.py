@@ -1,12 +1,13 @@
 """Two ports, two registries: as Prometheus reads them, and as its promtool judges them."""
 
 import socket
+import threading
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import pytest
 
-from streams.metrics.endpoint import Endpoint, NotServed
+from streams.metrics.endpoint import MOST, Endpoint, NotServed
 from streams.metrics.scheduler_metrics import SchedulerMetrics
 from tests.support.brokers import free_port, free_ports
 from tests.support.machines import learner, machine, plans, run_rounds, started
@@ -138,3 +139,22 @@ def test_one_whose_process_stands_still_is_not_alive_and_says_why(node):
         assert probed(other, "/livez") == (200, "alive")
         stalled[0] = None
         assert probed(port, "/livez") == (200, "alive")
+
+
+def test_held_connections_take_a_bounded_number_of_threads_and_keep_nobody_out(node):
+    """One that says nothing, and one that says half of a request, again and again."""
+    before = threading.active_count()
+    endpoint, port = served(node.shared)
+    held = []
+    with endpoint:
+        for k in range(3 * MOST):
+            held.append(socket.create_connection((HERE, port), timeout=5))
+            held[-1].sendall(b"GET /metrics HTTP/1.1\r\n" if k % 2 else b"")
+            if k % MOST == MOST - 1:
+                assert "mirrormesh_round" in scraped(HERE, port)
+                assert urlopen(f"http://{HERE}:{port}/livez", timeout=5).status == 200
+            assert threading.active_count() <= before + 1 + MOST
+        for connection in held[:MOST]:
+            assert connection.recv(1) == b""  # the oldest were ended, and not by a timeout
+    for connection in held:
+        connection.close()
