@@ -14,7 +14,7 @@ from streams.local.run_spend import LocalSpends
 from streams.local.star_outcome import CollaborationOutcome, collaboration_outcome
 from streams.local.summary import Summary, summarise
 from streams.mesh.file import CollaborationFile, MeshFile
-from streams.mesh.settings.topology import TopologySettings
+from streams.mesh.settings.mesh import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
 from streams.records.sources import check_source, held_out, open_source

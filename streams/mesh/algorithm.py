@@ -21,9 +21,8 @@ from nodes.values import FloatArray
 from streams.mesh.plugins import Code
 from streams.mesh.settings.algorithm import ConstraintSettings
 from streams.mesh.settings.loss import LossSettings
-from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.mesh import GraphSettings, MeshSettings
 from streams.mesh.settings.privacy import TimeSlots as TimeSlotSettings
-from streams.mesh.settings.topology import GraphSettings
 from topology.graph import Graph, complete, erdos_renyi, from_edges, grid, ring, star
 from topology.schedules import CycleSchedule, FixedSchedule, Schedule, SwitchingSchedule
 from topology.weights import Weights, fixed

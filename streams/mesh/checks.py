@@ -29,7 +29,7 @@ from streams.mesh.settings.node import (
     NodeSettings,
     OwnSourceSettings,
 )
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from topology.scheduler import heartbeat_period
 
 

@@ -14,7 +14,7 @@ from streams.mesh.own_parts import OwnParts
 from streams.mesh.settings.brokers import BrokerSettings, CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.sparse import SparseSettings
+from streams.mesh.settings.schema import SparseSettings
 
 
 @dataclass(frozen=True)

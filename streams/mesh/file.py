@@ -26,7 +26,7 @@ from streams.mesh.settings.brokers import CommonBrokers
 from streams.mesh.settings.collaboration import CollaborationSettings, OwnerSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import FileSettings, NodeSettings, OwnSourceSettings
-from streams.mesh.settings.sparse import SparseSettings
+from streams.mesh.settings.schema import SparseSettings
 
 __all__ = [
     "CollaborationFile",

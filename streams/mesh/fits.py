@@ -4,8 +4,7 @@ from streams.mesh.errors import Problem
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.mesh.settings.loss import LossSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.schema import LabelSettings
-from streams.mesh.settings.sparse import SparseSettings
+from streams.mesh.settings.schema import LabelSettings, SparseSettings
 
 Fitted = MeshSettings | CollaborationSettings
 """The shared parts that a source must fit."""

@@ -19,15 +19,15 @@ from nodes.privacy.ranges import in_range
 from nodes.privacy.simulated import SimulatedSampler
 from nodes.privacy.unprotected import Unprotected
 from streams.mesh.algorithm import constraint, mirror_map, step_size
-from streams.mesh.settings.budget import (
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import (
     BudgetSettings,
     EpsilonSettings,
+    PrivacySettings,
     budget_epsilon,
     growing_epsilon,
     release_epsilon,
 )
-from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import PrivacySettings
 
 
 def sampler(mesh: MeshSettings, node: str) -> Sampler:

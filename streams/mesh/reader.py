@@ -12,8 +12,7 @@ from streams.mesh.errors import MeshFileError, Problem, one_of, problems
 from streams.mesh.settings.base import Settings
 from streams.mesh.settings.files import read_small
 from streams.mesh.settings.node import FileSettings, HeldOutSettings
-from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.sparse import SparseSettings
+from streams.mesh.settings.schema import SchemaSettings, SparseSettings
 from streams.mesh.settings.yaml_file import read_yaml
 
 S = TypeVar("S", bound=Settings)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings, SourceSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 
 _KEY = b"mirrormesh: the part of a record"
 """The same for all runs, seeds and meshes: parts that share no record in one run share none in any two."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from nodes.audit.mechanism import Audit, audit, audit_rounds, lattice_holds
 from nodes.privacy.mechanism import Audited
 from streams.mesh.mesh import Mesh
-from streams.mesh.settings.budget import growing_epsilon
+from streams.mesh.settings.privacy import growing_epsilon
 
 DRAWS = 40_000
 """Draws on each slot, if they are cheap."""

@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.columns import ColumnSettings, spelt
-from streams.mesh.settings.schema import LabelSettings
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
 
 Cell = Callable[[object], list[float] | None]
 """Turns a value into features; None for a bad value."""

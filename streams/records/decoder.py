@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.columns import spelt
-from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.schema import SchemaSettings, spelt
 from streams.records.columns import bounded, cell, labelled, moment, number
 from streams.records.faults import (
     MISSING,

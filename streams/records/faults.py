@@ -9,8 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-from streams.mesh.settings.columns import ColumnSettings, spelt
-from streams.mesh.settings.schema import LabelSettings
+from streams.mesh.settings.schema import ColumnSettings, LabelSettings, spelt
 from streams.records.columns import cell, moment, number
 
 

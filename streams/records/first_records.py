@@ -12,7 +12,7 @@ from pathlib import Path
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.faults import Fault, FaultCounts, some_of
 from streams.records.listed_words import ListedWords

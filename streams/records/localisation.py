@@ -9,8 +9,8 @@ import numpy as np
 
 from nodes.values import BoolArray, FloatArray
 from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.mesh import TargetSettings
 from streams.mesh.settings.node import LocalisationSettings
-from streams.mesh.settings.target import TargetSettings
 from streams.records.paths import positions
 from topology.keyed import generator
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nodes.values import BoolArray, FloatArray, Observations
-from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.schema import SchemaSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
 from streams.records.parquet import holds_numbers, parquet_numbers
 from streams.records.schema_files import Refuser, readable
 

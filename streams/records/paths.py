@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nodes.values import FloatArray
-from streams.mesh.settings.target import PathSettings
+from streams.mesh.settings.mesh import PathSettings
 from topology.keyed import generator
 
 START = (0.8, 0.95)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streams.mesh.record_parts import part_of
 from streams.mesh.settings.node import FileSettings, NodeSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.lines import is_packed, opened
 
 _PIECE = 1 << 16

@@ -12,7 +12,6 @@ from nodes.sparse import Rows
 from nodes.values import FloatArray
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.fits import by_time
-from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -21,8 +20,14 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
 )
 from streams.mesh.settings.privacy import TimeSlots
-from streams.mesh.settings.schema import LabelSettings, SchemaSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.schema import (
+    ColumnSettings,
+    CsrSettings,
+    LabelSettings,
+    LibsvmSettings,
+    SchemaSettings,
+    SparseSettings,
+)
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import FaultCounts
 from streams.records.lines import ordered

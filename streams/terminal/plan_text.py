@@ -12,11 +12,10 @@ from streams.mesh.lag import lag_limits, why_for_ever
 from streams.mesh.mesh import Mesh, MeshNode
 from streams.mesh.mixing import Windows, least, windows
 from streams.mesh.settings.base import Settings
-from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.mesh import MeshSettings, TopologySettings
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.privacy import CountSlots, PrivacySettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
-from streams.mesh.settings.topology import TopologySettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.terminal.spending import spending
 from streams.terminal.wording import counted, described, headline, listed, promises, shared

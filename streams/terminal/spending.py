@@ -7,8 +7,7 @@ from nodes.accounting.ledger import Ledger
 from nodes.accounting.spends import Spend, reuse_of
 from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
 from streams.mesh.mesh import MeshNode
-from streams.mesh.settings.budget import BudgetSettings, EpsilonSettings
-from streams.mesh.settings.privacy import PrivacySettings
+from streams.mesh.settings.privacy import BudgetSettings, EpsilonSettings, PrivacySettings
 from streams.public.account import Account
 from streams.terminal.wording import counted, verb
 

@@ -11,9 +11,8 @@ from nodes.privacy.mechanism import Mechanism
 from streams.mesh.file import MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.mesh import MeshNode
-from streams.mesh.settings.budget import EpsilonSettings
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.privacy import PrivacySettings
+from streams.mesh.settings.privacy import EpsilonSettings, PrivacySettings
 from streams.records.shared_records import shared_records
 
 _SHOWN = 12

@@ -13,13 +13,13 @@ from streams.local.run import LocalRun, mesh_parts
 from streams.mesh.settings.algorithm import (
     AlgorithmSettings,
     ConstraintSettings,
+    DynamicsSettings,
     MirrorMapSettings,
     StepSizeSettings,
 )
-from streams.mesh.settings.dynamics import DynamicsSettings
 from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.mesh import GraphSettings
 from streams.mesh.settings.privacy import PrivacySettings
-from streams.mesh.settings.topology import GraphSettings
 from tests.support.meshes import changed, loaded
 from topology.graph import erdos_renyi, from_edges, star
 from topology.keyed import generator

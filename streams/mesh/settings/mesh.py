@@ -2,20 +2,147 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from streams.codec.topics import Layout
 from streams.mesh.settings.algorithm import AlgorithmSettings
-from streams.mesh.settings.base import Count, Name, Positive, Seconds, Settings, or_none, refusal
+from streams.mesh.settings.base import (
+    Choice,
+    Count,
+    Matrix,
+    Name,
+    Positive,
+    Seconds,
+    Settings,
+    or_none,
+    refusal,
+)
 from streams.mesh.settings.loss import LossSettings
-from streams.mesh.settings.overrides import NodeOverrides, members
 from streams.mesh.settings.parties import Party, PartySettings, check_parties, parties
-from streams.mesh.settings.privacy import PrivacySettings, SlotSettings, TimeSlots
+from streams.mesh.settings.privacy import NodeOverrides, PrivacySettings, SlotSettings, TimeSlots, members
 from streams.mesh.settings.signing import PublicKey
-from streams.mesh.settings.target import TargetSettings
-from streams.mesh.settings.topology import TopologySettings
+
+# The target of made-up sensors: where it goes, and how fast.
+
+FASTEST = 10.0
+"""The longest way of a round in random manoeuvres, which are made of short parts."""
+Point = Annotated[tuple[float, float], Field(strict=False)]
+"""A place in the plane: [x, y]."""
+
+
+def _some(value: object) -> object:
+    if isinstance(value, list) and not value:
+        raise refusal("a path of no points: must be a list of one [x, y] or more")
+    return value
+
+
+class PathSettings(Choice):
+    """A path in the plane, about 0; sensors stand 1.5 from there by default."""
+
+    words: ClassVar[tuple[str, ...]] = ("paper", "still", "circle", "figure-eight", "random-manoeuvre")
+
+    paper: bool = False
+    """From (0.8, 0.95) in steps that shrink as 1/t (Zhou, Li 2025, section 5): it soon stands still."""
+    still: bool = False
+    """At (0.8, 0.95)."""
+    circle: bool = False
+    """Round and round: 0.9 (cos s, sin s)."""
+    figure_eight: bool = Field(default=False, alias="figure-eight")
+    """(0.9 sin s, 0.6 sin 2s)."""
+    random_manoeuvre: bool = Field(default=False, alias="random-manoeuvre")
+    """Straight legs and turns, drawn from the seed, at most 1.25 from 0."""
+    waypoints: Annotated[tuple[Point, ...] | None, Field(strict=False), BeforeValidator(_some)] = None
+    """From each of these places straight to the next, and from the last to the first."""
+
+
+class TargetSettings(Settings):
+    """The target that made-up sensors (`localisation`) measure, the same for all nodes."""
+
+    path: PathSettings = PathSettings(paper=True)
+    """Where it goes."""
+    speed: Positive | None = None
+    """The way that it goes in a round, always the same. Not given for `paper` and `still`; all others need
+    it. For `random-manoeuvre` at most 10."""
+
+    @model_validator(mode="after")
+    def _moves_or_not(self) -> Self:
+        fixed = self.path.paper or self.path.still
+        if fixed and self.speed is not None:
+            raise refusal(f"path {self.path.name} has its own steps: must not be given", "speed")
+        if not fixed and self.speed is None:
+            raise refusal(f"missing: path {self.path.name} needs the way of a round", "speed")
+        if self.path.random_manoeuvre and self.speed is not None and self.speed > FASTEST:
+            raise refusal(f"must be at most {FASTEST:g}: random-manoeuvre stays near 0", "speed")
+        return self
+
+
+# Settings of the graph and its schedule.
+
+Edge = Annotated[tuple[Name, Name], Field(strict=False)]
+Edges = Annotated[tuple[Edge, ...], Field(strict=False, min_length=1)]
+
+
+class RandomGraphSettings(Settings):
+    """A random graph, from the seed, made connected. It has one of these two."""
+
+    mean_degree: Positive | None = None
+    """The mean number of a node's neighbours. Not given beside `p`."""
+    p: float | None = Field(None, gt=0, le=1)
+    """The probability of each edge. Not given beside `mean_degree`."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.mean_degree is None) == (self.p is None):
+            raise refusal("must have either mean_degree or p")
+        return self
+
+
+class GraphSettings(Choice):
+    """Edges between nodes, or a matrix of weights. Shapes follow the order of `mesh.nodes`."""
+
+    words: ClassVar[tuple[str, ...]] = ("ring", "complete", "star")
+
+    ring: bool = False
+    """Each node hears the one before it and the one after it."""
+    complete: bool = False
+    """Each node hears all."""
+    star: bool = False
+    """The first node hears all, all others hear the first."""
+    grid: Annotated[tuple[Count, Count], Field(strict=False)] | None = None
+    """[rows, columns]: each node hears its up to four neighbours."""
+    erdos_renyi: RandomGraphSettings | None = Field(None, alias="erdos-renyi")
+    """A random graph."""
+    edges: Edges | None = None
+    """Pairs of nodes that hear each other."""
+    directed_edges: Edges | None = Field(None, alias="directed-edges")
+    """Pairs [from, to]: the second hears the first."""
+    matrix: Matrix | None = None
+    """Row i holds the weights of all nodes in node i's mix; it sums to 1."""
+
+
+class TopologySettings(Settings):
+    """Who hears whom: one `graph` for every round, or a `cycle` of graphs in turn."""
+
+    graph: GraphSettings | None = None
+    """The graph of every round. Not given beside `cycle`."""
+    cycle: Annotated[tuple[GraphSettings, ...], Field(strict=False, min_length=1)] | None = None
+    """Graphs in turn, one a round. Not given beside `graph`."""
+    switching: float | None = Field(None, gt=0, le=1)
+    """The probability that a pair of the graph is on, in each round anew. Not given: all are always on."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.graph is None) == (self.cycle is None):
+            raise refusal("must have either graph or cycle")
+        if self.switching is not None and self.graph is None:
+            raise refusal("goes with graph, not with cycle", "switching")
+        directed = self.graph is not None and self.graph.name in {"directed-edges", "matrix"}
+        if self.switching is not None and directed:
+            raise refusal("needs an undirected graph, not directed-edges or a matrix", "switching")
+        return self
+
 
 AGREED = {"dimension", "algorithm", "loss", "slots", "horizon"}
 """The settings in the digest, beside `privacy`; the rest only where given."""

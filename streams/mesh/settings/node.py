@@ -18,8 +18,7 @@ from streams.mesh.settings.base import (
 )
 from streams.mesh.settings.brokers import BrokersSettings
 from streams.mesh.settings.files import FilePath, RecordBytes, TakeSettings, check_shuffle
-from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SchemaSettings
 
 LIVENESS = 30.0
 """Seconds for which a process's loops may stand still, unless its owner says otherwise."""

@@ -2,17 +2,97 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from nodes.accounting.calibration import LEAST_DELTA
+from nodes.accounting.schedule import GrowingEpsilon, uniform_epsilon
 from nodes.privacy.bisr_coefficients import MOST_BANDS
-from streams.mesh.settings.base import Count, Positive, Seconds, Settings, absent, refusal, tagged
-from streams.mesh.settings.budget import Budget, Epsilon, check_spending
+from streams.mesh.settings.base import Count, Exact, Positive, Seconds, Settings, absent, refusal, tagged
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.signing import PublicKey
 
-if TYPE_CHECKING:
-    from streams.mesh.settings.overrides import NodeOverrides
+# Settings of spending: the epsilon of a release or of a whole schedule, and the stream's budget.
+
+
+class EpsilonSettings(Settings):
+    """A total epsilon of the whole stream (as a sum, stream level), split over rounds."""
+
+    total: Exact
+    """The sum of the epsilons of all releases."""
+    rounds: Count
+    """The rounds 1 to this one have a part of it; after the last a node learns no more."""
+    schedule: Literal["uniform", "growing"] = "uniform"
+    """`uniform`: the same epsilon each round. `growing`: more in later rounds, for laplace on the
+    gradient."""
+
+
+class BudgetSettings(Settings):
+    """A budget of the whole stream at a delta, spent by the tightest known composition."""
+
+    epsilon: Exact
+    """The largest epsilon of the whole stream."""
+    delta: float = Field(ge=1e-12, lt=1)
+    """The delta at which it holds."""
+
+
+def _kind(value: Any) -> str:
+    return "mapping" if isinstance(value, Mapping | Settings) else "number"
+
+
+Epsilon = Annotated[
+    Annotated[Exact, Tag("number")] | Annotated[EpsilonSettings, Tag("mapping")], Discriminator(_kind)
+]
+"""The epsilon of every release, or a schedule."""
+Budget = Annotated[
+    Annotated[Exact, Tag("number")] | Annotated[BudgetSettings, Tag("mapping")], Discriminator(_kind)
+]
+"""A pure budget, spent by the sum, or one with a delta."""
+
+
+def release_epsilon(epsilon: Fraction | EpsilonSettings, batch_size: int) -> Fraction:
+    """Return the largest epsilon of a release. Raises ValueError for an impossible schedule."""
+    if not isinstance(epsilon, EpsilonSettings):
+        return epsilon
+    growing = growing_epsilon(epsilon, batch_size)
+    return growing.largest if growing else uniform_epsilon(epsilon.total, epsilon.rounds, batch_size)
+
+
+def growing_epsilon(epsilon: Fraction | EpsilonSettings | None, batch_size: int) -> GrowingEpsilon | None:
+    """Return the schedule of growing epsilons; None if they do not grow. Raises ValueError."""
+    if not isinstance(epsilon, EpsilonSettings) or epsilon.schedule != "growing":
+        return None
+    return GrowingEpsilon(epsilon.total, epsilon.rounds, batch_size)
+
+
+def budget_epsilon(budget: Fraction | BudgetSettings | None) -> Fraction | None:
+    """Return the whole stream's budget of epsilon; None: no limit."""
+    return budget.epsilon if isinstance(budget, BudgetSettings) else budget
+
+
+def check_spending(
+    mechanism: str, epsilon: Fraction | EpsilonSettings | None, budget: Fraction | BudgetSettings | None
+) -> None:
+    """Raise a refusal if they do not fit together; `mechanism` reads like `laplace on the gradient`."""
+    growing = isinstance(epsilon, EpsilonSettings) and epsilon.schedule == "growing"
+    if isinstance(epsilon, EpsilonSettings) and mechanism.startswith("gaussian"):
+        raise refusal(
+            "gaussian noise does not sum up to a total: must be a number, that of one release; what limits "
+            "the whole stream is budget: {epsilon: ..., delta: ...}",
+            "epsilon",
+        )
+    if growing and mechanism != "laplace on the gradient":
+        raise refusal(
+            f"{mechanism} keeps one epsilon: must be uniform (growing is for laplace on the gradient)",
+            *("epsilon", "schedule"),
+        )
+    if growing and isinstance(budget, BudgetSettings):
+        raise refusal("a growing epsilon is summed up: must be a number, without delta", "budget")
+    if mechanism.startswith("gaussian") and isinstance(budget, Fraction):
+        raise refusal("gaussian has a delta: must be {epsilon: ..., delta: ...}", "budget")
+
 
 MechanismName = Literal["laplace", "gaussian", "gaussian-bisr", "l2-sphere", "none"]
 Norm = Literal["l1", "l2", "linf"]
@@ -152,3 +232,46 @@ class TimeSlots(Settings):
 SlotSettings = Annotated[
     Annotated[CountSlots | TimeSlots, Field(discriminator="by")], tagged("by", "count", "time")
 ]
+
+
+# What one node does otherwise than the mesh; public.
+
+
+class NodeOverrides(Settings):
+    """What one node does otherwise: in privacy, and in what it measures; and its key. All of it is public."""
+
+    mechanism: MechanismName | None = None
+    """The node's own mechanism. Not given: that of `privacy`."""
+    epsilon: Epsilon | None = None
+    """The node's own epsilon. Not given: that of `privacy`."""
+    delta: Delta | None = None
+    """The node's own delta. Not given: that of `privacy`."""
+    bands: Bands | None = None
+    """The node's own bands. Not given: that of `privacy`."""
+    gradient_bound: Positive | None = None
+    """The node's own clip. Not given: that of `privacy`."""
+    norm: Norm | None = None
+    """The node's own norm. Not given: that of `privacy`."""
+    loss: LossSettings | None = None
+    """The node's own loss, of the same decision: another kind of sensor. Not given: that of the mesh."""
+    key: PublicKey | None = None
+    """The public key of what the node signs, as `mirrormesh key` shows it. Not given: it signs nothing."""
+
+    @property
+    def overrides(self) -> set[str]:
+        """The settings that it has otherwise."""
+        return self.model_fields_set - {"key"}
+
+
+def members(value: object) -> object:
+    """Read a list of names as nodes without overrides."""
+    if isinstance(value, list):
+        repeated = [name for k, name in enumerate(value) if name in value[:k]]
+        if repeated:
+            raise refusal(f"{repeated[0]} is named twice: every node once")
+        if not all(isinstance(name, str) for name in value):
+            raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")
+        return {name: {} for name in value}
+    if isinstance(value, dict):
+        return {name: {} if own is None else own for name, own in value.items()}
+    raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")

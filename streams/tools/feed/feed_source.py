@@ -10,7 +10,7 @@ from streams.mesh.file import MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.node import FileSettings, LocalisationSettings, OwnSourceSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings, SparseSettings
 from streams.records.decoder import SchemaDecoder
 from streams.records.record import RawRecord, moved
 from streams.records.sources import Source, check_source, open_source

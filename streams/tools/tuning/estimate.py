@@ -13,7 +13,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.overrides import NodeOverrides
+from streams.mesh.settings.privacy import NodeOverrides
 from streams.tools.tuning.pilot import Pilot, Resampled
 from streams.tools.tuning.public_records import from_file, made_up_by_schema
 from streams.tools.tuning.trials import Setting, Trials

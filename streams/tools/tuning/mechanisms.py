@@ -8,8 +8,7 @@ import yaml
 
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.overrides import NodeOverrides
-from streams.mesh.settings.privacy import MechanismName
+from streams.mesh.settings.privacy import MechanismName, NodeOverrides
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.tools.tuning.trials import Measured, Setting, Trials, tilted
 from streams.tools.tuning.walk import BETTER, best, walk

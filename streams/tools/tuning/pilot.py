@@ -9,9 +9,8 @@ import numpy as np
 
 from nodes.losses.losses import scores
 from nodes.values import FloatArray, Observations
-from streams.mesh.settings.columns import ColumnSettings
-from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.target import PathSettings, TargetSettings
+from streams.mesh.settings.mesh import PathSettings, TargetSettings
+from streams.mesh.settings.schema import ColumnSettings, SchemaSettings
 from streams.records.localisation import NOISE, sensor, target_path
 from streams.records.paths import START
 from topology.keyed import generator

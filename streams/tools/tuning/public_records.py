@@ -13,7 +13,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, OwnSourceSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.lines import ordered
 from streams.records.own import OwnDecoder
 from streams.records.record import Decoded, Decoder, SparseRow

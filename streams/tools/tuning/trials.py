@@ -18,7 +18,7 @@ from streams.local.ranking import ranking
 from streams.mesh.mesh import Mesh
 from streams.mesh.plugins import NO_CODE, Code
 from streams.mesh.settings.mesh import MeshSettings
-from streams.mesh.settings.overrides import NodeOverrides
+from streams.mesh.settings.privacy import NodeOverrides
 from streams.tools.tuning.pilot import Pilot
 from topology.schedules import Copies
 

@@ -9,7 +9,7 @@ from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.settings.node import FileSettings, LocalisationSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.sources import check_source, decoder
 from streams.terminal.malformed import MALFORMED
 from streams.tools.feed.feed_source import check_pace

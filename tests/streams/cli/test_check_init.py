@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from streams.mesh.file import load
-from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.privacy import MechanismName
+from streams.mesh.settings.schema import ColumnSettings
 
 CSV = """
       kind: csv

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.mesh.settings.columns import ColumnSettings
+from streams.mesh.settings.schema import ColumnSettings
 from streams.records.columns import cell
 
 LOG = {"log": [0.01, 1000]}

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.sparse import LibsvmSettings
+from streams.mesh.settings.schema import LibsvmSettings, SchemaSettings
 from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
 from streams.records.faults import UNKNOWN, Fault, FaultCounts
 from streams.records.sources import decoder

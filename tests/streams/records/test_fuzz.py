@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nodes.sparse import SparseRows
-from streams.mesh.settings.schema import SchemaSettings
-from streams.mesh.settings.sparse import CsrSettings
+from streams.mesh.settings.schema import CsrSettings, SchemaSettings
 from streams.records.decoder import SchemaDecoder, csv_fields, json_fields
 from streams.records.observed import observed, truth
 from streams.records.sources import decoder

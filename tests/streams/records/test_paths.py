@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streams.mesh.settings.target import TargetSettings
+from streams.mesh.settings.mesh import TargetSettings
 from streams.records.localisation import target_path
 
 SPEED = 0.003

@@ -19,7 +19,6 @@ from pydantic import BaseModel
 
 from nodes.machine.slots import Arrival
 from streams.mesh.file import MeshFileError
-from streams.mesh.settings.columns import ColumnSettings
 from streams.mesh.settings.files import TakeSettings
 from streams.mesh.settings.node import (
     FileSettings,
@@ -28,8 +27,14 @@ from streams.mesh.settings.node import (
     OwnSourceSettings,
     SourceSettings,
 )
-from streams.mesh.settings.schema import LabelSettings, SchemaSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings, SparseLabelSettings
+from streams.mesh.settings.schema import (
+    ColumnSettings,
+    CsrSettings,
+    LabelSettings,
+    LibsvmSettings,
+    SchemaSettings,
+    SparseLabelSettings,
+)
 from streams.records.sources import held_out, open_source
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines

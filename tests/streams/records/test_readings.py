@@ -10,8 +10,8 @@ import pytest
 from nodes.machine.events import OpenSlot
 from nodes.privacy.owner import disclosed_to_owner
 from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.mesh import TargetSettings
 from streams.mesh.settings.node import LocalisationSettings
-from streams.mesh.settings.target import TargetSettings
 from streams.records.localisation import Readings, target_path
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
