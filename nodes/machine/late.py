@@ -1,6 +1,6 @@
 """What a node that has fallen behind does with records that wait, where slots go by count.
 
-By their offsets alone: how many wait is public, and what they hold is never looked at.
+By their number alone: how many wait is public, and what they hold is never looked at.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,11 @@ class LatePolicy:
             raise ValueError(f"most is {self.most}: must be at least {self.size}, the records of a slot")
 
     def begin(self, first: int, end: int) -> int:
-        """Return where a slot begins that could begin at offset `first`, of a log that ends before `end`."""
+        """Return the number of the record at which a slot begins that could begin with number `first`.
+
+        `end`: the number of the next record to come. Offsets do not count records: a transaction's marker has
+        one, and compaction leaves some out.
+        """
         waiting = end - first
         if waiting <= self.most:
             return first

@@ -76,10 +76,13 @@ ANSWERED = 4
 _MOST_FETCHED = 2**29 - 1  # the client's own limit on an answer is 2 GiB
 
 
-def consumer_settings(broker: BrokerSettings, largest: int | None = None) -> dict[str, Any]:
+def consumer_settings(
+    broker: BrokerSettings, largest: int | None = None, *, committed: bool = False
+) -> dict[str, Any]:
     """Return the settings of a consumer that gets every position, and commits none.
 
     `largest`: the bytes of the largest value that it is to read; None: as much as the client takes by itself.
+    `committed`: whether an open transaction ends a log, and records of aborted ones are none.
     """
     settings: dict[str, Any] = {}
     if largest is not None:  # the client also takes this as the limit of what zstd may grow to
@@ -94,7 +97,8 @@ def consumer_settings(broker: BrokerSettings, largest: int | None = None) -> dic
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",  # otherwise a position outside the log silently loses records
             "enable.partition.eof": True,  # reports the end of a log whose last offsets hold no record
-            "isolation.level": "read_uncommitted",  # a peer's open transaction must not block its readers
+            # a peer's open transaction must not block the readers of the mesh's own topics
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
             "fetch.wait.max.ms": 100,  # the delay of that report
             "queued.max.messages.kbytes": 16_384,
         }

@@ -86,13 +86,16 @@ def append_time(message: "Message[bytes, bytes]") -> float:
 class Logs(Stores):
     """Requests to one broker. Each raises Unreachable without an answer within `PATIENCE` seconds.
 
-    `largest`: the bytes of the largest value of all topics (None: not known).
+    `largest`: the bytes of the largest value of all topics (None: not known). `committed`: whether a log ends
+    where a transaction is open (its last stable offset), as for the readers of data topics.
     """
 
-    def __init__(self, broker: BrokerSettings, largest: int | None = None) -> None:
+    def __init__(
+        self, broker: BrokerSettings, largest: int | None = None, *, committed: bool = False
+    ) -> None:
         self._servers = broker.servers
         # no callbacks: nobody polls between requests, and waiting messages take memory
-        self._consumer = Consumer(consumer_settings(broker, largest) | {"log_level": 0})
+        self._consumer = Consumer(consumer_settings(broker, largest, committed=committed) | {"log_level": 0})
         self._reading = Lock()
 
     def close(self) -> None:

@@ -165,7 +165,7 @@ def _allowed(description: Any) -> set[str]:
 def _outside(
     broker: BrokerSettings, positions: Mapping[str, Mapping[int, int]], counts: Mapping[str, int]
 ) -> tuple[Outside, ...]:
-    logs = Logs(broker)
+    logs = Logs(broker, committed=True)  # positions are those of readers of committed records
     try:
         outside = []
         for topic, offsets in positions.items():

@@ -120,6 +120,6 @@ class RunSpend:
         if self.options.reuse != "end":
             return ()
         topic = DataTopics(self.node).records
-        with closing(Logs(self.file.brokers(self.node).data)) as logs:
+        with closing(Logs(self.file.brokers(self.node).data, committed=True)) as logs:
             count = logs.partitions([topic])[topic]
             return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))

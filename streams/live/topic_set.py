@@ -1,5 +1,6 @@
 """An owner's set of records that is a topic of its own broker: up to the ends that the first answer fixed."""
 
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -7,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from streams.bus.bus import OffsetOutOfRange, Unreachable
 from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.errors import bus_error
-from streams.bus.logs import Logs
+from streams.bus.logs import SOON, Logs
 from streams.codec.topics import DataTopics
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.brokers import BrokerSettings
@@ -21,7 +22,7 @@ _BATCH = 4096
 
 
 class TopicSet:
-    """The records of a topic, partition after partition.
+    """The committed records of a topic, partition after partition.
 
     `fixed`: where they end; None: where they end now.
     """
@@ -32,7 +33,7 @@ class TopicSet:
     def extent(self) -> Extent:
         """Return the end of each partition. Raises BusError."""
         if self._fixed is None:
-            logs = Logs(self._broker)
+            logs = Logs(self._broker, committed=True)
             try:
                 count = logs.partitions([self._topic])[self._topic]
                 self._fixed = tuple((_name(one), logs.span(self._topic, one)[1]) for one in range(count))
@@ -42,7 +43,7 @@ class TopicSet:
 
     def values(self) -> Iterator[bytes]:
         """Yield all records in order. Raises BusError; OffsetOutOfRange if a log does not reach its end."""
-        consumer = Consumer(consumer_settings(self._broker) | {"log_level": 0})
+        consumer = Consumer(consumer_settings(self._broker, committed=True) | {"log_level": 0})
         try:
             for partition, (_, end) in enumerate(self.extent()):
                 yield from self._partition(consumer, partition, end)
@@ -57,10 +58,13 @@ class TopicSet:
         if last < end:
             raise OffsetOutOfRange(self._topic, f"it ends at {last}, and the set at {end}: it was made anew")
         consumer.assign([TopicPartition(self._topic, partition, first)])
-        position = first
+        position, until = first, time.monotonic() + PATIENCE
         while position < end:
-            found = consumer.consume(min(_BATCH, end - position), PATIENCE)  # it waits for that many
-            if not found:
+            # it waits for that many, which there are not where offsets have no record
+            found = consumer.consume(min(_BATCH, end - position), SOON)
+            if found:
+                until = time.monotonic() + PATIENCE
+            elif time.monotonic() > until:
                 raise Unreachable(f"{self._topic} cannot be read to its end")
             for message in found:
                 error, offset = message.error(), message.offset()

@@ -306,4 +306,6 @@ class PrivateMetric(Enum):
     COMMIT = Metric("journal_commit_seconds", "histogram", "seconds", "Time until a record was durable.")
     JOURNAL = Metric("journal_bytes", "gauge", "bytes", "Size of the journal, its write-ahead log included.")
     PASS = Metric("pass_seconds", "histogram", "seconds", "Time of a pass over an owner's set of records.")
-    LAG = Metric("data_lag_records", "gauge", "records", "Records not read yet; NaN: not known.")
+    LAG = Metric(
+        "data_lag_records", "gauge", "records", "Offsets of committed records not read yet; NaN: not known."
+    )

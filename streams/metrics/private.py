@@ -29,8 +29,8 @@ from streams.metrics.registry import PrivateRegistry
 class DataCounts:
     """Counts since the process started.
 
-    `lost`: records that had left the log before they were read. `skipped`: those that a late policy has
-    passed over.
+    `lost`: records that had left the log before they were read, at most: the broker tells their offsets
+    alone, and offsets may have no record. `skipped`: those that a late policy has passed over.
     """
 
     records: int = 0

@@ -54,7 +54,7 @@ def own_letters(file: MeshFile, node: str, last: int) -> Letters:
 
 
 def _read(broker: BrokerSettings, topic: str, last: int, read: Callable[[Stored], Letter]) -> Letters:
-    with closing(reached(broker)) as logs:
+    with closing(reached(broker)) as logs:  # uncommitted: nobody's open transaction may hide a letter
         logs.partitions([topic])
         first, end = logs.span(topic)
         found = logs.stored({topic: max(first, end - last)})[topic]

@@ -50,6 +50,14 @@ class Side:
     def fill(self, first, end):
         return [self.collector.add(arrival(offset)) for offset in range(first, end)]
 
+    def place(self, end, records=None):
+        """Tell the log's end, and then of the records at these offsets (None: at all), few at a time."""
+        self.collector.place({0: end})
+        while (span := self.collector.uncounted) is not None:
+            first, behind = span[0], min(span[0] + 7, span[1])
+            some = range(first, behind)
+            self.collector.count([k for k in some if records is None or k in records], behind)
+
     @property
     def counts(self):
         return opened(self.collector.counts)

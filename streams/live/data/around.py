@@ -4,11 +4,11 @@ It asks the broker for the same bytes itself, twice: only what comes equal is br
 the answer was at fault, and is asked for again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
-from aiokafka.consumer.fetcher import READ_UNCOMMITTED  # type: ignore[import-untyped] # as above
+from aiokafka.consumer.fetcher import READ_COMMITTED  # type: ignore[import-untyped] # as above
 from aiokafka.errors import (  # type: ignore[import-untyped] # as above
     ConsumerStoppedError,
     CorruptRecordException,
@@ -17,10 +17,12 @@ from aiokafka.errors import (  # type: ignore[import-untyped] # as above
 )
 from aiokafka.protocol.fetch import FetchRequest  # type: ignore[import-untyped] # as above
 
-from streams.live.data.broken import Broken, Found, batches, readable
+from streams.live.data.broken import Aborted, Broken, Found, batches, readable
 
 _BYTES = 4 * 2**20
 """Of one answer; a larger batch comes whole and alone."""
+_WITH_REPLICA, _ABORTED = 11, 2
+"""The version of answers that name a replica last, and where those have the aborted transactions."""
 Told = Callable[[TopicPartition, Broken], None]
 """Takes a broken batch, once or more."""
 
@@ -35,7 +37,7 @@ def may_be_stored(error: Exception) -> bool:
 async def read_around(
     consumer: Any, positions: Mapping[TopicPartition, int], most: int, told: Told
 ) -> dict[TopicPartition, Found]:
-    """Return up to so many records of these partitions, as they are stored, from their positions on.
+    """Return up to so many committed records of partitions, as they are stored, from their positions on.
 
     A partition whose leader does not answer, or not twice the same, is left out, or has none.
     """
@@ -51,30 +53,42 @@ async def read_around(
 
 
 async def _read(consumer: Any, of: TopicPartition, position: int, most: int) -> Found | None:
-    stored, end = await _stored(consumer, of, position)
+    stored, end, transactions = await _stored(consumer, of, position)
+    aborted = Aborted(transactions)
     records: list[ConsumerRecord] = []
     size, place = 0, position
     for batch in batches(stored, end):
         if len(records) >= most:
             break
         size += len(batch.stored)
+        if aborted.has(batch) or batch.control:
+            place = max(place, batch.last + 1)
+            continue
         found = readable(of, batch, place, most - len(records))
         records, place = records + found.records, max(place, found.next)
         if found.broken is not None:
-            again, _ = await _stored(consumer, of, position)
+            again, *_ = await _stored(consumer, of, position)
             same = again[:size] == stored[:size]
             return Found(records, place, found.broken) if same else None
     return Found(records, place)
 
 
-async def _stored(consumer: Any, of: TopicPartition, position: int) -> tuple[bytes, int]:
-    """Return the batches of an answer, from that of `position` on, and the log's end; none without one."""
+async def _stored(
+    consumer: Any, of: TopicPartition, position: int
+) -> tuple[bytes, int, Sequence[tuple[int, int]]]:
+    """Return the batches of an answer, from that of `position` on, the log's end, and aborted transactions.
+
+    No batch without an answer.
+    """
     client, limit = consumer._client, _BYTES  # noqa: SLF001 # aiokafka hands out no bytes
     asked = [(of.topic, [(of.partition, position, limit)])]
     try:
         leader = client.cluster.leader_for_partition(of)
-        answer = await client.send(leader, FetchRequest(0, 1, limit, READ_UNCOMMITTED, asked))
+        answer = await client.send(leader, FetchRequest(0, 1, limit, READ_COMMITTED, asked))
     except KafkaError:  # it is asked again
-        return b"", 0
-    ((_, ((_, failed, end, *_, stored),)),) = answer.topics
-    return (b"", 0) if failed else (bytes(stored or b""), end)
+        return b"", 0, ()
+    ((_, ((_, failed, end, *more, stored),)),) = answer.topics
+    if failed:
+        return b"", 0, ()
+    aborted = more[_ABORTED if answer.API_VERSION >= _WITH_REPLICA else -1]  # older brokers end with it
+    return bytes(stored or b""), end, aborted or ()

@@ -3,11 +3,12 @@
 A batch is broken if it cannot be read as it is stored: its checksum is wrong, it cannot be decompressed, or a
 record in it has no end. Its header tells its offsets, as it tells the broker, so they are the same wherever a
 reader begins. Records before the first bad one of a batch that can be decompressed are good. A record's
-headers, which nobody here reads, break nothing: their names may be any bytes.
+headers, which nobody here reads, break nothing: their names may be any bytes. The batch's header also tells
+which hold no records at all: those of aborted transactions, and markers of transactions.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from aiokafka import ConsumerRecord, TopicPartition  # type: ignore[import-untyped] # it ships no types
@@ -27,19 +28,24 @@ _BEGIN = struct.Struct(">qiib")
 """First offset (before format 2: the last record's), length of what follows it, leader's epoch, format."""
 _COUNTED = 12
 """Bytes before those that the length counts."""
-_HEADER = struct.Struct(">qiibIhiqq")
-"""The same, checksum, attributes, last offset less the first, first and largest timestamp."""
+_HEADER = struct.Struct(">qiibIhiqqq")
+"""The same, checksum, attributes, last offset less the first, first and largest timestamp, producer."""
 _FORMAT_2 = 2
-_APPEND_TIME = 8
+_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 8, 16, 32
 
 
 class Batch(NamedTuple):
-    """A batch as it is stored, with its offsets from `first` to `last`; `timestamp` in ms."""
+    """A batch as it is stored, with its offsets from `first` to `last`; `timestamp` in ms.
+
+    `producer`: the id of who wrote it in a transaction; None: in none. `control`: whether it ends one.
+    """
 
     first: int
     last: int
     timestamp: int
     stored: bytes
+    producer: int | None = None
+    control: bool = False
 
 
 class Broken(NamedTuple):
@@ -67,13 +73,39 @@ def batches(stored: bytes, end: int) -> Iterator[Batch]:
         if not place + _BEGIN.size <= behind <= len(stored):
             return
         whole = stored[place:behind]
-        last, timestamp = first, -1
+        last, timestamp, producer, attributes = first, -1, -1, 0
         if kind >= _FORMAT_2 and len(whole) >= _HEADER.size:
-            *_, attributes, delta, earliest, latest = _HEADER.unpack_from(whole)
+            *_, attributes, delta, earliest, latest, producer = _HEADER.unpack_from(whole)
             last, timestamp = first + delta, latest if attributes & _APPEND_TIME else earliest
+        writer = producer if attributes & _TRANSACTIONAL else None
         following = int.from_bytes(stored[behind : behind + 8]) if len(stored) >= behind + 8 else end
-        yield Batch(first, min(last, following - 1, end - 1), timestamp, whole)
+        last = min(last, following - 1, end - 1)
+        yield Batch(first, last, timestamp, whole, writer, bool(attributes & _CONTROL))
         place = behind
+
+
+class Aborted:
+    """The aborted transactions of an answer, as (producer, first offset).
+
+    Ask of the batches in their order.
+    """
+
+    def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
+        self._transactions = set(transactions)
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether the batch is of an aborted transaction, which a marker of its producer ends.
+
+        The next marker, even if it cannot be read: an aborted transaction has no other.
+        """
+        running = {
+            (producer, first)
+            for producer, first in self._transactions
+            if producer == batch.producer and first <= batch.first
+        }
+        if batch.control:
+            self._transactions -= running
+        return bool(running)
 
 
 def readable(of: TopicPartition, batch: Batch, position: int, most: int) -> Found:

@@ -5,8 +5,10 @@ A slot closes when its last condition is met: in `open` if enough records wait, 
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from threading import Lock
 
 from nodes.machine.events import OpenSlot, SlotClosed
@@ -53,6 +55,9 @@ class SlotCollector:
         self._unplaced = False
         self._late = late
         self._end: int | None = None  # of the log, as last looked up, for `late`
+        self._first = 0  # where the open slot could begin
+        self._waiting: deque[int] = deque()  # the offsets of the records from there to `_counted`, for `late`
+        self._counted = 0
         self._passed = 0  # the records below were passed over
         self._moved = False
         self._deadline = math.inf
@@ -82,6 +87,12 @@ class SlotCollector:
         """Whether the open slot waits for the topic's end, as its position or for what is late."""
         return self._unplaced
 
+    @property
+    def uncounted(self) -> tuple[int, int] | None:
+        """The offsets between which the late policy of the unplaced slot has yet to know the records."""
+        with self._lock:
+            return self._missing() if self._unplaced else None
+
     def moved(self) -> bool:
         """Return whether a slot has begun beyond what was read, since this was last asked."""
         with self._lock:
@@ -98,13 +109,16 @@ class SlotCollector:
         """Take no record below these offsets; `lost` records had left the log before."""
         with self._lock:
             self._slots.pass_over(positions)
+            self._first = max(self._first, positions.get(0, 0))
             self._counts.lost += lost
 
     def open(self, opened: OpenSlot) -> None:
         """Open the slot, in place of one still open."""
         with self._lock:
             self._opened = opened
-            self._unplaced = opened.position is None or (self._late is not None and self._end is None)
+            self._first = max(self._first, dict(opened.position or ()).get(0, 0))
+            unknown = self._late is not None and (self._end is None or self._missing() is not None)
+            self._unplaced = opened.position is None or unknown
             self._deadline = self._clock() + self._timeout
             if opened.position is not None and not self._unplaced:
                 self._begin(opened.round, opened.position)
@@ -114,13 +128,17 @@ class SlotCollector:
     def place(self, ends: Mapping[int, int]) -> None:
         """Take the topic's ends, as looked up just now: an unplaced slot without a position starts there."""
         with self._lock:
-            self._end = ends.get(0)
-            if self._opened is None or not self._unplaced:
-                return
-            self._unplaced = False
-            position = self._opened.position
-            self._begin(self._opened.round, tuple(sorted(ends.items())) if position is None else position)
-            found = self._complete()
+            if not self._unplaced or self._missing() is None:  # else a busy topic is never counted to its end
+                self._end = ends.get(0)
+            found = self._start(tuple(sorted(ends.items())))
+        self._hand_on(found)
+
+    def count(self, offsets: Sequence[int], end: int) -> None:
+        """Take the offsets of the next uncounted records, which are all below `end`."""
+        with self._lock:
+            self._waiting.extend(offsets)
+            self._counted = end
+            found = self._start(None)
         self._hand_on(found)
 
     def add(self, arrival: Arrival[bytes]) -> bool:
@@ -155,15 +173,35 @@ class SlotCollector:
             self._opened, self._unplaced = None, False
         self._hand_on(found)
 
+    def _missing(self) -> tuple[int, int] | None:
+        """Return the offsets between which nobody knows how many records wait, and too many may."""
+        at_end = self._opened is None or self._opened.position is None  # where nothing waits
+        if at_end or self._late is None or self._end is None or self._end - self._first <= self._late.most:
+            return None
+        counted = max(self._first, self._counted)
+        return (counted, self._end) if counted < self._end else None
+
+    def _start(self, ends: DataPosition | None) -> ClosedSlot[bytes] | None:
+        """Begin the unplaced slot if it is known where, without a position at `ends`; return it if full."""
+        if self._opened is None or not self._unplaced or self._missing() is not None:
+            return None
+        position = self._opened.position if self._opened.position is not None else ends
+        if position is None:
+            return None
+        self._unplaced = False
+        self._begin(self._opened.round, position)
+        return self._complete()
+
     def _begin(self, round: int, position: DataPosition) -> None:
-        """Open the slot there, or further on if too many records wait."""
-        if self._late is not None and self._end is not None:
-            first = dict(position).get(0, 0)
-            begun = self._late.begin(first, self._end)
-            if begun > first:
-                position = ((0, begun),)
-                self._counts.skipped += max(0, begun - max(first, self._passed))
-                self._passed = max(begun, self._passed)
+        """Open the slot there, or further on if too many records wait: offsets may hold none."""
+        self._first = max(self._first, dict(position).get(0, 0))
+        while self._waiting and self._waiting[0] < self._first:
+            self._waiting.popleft()
+        passed = 0 if self._late is None else self._late.begin(0, len(self._waiting))
+        if passed:
+            position = ((0, self._waiting[passed]),)
+            self._counts.skipped += sum(offset >= self._passed for offset in islice(self._waiting, passed))
+            self._passed = max(self._waiting[passed], self._passed)
         read = dict(self._slots.next)
         self._slots.open(round, position)
         self._moved |= self._slots.next != read
@@ -175,14 +213,15 @@ class SlotCollector:
         return self._slots.take()
 
     def _full(self) -> bool:
-        if self._opened is not None:
+        if self._opened is not None and not self._unplaced:
             return False
         return self._slots.waiting >= AHEAD if self._slots.by_count else self._slots.behind(self._wall())
 
     def _wants_more(self) -> bool:
         if not self._slots.by_count:  # limited by themselves, and no record may delay another
             return not self._full()
-        return self._opened is not None or self._slots.waiting <= REFILL * AHEAD
+        begun = self._opened is not None and not self._unplaced
+        return begun or self._slots.waiting <= REFILL * AHEAD
 
     def _hand_on(self, slot: ClosedSlot[bytes] | None) -> None:
         """Hand on a closed slot, without the lock, and wake the task that waits for room."""

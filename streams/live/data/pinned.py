@@ -1,6 +1,7 @@
 """Faust's consumer thread, pinned: reads every partition of its topics from given offsets, in no group.
 
-A subscribed group can stall for ever after a broker's restart; assigned partitions do not. The overrides use
+A subscribed group can stall for ever after a broker's restart; assigned partitions do not. It reads what is
+committed: an aborted transaction has no records, and a log ends where one is open. The overrides use
 private API: pyproject pins Faust's minor version, and tests/kafka/test_data_stream.py tests each of them.
 """
 
@@ -23,6 +24,8 @@ _PARTING = 0.3
 """Seconds that a broker has to end the connection in order."""
 _PAUSE = 0.02
 """Longest fetch while a topic has no room, in seconds: it may have some soon."""
+_COUNTED = 1 << 16
+"""Records of one count: they are in memory for its time."""
 _ATTEMPTS = 20
 """Fetches in a row that fail, and bring nothing, until that is taken for final."""
 Offsets = dict[str, dict[int, int]]
@@ -55,7 +58,9 @@ class Letters(Protocol):
 
 
 class PinnedThread(AIOKafkaConsumerThread):
-    """The thread that reads the topics of `places`. Others' loops may call `ends`, `read`, `follow`, `note`.
+    """The thread that reads the topics of `places`.
+
+    Others' loops may call `ends`, `read`, `count`, `follow`, `note`.
 
     With several topics one that has no room holds up no other.
     """
@@ -71,12 +76,19 @@ class PinnedThread(AIOKafkaConsumerThread):
         return bool(self._partitions)
 
     async def ends(self) -> Offsets:
-        """Return the offset of each partition's next record in the log."""
+        """Return the offset of each partition's next record in the log, of those that are committed."""
         return cast("Offsets", await self.call_thread(self._ends))
 
     async def read(self) -> Offsets:
         """Return the offsets below which all records were handed on, offsets without a record included."""
         return cast("Offsets", await self.call_thread(self._read))
+
+    async def count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
+        """Return the offsets of the first partition's records from `first` on, and where to count on.
+
+        One answer of the broker at a time, so it may be before `end`.
+        """
+        return cast("tuple[list[int], int]", await self.call_thread(self._count, topic, first, end))
 
     async def follow(self) -> None:
         """Continue at the position if it has moved ahead."""
@@ -85,6 +97,12 @@ class PinnedThread(AIOKafkaConsumerThread):
     async def note(self, offsets: Offsets) -> None:
         """Commit the offsets of one topic for the owner's tools; nothing here reads them."""
         await self.call_thread(self._note, offsets)
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        """Return a consumer of committed records; Faust makes one only where it writes transactions."""
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"  # noqa: SLF001 # its fetcher gets it at the start
+        return consumer
 
     async def subscribe(self, topics: Iterable[str]) -> None:  # noqa: ARG002 # they are known
         """Assign every partition of the topics, at its position, once the broker answers."""
@@ -171,6 +189,15 @@ class PinnedThread(AIOKafkaConsumerThread):
         for of in self._partitions:
             found[of.topic][of.partition] = ends[of]
         return found
+
+    async def _count(self, topic: str, first: int, end: int) -> tuple[list[int], int]:
+        of, consumer = TopicPartition(topic, 0), self._ensure_consumer()
+        beginning = (await asyncio.wait_for(consumer.beginning_offsets([of]), PATIENCE))[of]
+        asked = read_around(consumer, {of: max(first, beginning)}, _COUNTED, lambda *_: None)
+        answer = (await asyncio.wait_for(asked, PATIENCE)).get(of)
+        if answer is None:
+            return [], first
+        return [record.offset for record in answer.records if record.offset < end], min(answer.next, end)
 
     async def _read(self) -> Offsets:
         found: Offsets = {topic: {} for topic in self.places}

@@ -1,7 +1,7 @@
 """One node's own stream: collects its records, and gives slots to the machine's thread."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from nodes.machine.events import OpenSlot, SlotClosed
@@ -91,6 +91,15 @@ class DataStream:
         unplaced = self._collector.unplaced
         self._collector.place(ends)
         return unplaced
+
+    @property
+    def uncounted(self) -> tuple[int, int] | None:
+        """The offsets between which a late policy has yet to know the records; None: there are none."""
+        return None if self.over else self._collector.uncounted
+
+    def count(self, offsets: Sequence[int], end: int) -> None:
+        """Take the offsets of the next uncounted records, which are all below `end`."""
+        self._collector.count(offsets, end)
 
     def moved(self) -> bool:
         """Return whether a slot has begun beyond what was read, since this was last asked."""

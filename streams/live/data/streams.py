@@ -89,7 +89,7 @@ class DataStreams:
                 raise failure(self._broker.servers, self._topics, error) from None
 
     async def _complete(self, app: "PinnedApp") -> None:
-        """Close slots that depend on the ends of the logs."""
+        """Close slots that depend on the ends of the logs, or on how many records wait there."""
         awaited: dict[DataStream, tuple[float, dict[int, int]]] = {}
         while True:
             await asyncio.sleep(TICK)
@@ -102,6 +102,9 @@ class DataStreams:
                     ends = await thread.ends()
                     placed = [one for one in due if one.place(ends[one.topic])]
                     awaited |= {one: (now, ends[one.topic]) for one in due if one not in placed}
+                for one in self._streams:
+                    if (span := one.uncounted) is not None:
+                        one.count(*await thread.count(one.topic, *span))
                 if sum(one.moved() for one in self._streams):  # each is asked
                     await thread.follow()
                 awaited = {one: at for one, at in awaited.items() if not one.over}

@@ -163,6 +163,6 @@ class NodeSettings(Settings):
     systemd's watchdog is not fed; at least ten heartbeats."""
     late_policy: LatePolicySettings = LatePolicySettings.model_validate("queue")
     """What it does, on a broker and with slots by count, with records that wait as it was away, or as they
-    come faster than rounds. By offset alone. In one process no record is late."""
+    come faster than rounds. By their number alone. In one process no record is late."""
     predictions: bool = False
     """Whether to write a prediction for each record to the party's own broker."""

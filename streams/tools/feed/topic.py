@@ -1,12 +1,13 @@
 """Checks a data topic before a feed, and finds the lines that it holds.
 
 A feed writes line n to offset n - 1 of partition 0, and nobody else writes there. So missing or repeated
-lines, and other writers' records, are found at once.
+lines, and other writers' records, are found at once: those of open and aborted transactions too, as they take
+offsets. So it alone reads a data topic uncommitted.
 """
 
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.bus.admin import Admin
 from streams.bus.bus import Unreachable
@@ -88,7 +89,8 @@ def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, byt
         return 0, None
     if first == end:
         raise FeedFailed(f"{topic}: its records are gone, so nobody knows the last line that was fed: {ANEW}")
-    headers = dict(_last(broker, topic, end - 1).headers() or [])
+    last = _last(broker, topic, end - 1)
+    headers = {} if last is None else dict(last.headers() or [])  # a message without a value is false
     line, mark = headers.get(LINE), headers.get(MARK)
     if not isinstance(line, bytes) or not line.isdigit() or not isinstance(mark, bytes):
         raise FeedFailed(f"{topic}: its last record was not fed by this command: {ANEW}")
@@ -105,13 +107,19 @@ def _lettered(broker: BrokerSettings, topic: str) -> frozenset[bytes]:
         logs.close()
 
 
-def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes]":
+def _last(broker: BrokerSettings, topic: str, offset: int) -> "Message[bytes, bytes] | None":
+    """Return the record at the log's last offset; None if a transaction's marker is there."""
     consumer = Consumer(consumer_settings(broker) | {"log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, 0, offset)])
         message = consumer.poll(PATIENCE)
     finally:
         consumer.close()
-    if message is None or message.error() is not None:
+    error = None if message is None else message.error()
+    at_end = error is not None and error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 # librdkafka's name
+    # before the log's end it is of a broker that was asked too early: it is asked again
+    if at_end and message is not None and (message.offset() or 0) > offset:
+        return None
+    if message is None or error is not None:
         raise Unreachable(f"{broker.servers}: the last record of {topic} cannot be read")
     return message

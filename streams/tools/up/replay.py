@@ -47,6 +47,7 @@ def fed_topics(file: MeshFile) -> list[str]:
     for name in file.nodes:
         logs, topic = Logs(file.brokers(name).data), DataTopics(name).records
         try:
+            # what an open transaction holds counts: it may be committed yet, with the times of before
             found += [topic] if logs.span(topic)[1] else []
         finally:
             logs.close()
