@@ -1,6 +1,8 @@
 """Reads lines of a file or of standard input, lazily; files that end in `.gz` are unpacked."""
 
+import errno
 import gzip
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -49,7 +51,10 @@ def is_packed(path: str) -> bool:
 
 
 def opened(path: str) -> BinaryIO:
-    """Return the file, unpacked while it is read; the caller closes it. Raises OSError."""
+    """Return the file, unpacked while it is read; the caller closes it. Raises OSError, also for a device."""
+    if stat.S_IFMT(Path(path).stat().st_mode) in {stat.S_IFCHR, stat.S_IFBLK}:
+        # /dev/zero holds a line without an end
+        raise OSError(errno.EINVAL, "a device", path)
     return cast("BinaryIO", gzip.open(path, "rb")) if is_packed(path) else Path(path).open("rb")
 
 

@@ -204,3 +204,24 @@ def test_a_part_of_too_many_is_one_line_of_check(tmp_path, capsys, every):
     err = capsys.readouterr().err
     assert (ended.value.code, err.count("\n")) == (2, 1)
     assert "nodes.a.source.take.every" in err
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize("kind", ["csv", "json-lines", "parquet", "libsvm", "csr"])
+@pytest.mark.parametrize("key", ["source", "held_out"])
+def test_a_device_is_no_file_of_records(tmp_path, capsys, kind, key, command):
+    """A line of /dev/zero has no end."""
+    tree = changed(loss="squared", rounds=2)
+    schema = {"features": {"x": "number", "y": "number"}, "label": {"column": "z"}}
+    more = {"label": {}} if kind in {"libsvm", "csr"} else {"schema": schema}
+    rows = {"kind": kind, "path": "/dev/zero", **more}
+    lines = {"kind": "csv", "path": str(tmp_path / "rows.csv"), "schema": schema}
+    (tmp_path / "rows.csv").write_text("x,y,z\n" + "1,2,3\n" * 9)
+    tree["nodes"] = {name: {"source": rows if key == "source" else lines} for name in "abcd"}
+    tree |= {"held_out": rows} if key == "held_out" else {}
+    with pytest.raises(SystemExit) as ended:
+        main([command, str(written(tmp_path, tree))])
+    errors = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert errors
+    assert all('path: "/dev/zero": ' in line for line in errors)
