@@ -16,12 +16,14 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 class Process:
     """`mirrormesh ARGUMENTS` in a process of its own; its log is in `log`."""
 
+    program = PROGRAM
+
     def __init__(self, folder, label, *arguments):
         self.path = folder / f"{label}.log"
         with self.path.open("ab") as log:
             self.started = time.monotonic()
             self._process = subprocess.Popen(
-                [*PROGRAM, *map(str, arguments)],
+                [*self.program, *map(str, arguments)],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
