@@ -21,6 +21,13 @@ PATIENCE = 5.0
 _COMMAND = (sys.executable, "-P", "-m", "streams.tools.up")
 
 
+def _for_the_owner(path: str, flags: int) -> int:
+    # a feed's log says how many records there are
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # the log may be there, and readable for others
+    return descriptor
+
+
 class Backoff:
     """The wait before the next start: doubles each time, and resets after a child that lived long."""
 
@@ -91,7 +98,7 @@ class Child:
             self._forget(process)
 
     def _start(self) -> None:
-        with self.log.path.open("ab") as log:
+        with open(self.log.path, "ab", opener=_for_the_owner) as log:  # Path.open takes no opener
             self._process = subprocess.Popen(  # noqa: S603 # arguments of our own
                 [*_COMMAND, *self._program.arguments],
                 stdin=subprocess.PIPE,

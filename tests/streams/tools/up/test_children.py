@@ -55,6 +55,16 @@ def test_one_that_ends_with_0_is_done(child):
     assert one.log.path.read_text() == "hello\n"
 
 
+def test_a_log_is_its_owners_alone_and_goes_on(child):
+    """A feed's log says how many records there are."""
+    one = child("print('hello')")
+    one.log.path.write_text("earlier\n")
+    one.log.path.chmod(0o644)
+    look_until(one, lambda: one.done)
+    assert one.log.path.stat().st_mode & 0o777 == 0o600
+    assert one.log.path.read_text() == "earlier\nhello\n"
+
+
 def test_one_that_fails_is_started_again(child, monkeypatch, tmp_path):
     now = [100.0]
     monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: now[0]))
