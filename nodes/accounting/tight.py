@@ -15,6 +15,7 @@ from nodes.decimals import rounded_up
 TightKind = Literal["laplace", "pure"]
 
 _POINTS = 41
+_A_DECADE = 24
 _MOST_RELEASES = 100_000
 _TIGHT = {"laplace": laplace, "pure": pure}
 _REUSES = {
@@ -27,8 +28,8 @@ _REUSES = {
 class Tight:
     """The tightest composition of releases of equal cost, from a table made once, up to a budget.
 
-    Look-ups round up to the next of 41 points; the sum counts if it is less. Beyond 100,000 releases only
-    the sum counts. Raises ValueError for a delta out of range, or without dp-accounting.
+    Look-ups round up to the next point of a table, at most a sixth more releases; the sum counts if it is
+    less. Beyond 100,000 releases only the sum counts. Raises ValueError for a delta out of range, or without dp-accounting.
     """
 
     kind: TightKind
@@ -79,11 +80,21 @@ def _table(
     """
     spent_by = partial(_exact, kind, cost, delta)
     last = _last_within(spent_by, max(1, min(Sum(cost).affordable(budget), _MOST_RELEASES)), budget)
-    points = sorted({math.ceil(last * (k / (_POINTS - 1)) ** 2) for k in range(_POINTS)})
+    points = _points(last)
     spent = [0.0, *map(spent_by, points[1:])]
     for k in reversed(range(len(spent) - 1)):
         spent[k] = min(spent[k], spent[k + 1])
     return tuple(points), tuple(spent)
+
+
+def _points(last: int) -> list[int]:
+    """Return the table's points, 0 to `last`.
+
+    Squares alone would be coarse for the first releases where the budget pays for very many of them.
+    """
+    squares = {math.ceil(last * (k / (_POINTS - 1)) ** 2) for k in range(_POINTS)}
+    powers = {round(10 ** (k / _A_DECADE)) for k in range(math.ceil(math.log10(last) * _A_DECADE))}
+    return sorted(squares | {n for n in powers if n < last / 8})  # from there on squares are as close
 
 
 def _last_within(spent_by: Callable[[int], float], low: int, budget: Fraction) -> int:

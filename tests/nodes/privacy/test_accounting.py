@@ -58,11 +58,18 @@ TABLE = Tight("laplace", TENTH, 1e-6, Fraction(10))
 
 
 def test_a_table_rounds_up_to_its_next_point_and_never_beyond_the_sum():
-    assert len(TABLE._points) <= 41
+    assert len(TABLE._points) <= 150
     for charged in range(TABLE._points[-1] + 1):
         point, spent = next((n, e) for n, e in zip(TABLE._points, TABLE._spent, strict=True) if n >= charged)
         assert TABLE.spent(charged) == min(spent, Sum(TENTH).spent(charged))
         assert point == charged or spent >= laplace(0.1, charged, 1e-6) * (1 - 1e-6) or charged % 25
+
+
+def test_a_table_is_as_close_for_few_releases_under_a_budget_that_pays_for_very_many():
+    wide = Tight("laplace", TENTH, 1e-6, Fraction(1000))
+    for charged in (20, 57, 97, 100, 101, 230, 999, 1500):
+        exact = laplace(0.1, charged, 1e-6)
+        assert exact * (1 - 1e-6) <= wide.spent(charged) <= 1.1 * exact
 
 
 COMPOSITIONS = [
