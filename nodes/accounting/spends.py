@@ -1,17 +1,16 @@
-"""Adds up what several runs over one node's data have spent: event-level epsilons add where records overlap.
+"""What runs have spent on data: one value for each life of a journal, and one merge of all that is known.
 
 A record that k runs have learnt from entered k releases, so its epsilons (and deltas) add up; a record of
 one run costs only that run's. At stream level every run counts (Dwork, Roth 2014, theorem 3.16).
 """
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from nodes.accounting.price import Price
-from nodes.decimals import as_text, rounded_up, up_to_digits
+from nodes.decimals import rounded_up
 
 TIME = "time"
 """The `where` of records identified by their time; others by partition and offset."""
@@ -29,8 +28,31 @@ class Span(NamedTuple):
     end: float = math.inf
 
 
+class Data(NamedTuple):
+    """What a life reads: a file, a topic, or a file that is fed to a topic. "" where that is not known.
+
+    `path`: a file's real path. `inode`: its device and number. `state`: its size and time of change when the
+    run began, which tell that it has not been rewritten since. `topic`, `topic_id`, `cluster`: a topic's.
+    `part`: which records, and in what order, as JSON text of the settings that choose them.
+    """
+
+    path: str = ""
+    inode: str = ""
+    state: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    cluster: str = ""
+    part: str = ""
+
+    @property
+    def names(self) -> frozenset[tuple[str, str]]:
+        """The names by which data are known: who has one in common may hold the same records."""
+        names = (("path", self.path), ("inode", self.inode), ("topic", self.topic), ("id", self.topic_id))
+        return frozenset(name for name in names if name[1])
+
+
 class Spend(NamedTuple):
-    """The spending of one journal life on one node's data in one run.
+    """The spending of one journal life on one reader's data in one run.
 
     `epsilon`, `delta`: those of a record (None: nothing was protected). `stream_epsilon`, `stream_delta`:
     those of the whole stream. `charged`: the number of releases. No spans: it may have learnt from any
@@ -39,8 +61,9 @@ class Spend(NamedTuple):
     `by_plans`: a journal of the run began with the charges that plans count. The last three are not checked.
 
     `mesh`, `run`, `folder` and `life` identify it: `folder` is the random id of the state folder, `life` the
-    journal's random instance. Different lives add up; `charged` counts only a life's own releases. Lines
-    from before lives had ids have `life` "", one per run. `settings` make the price (`Price`), if recorded.
+    journal's random instance. Different lives add up; `charged` counts only a life's own releases. `settings`
+    make the price (`Price`), if recorded. `node` is the reader's name, `data` what it reads (none: not
+    known). `apart`: the lives whose data are others, as the operator states. `turn` counts its processes.
     """
 
     run: str
@@ -58,6 +81,10 @@ class Spend(NamedTuple):
     folder: str = ""
     life: str = ""
     settings: tuple[tuple[str, str], ...] = ()
+    node: str = ""
+    data: tuple[Data, ...] = ()
+    apart: tuple[str, ...] = ()
+    turn: int = 0
 
     @property
     def price(self) -> Price:
@@ -65,65 +92,94 @@ class Spend(NamedTuple):
         return Price(self.epsilon, self.delta, self.stream_delta, self.settings)
 
     @property
-    def identity(self) -> tuple[str, str, str]:
-        """The identity that lines of one life share, in all folders."""
-        return ("" if self.life else self.folder, self.run, self.life)
+    def identity(self) -> str:
+        """The identity of the life, which all lines of it share, in all folders."""
+        return f"{self.node}/{self.run}/{self.life or self.folder}"
 
     @property
     def key(self) -> str:
         """The key of its line among those of all folders."""
         return f"{self.mesh}/{self.run}/{self.folder}/{self.life}"
 
+    @property
+    def sharing(self) -> int:
+        """The sets of one run that a record may be in at this price: more than 1 for owners alone."""
+        return int(dict(self.settings).get("sharing", "1"))
 
-class Total(NamedTuple):
-    """The spending of all lives; an epsilon is None if one of them protected nothing, or it is not known.
+    @property
+    def stage(self) -> tuple[int, bool]:
+        """How far the life has come: each process opens its line, and closes it at an orderly end."""
+        return self.turn, not self.open
 
-    The stream's cost is not known for a life whose end was not recorded, and whose journal is gone.
+
+def merged(one: Spend, other: Spend) -> Spend:
+    """Merge two lines of one life: nothing shrinks, and unknown means unprotected.
+
+    The order of merges does not matter, and repeating one changes nothing. Charges, costs and the operator's
+    statements are the largest, spans begin where the first does. Whether it is open, where its spans end, and
+    its price's settings are those of the later stage, so an end counts until another process begins.
     """
-
-    epsilon: Fraction | None
-    delta: float
-    stream_epsilon: Fraction | None
-    stream_delta: float
-
-
-def total(spends: Iterable[Spend]) -> Total:
-    """Return the total spending of the runs, at both levels."""
-    paid = [spend for spend in spends if spend.charged or spend.open]
-    bare = any(spend.epsilon is None for spend in paid)
-    whole = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
-    return Total(
-        None if bare else _worst([(spend.spans, spend.epsilon or Fraction(0)) for spend in paid]),
-        rounded_up(_worst([(spend.spans, Fraction(spend.delta)) for spend in paid])),
-        None if whole else sum((Fraction(spend.stream_epsilon) for spend in paid), Fraction(0)),
-        rounded_up(sum((Fraction(spend.stream_delta) for spend in paid), Fraction(0))),
+    early, late = sorted((one, other), key=lambda spend: spend.stage)
+    same = early.stage == late.stage
+    bare = one.epsilon is None or other.epsilon is None
+    return Spend(
+        run=late.run,
+        charged=max(one.charged, other.charged),
+        epsilon=None if bare else max(one.epsilon or Fraction(0), other.epsilon or Fraction(0)),
+        delta=max(one.delta, other.delta),
+        stream_epsilon=max(one.stream_epsilon, other.stream_epsilon),
+        stream_delta=max(one.stream_delta, other.stream_delta),
+        spans=_spans(early, late, same=same),
+        open=late.open,
+        before=max(one.before, other.before),
+        reuse="reused" if "reused" in (one.reuse, other.reuse) else one.reuse or other.reuse,
+        by_plans=one.by_plans or other.by_plans,
+        mesh=max(one.mesh, other.mesh),
+        folder=max(one.folder, other.folder),
+        life=late.life,
+        settings=max(one.settings, other.settings) if same else late.settings,
+        node=late.node,
+        data=_data(one.data, other.data),
+        apart=tuple(sorted({*one.apart, *other.apart})),
+        turn=late.turn,
     )
 
 
-def merged(known: Spend, newer: Spend) -> Spend:
-    """Merge two lines of one life: the larger value counts, and unknown means unprotected.
+def merged_lives(*sources: Iterable[Spend]) -> dict[str, Spend]:
+    """Return the lives of all sources by identity, in the order in which they are met."""
+    lives: dict[str, Spend] = {}
+    for source in sources:
+        for spend in source:
+            known = lives.get(spend.identity)
+            lives[spend.identity] = spend if known is None else merged(known, spend)
+    return lives
 
-    The spans are those of `newer` where it names their place, and begin where either does.
-    """
-    bare = known.epsilon is None or newer.epsilon is None
-    spans = {span.where: span for span in known.spans}  # a new journal may not have them
-    spans |= {
-        where: Span(where, min(begun, spans[where].first) if where in spans else begun, end)
-        for where, begun, end in newer.spans
-    }
-    return newer._replace(
-        charged=max(known.charged, newer.charged),
-        epsilon=None if bare else max(known.epsilon or Fraction(0), newer.epsilon or Fraction(0)),
-        delta=max(known.delta, newer.delta),
-        stream_epsilon=max(known.stream_epsilon, newer.stream_epsilon),
-        stream_delta=max(known.stream_delta, newer.stream_delta),
-        spans=tuple(spans.values()),
-        before=max(known.before, newer.before),
-        reuse="reused" if "reused" in (known.reuse, newer.reuse) else newer.reuse or known.reuse,
-        by_plans=known.by_plans or newer.by_plans,
-        mesh=known.mesh or newer.mesh,
-        folder=known.folder or newer.folder,
-        settings=newer.settings or known.settings,
+
+def _spans(early: Spend, late: Spend, *, same: bool) -> tuple[Span, ...]:
+    """Return the spans of both; a place that the later line does not name has no end, as it is not told."""
+    if not (early.spans and late.spans):
+        return ()
+    before, after = ({span.where: span for span in spend.spans} for spend in (early, late))
+    spans = []
+    for where in sorted(before.keys() | after.keys()):
+        named = [places[where] for places in (before, after) if where in places]
+        end = after[where].end if where in after else math.inf
+        if same:
+            end = max(span.end for span in named) if len(named) == 2 else math.inf
+        spans.append(Span(where, min(span.first for span in named), end))
+    return tuple(spans)
+
+
+def _data(one: tuple[Data, ...], other: tuple[Data, ...]) -> tuple[Data, ...]:
+    """Return all data of both; those that differ in their state alone have been changed, and have none."""
+    states: dict[Data, set[str]] = {}
+    for data in (*one, *other):
+        states.setdefault(data._replace(state=""), set()).add(data.state)
+    return tuple(
+        sorted(
+            data if len(known) > 1 else data._replace(state=next(iter(known)))
+            for data, known in states.items()
+        )
     )
 
 
@@ -139,109 +195,3 @@ def together(before: float, more: float) -> float:
     if not (math.isfinite(before) and math.isfinite(more)):
         return math.inf
     return rounded_up(Fraction(before) + Fraction(more))
-
-
-def _worst(paid: list[tuple[tuple[Span, ...], Fraction]]) -> Fraction:
-    """Return the largest cost of one record.
-
-    Records identified by time may be the same as those by offset; those of a run without spans may be any.
-    """
-    places: dict[str, list[tuple[Span, Fraction]]] = {}
-    for spans, cost in paid:
-        for span in spans:
-            places.setdefault(span.where, []).append((span, cost))
-    anywhere = sum((cost for spans, cost in paid if not spans), Fraction(0))
-    by_time = _most(places.pop(TIME, []))
-    return anywhere + by_time + max((_most(found) for found in places.values()), default=Fraction(0))
-
-
-def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
-    """Return the largest sum over spans that share a record: it is reached where one of them begins."""
-    return max(
-        (
-            sum((cost for span, cost in spans if span.first <= begun.first < span.end), Fraction(0))
-            for begun, _ in spans
-        ),
-        default=Fraction(0),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """Earlier lives and runs over one node's data.
-
-    Attributes
-    ----------
-    earlier : tuple of Spend
-        The known spends of other runs, and of earlier lives in this one.
-    own : Spend
-        This life's spend.
-    by : str
-        The source of this knowledge: by default the state folder.
-    """
-
-    earlier: tuple[Spend, ...]
-    own: Spend
-    by: str = "this folder"
-
-    def sentence(self) -> str:
-        """Return the addition to the guarantee; empty if this is the first run."""
-        known = self._known()
-        said = [_of_runs(known, self.own, self.by)] if known else []
-        said += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
-        if self.own.by_plans:
-            said.append("The scheduler counted what this run had charged before its journal begins.")
-        return " ".join(said)
-
-    @property
-    def total(self) -> Total:
-        """The total of all, at both levels; None also if unknown runs may add more, as operators state."""
-        found = total([*self._known(), self.own])
-        more = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
-        return found._replace(epsilon=None) if more else found
-
-    def _known(self) -> list[Spend]:
-        return [spend for spend in self.earlier if spend.charged or spend.open]
-
-
-def reuse_of(spends: Collection[Spend], run: str, by: str = "this folder") -> Reuse | None:
-    """Return the reuse seen by the newest life of `run`; None if it has no life here."""
-    own = next((spend for spend in reversed([*spends]) if spend.run == run), None)
-    return own and Reuse(tuple(spend for spend in spends if spend is not own), own, by)
-
-
-def _adds(spend: Spend, own: Spend) -> bool:
-    """Return whether records of unknown runs may be read again."""
-    return spend.reuse is not None and not spend.reuse == own.reuse == "end"
-
-
-def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
-    names = [f"{spend.run} (an earlier life)" if spend.run == own.run else spend.run for spend in known]
-    names = list(dict.fromkeys(names))
-    runs = f"{'Run' if len(names) == 1 else 'Runs'} {', '.join(names)}"
-    over_all = total([*known, own])
-    idle = not (own.charged or own.open)
-    if over_all.epsilon is None:
-        return (
-            f"{runs} may have read the same records, and one of them is not known to protect anything: "
-            f"over all runs nothing is known to be protected."
-        )
-    delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
-    epsilon = as_text(over_all.epsilon)
-    promise = f"over all runs each record is protected with epsilon = {epsilon} ({delta}), by {by}"
-    if idle:
-        return f"{runs} learnt from the data, and this life from nothing: {promise}."
-    if over_all.epsilon == max(spend.epsilon or 0 for spend in [*known, own]):
-        return f"{runs} learnt from other records: {promise}."
-    return f"{runs} learnt from some of the same records: {promise}."
-
-
-def _of_reuse(spend: Spend, own: Spend) -> str:
-    when = "in earlier runs" if spend is own else f"before run {spend.run}"
-    before = f"As its operator states, {spend.before} rounds were charged {when}"
-    if not _adds(spend, own):
-        return f"{before}, and none of their records is read again."
-    again = "are" if spend is own else "may be"
-    return (
-        f"{before}, and their records {again} read again: what those runs cost a record adds to its epsilon."
-    )

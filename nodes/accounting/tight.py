@@ -29,7 +29,8 @@ class Tight:
     """The tightest composition of releases of equal cost, from a table made once, up to a budget.
 
     Look-ups round up to the next point of a table, at most a sixth more releases; the sum counts if it is
-    less. Beyond 100,000 releases only the sum counts. Raises ValueError for a delta out of range, or without dp-accounting.
+    less. Beyond 100,000 releases only the sum counts. Raises ValueError for a delta out of range, or
+    without dp-accounting.
     """
 
     kind: TightKind

@@ -94,8 +94,9 @@ def owner_on_mesh(topics: MeshTopics, name: str) -> Access:
 
 
 def owner_on_data(name: str) -> Access:
-    """Return an owner's rights on its own broker, where its set is a topic: it writes nothing there."""
-    return Access((DataTopics(name).records,), ())
+    """Return an owner's rights on its own broker, where its set is a topic, and what was spent on it."""
+    topics = DataTopics(name)
+    return Access((topics.records, topics.spends), (topics.spends,))
 
 
 def owner_feeder(name: str) -> Access:

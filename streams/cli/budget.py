@@ -8,20 +8,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nodes.accounting.spends import Reuse, reuse_of
 from nodes.decimals import rounded_up
 from streams.bus.bus import BusError
 from streams.cli import collaboration
 from streams.cli.arguments import MeshArgument
+from streams.ledger import Reuse
 from streams.mesh.errors import chosen
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
-from streams.public.account import Account, account
-from streams.public.standings import standings
-from streams.state.known_spends import Known
-from streams.state.spends_topic import all_lives
+from streams.public.account import Account
+from streams.public.standings import accounts
 from streams.terminal.report import say_facts
 from streams.terminal.spending import facts
-from streams.terminal.wording import shared
 
 
 def budget(
@@ -53,36 +50,29 @@ def budget(
         return
     names = chosen(file.mesh.nodes, node)
     try:
-        accounts = [account(file, name, found) for name, found in standings(file, names, state).items()]
-        spends = all_lives(file, names, state)
+        known = accounts(file, names, state)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(_json(file, accounts, spends), indent=2))
+        typer.echo(json.dumps(_json(file, known), indent=2))
         return
     console = Console(highlight=False)
-    for one in accounts:
-        say_facts(console, facts(one, file.mesh.run, *spends[one.node]))
-    say_facts(console, (("shared", sentence) for sentence in shared(file)))
+    for account, reuse in known.values():
+        say_facts(console, facts(account, reuse))
 
 
-def _json(file: MeshFile, accounts: list[Account], spends: Mapping[str, Known]) -> dict[str, object]:
+def _json(file: MeshFile, known: Mapping[str, tuple[Account, Reuse]]) -> dict[str, object]:
     """Return the object for programs; `all_runs`: the total of all known runs, null if not known."""
-    run = file.mesh.run
-    nodes = [
-        one._asdict() | {"all_runs": _all_runs(reuse_of(spends[one.node].lives, run))} for one in accounts
-    ]
+    nodes = [account._asdict() | {"all_runs": _all_runs(reuse)} for account, reuse in known.values()]
     return {"mesh": file.mesh.name, "run": file.mesh.run, "nodes": nodes}
 
 
-def _all_runs(known: Reuse | None) -> dict[str, float | None]:
-    if known is None:
-        return dict.fromkeys(("epsilon", "stream_epsilon", "delta", "stream_delta"))
-    found = known.total
-    epsilons = {"epsilon": found.epsilon, "stream_epsilon": found.stream_epsilon}
+def _all_runs(known: Reuse) -> dict[str, float | None]:
+    total = known.total
+    epsilons = {"epsilon": total.epsilon, "stream_epsilon": total.stream_epsilon}
     rounded = {name: None if value is None else rounded_up(value) for name, value in epsilons.items()}
-    deltas = {"delta": found.delta, "stream_delta": found.stream_delta}
+    deltas = {"delta": total.delta, "stream_delta": total.stream_delta}
     return rounded | {name: None if rounded[_EPSILON[name]] is None else deltas[name] for name in deltas}
 
 

@@ -9,22 +9,24 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from nodes.decimals import rounded_up
 from streams.cli.orderly_end import OrderlyEnd
+from streams.ledger import known_spends, promises_of
 from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
 from streams.local.star_journals import StateJournals
-from streams.local.star_outcome import CollaborationOutcome, seeded, star_outcome
+from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
 from streams.mesh.errors import MeshFileError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile
 from streams.public.owner_account import owner_account
 from streams.records.passes import fixed_sets
 from streams.records.sources import held_out
 from streams.runtime.process import INTERRUPTED
-from streams.terminal.collaboration import headline, of_own, promises, result, spending, warnings
+from streams.terminal.collaboration import headline, of_own, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
 from streams.terminal.report import SHORT, say, say_facts
-from streams.terminal.wording import listed
+from streams.terminal.wording import listed, promises, shared
 from streams.tools.model.star import star_model
 from streams.tools.model.writing import model_paths, write_model
 
@@ -36,6 +38,7 @@ def run(
     seed: int | None,
     output: Path | None,
     state: Path | None,
+    other_data: bool,
     quiet: bool,
 ) -> None:
     """Run all in this process; `rounds`: queries of this run at most. `seed` is for simulated noise alone."""
@@ -47,20 +50,23 @@ def run(
     # before a journal is made, which a mended file may not fit
     sets = fixed_sets(file, sorted(file.mesh.owners))
     with ExitStack() as closing:
-        journals = None if state is None else StateJournals(file, state, closing)
+        journals = None if state is None else StateJournals(file, state, closing, other_data=other_data)
         local = LocalCollaboration(file, None if journals is None else journals.star, sets)
         over = local.done
-        for sentence in promises(file, {} if journals is None else journals.begin()):
+        if journals is not None:
+            journals.begin()
+        known = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
+        for sentence in promises(promises_of(file, known)):
             say(console, sentence)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
-    found = star_outcome(local, test_records)
+    found = star_outcome(local, test_records, None if journals is None else journals.reuses())
     if over:
         say(console, "Nothing was asked: this run is over, and what follows is what it has learnt.", "bold")
     _report(console, local, found.scores, interrupted=interrupted)
     if output is not None and local.answered:
         text = json.dumps(_summary(local, found, interrupted=interrupted), indent=2, allow_nan=False)
         write_whole(output / SUMMARY, f"{text}\n".encode())
-        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, found.record))):
+        for path in (output / SUMMARY, *write_model(output / MODEL, star_model(file, found))):
             say(console, f"Wrote {path}.")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -104,10 +110,21 @@ def _summary(
         "run": mesh.run,
         "interrupted": interrupted,
         "queries": found.queries,
-        "owners": {name: asdict(owner) for name, owner in found.owners.items()},
+        "owners": {name: _owner(owner) for name, owner in found.owners.items()},
         "parameters": found.parameters.tolist(),
         "average": found.average.tolist(),
         "scores": {what: asdict(one) for what, one in found.scores.items()},
+    }
+
+
+def _owner(owner: OwnerOutcome) -> dict[str, object]:
+    epsilon = owner.promise.epsilon
+    return {
+        "records": owner.records,
+        "charged": owner.charged,
+        "epsilon_spent": owner.epsilon_spent,
+        "epsilon_of_a_record": None if epsilon is None else rounded_up(epsilon),
+        "guarantee": owner.guarantee,
     }
 
 
@@ -122,6 +139,8 @@ def check(file: CollaborationFile) -> None:
     typer.echo(f"{file.path}: right")
     typer.echo(headline(file.mesh))
     for line in warnings(file.mesh):
+        typer.echo(f"Warning: {line}")
+    for line in shared(file):
         typer.echo(f"Warning: {line}")
     elsewhere = [name for name in file.mesh.owners if name not in file.owners]
     if elsewhere:

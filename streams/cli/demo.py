@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from nodes.values import FloatArray
+from streams.ledger import known_spends
 from streams.local.results import ROUNDS, write_columns, write_rounds
 from streams.local.run import LocalRun, mesh_parts, without_neighbours, without_privacy
 from streams.local.tracking import EXAMPLE, Tracked, tracked, verdict
@@ -88,7 +89,7 @@ def _compare(console: Console, file: MeshFile, runs: list[Tracked]) -> None:
     say(console, "Error: the distance from the target; the sensors stand 1.5 from the centre.", "dim")
     for line in verdict(*runs):
         say(console, line, "bold")
-    say_promises(console, file, file.mesh.nodes)
+    say_promises(console, file, known_spends(file, file.mesh.nodes))
 
 
 def _epsilon(file: MeshFile) -> str:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nodes.accounting.spends import Reuse
 from nodes.losses.own_loss import failures
 from streams.cli import collaboration
 from streams.cli.arguments import CodeOption, MeshArgument, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
+from streams.ledger import Reuse, known_spends
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
 from streams.local.run import LocalRun, mesh_parts
 from streams.local.run_spend import LocalSpends
@@ -45,6 +45,14 @@ StateOption = Annotated[
         help="Keep the nodes' journals there (default: in memory). With the same DIR the run continues.",
     ),
 ]
+OtherDataOption = Annotated[
+    bool,
+    typer.Option(
+        "--other-data",
+        help="You state that a new run reads other data than all earlier runs in --state, although names or "
+        "paths agree.",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")]
 
 
@@ -55,6 +63,7 @@ def run(
     seed: SeedOption = None,
     output: OutputOption = None,
     state: StateOption = None,
+    other_data: OtherDataOption = False,
     quiet: QuietOption = False,
     code: CodeOption = None,
 ) -> None:
@@ -80,19 +89,20 @@ def run(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file = load_any(mesh, code=code or ())
     if isinstance(file, CollaborationFile):
-        collaboration.run(file, rounds=rounds, seed=seed, output=output, state=state, quiet=quiet)
+        collaboration.run(
+            file, rounds=rounds, seed=seed, output=output, state=state, other_data=other_data, quiet=quiet
+        )
         return
     parts = mesh_parts(file, seed=seed, rounds=rounds)
     tested = FaultCounts()
     test_records = None if file.held_out is None else held_out(file, tested)
     if output is not None:
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
-    spends = None if state is None else LocalSpends(file, state, seed)
+    spends = None if state is None else LocalSpends(file, state, seed, other_data=other_data)
     local = LocalRun(parts, spends=spends)
     fresh = not any(node.journal.records() for node in local.mesh.nodes.values())
     console = Console(highlight=False, quiet=quiet)
-    said = {name: reuse.sentence() for name, reuse in reuses(spends, file).items()}
-    say_promises(console, file, file.mesh.nodes, said)
+    say_promises(console, file, reuses(spends, file))
     interrupted = to_the_end(local, rounds or file.mesh.rounds, quiet=quiet)
     if spends is not None:
         spends.end(local.recorder)
@@ -101,7 +111,7 @@ def run(
         local.recorder,
         test_records,
         interrupted=interrupted,
-        reuses=reuses(spends, file),
+        reuses=None if spends is None else spends.reuses(),
         counts=local.counts,
         left_out=tested.malformed,
     )
@@ -122,8 +132,8 @@ def run(
 
 
 def reuses(spends: LocalSpends | None, file: MeshFile) -> dict[str, Reuse]:
-    """Return how earlier runs affect the nodes' guarantees; nothing if no state is kept."""
-    return {} if spends is None else {name: spends.reuse(name) for name in file.mesh.nodes}
+    """Return what is known of the nodes' data; without a state folder only the mesh file tells."""
+    return known_spends(file, file.mesh.nodes) if spends is None else spends.reuses()
 
 
 def to_the_end(local: LocalRun, rounds: int | None, *, quiet: bool) -> bool:

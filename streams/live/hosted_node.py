@@ -13,6 +13,7 @@ from streams.bus.bus import BusError
 from streams.bus.kafka import KafkaBus
 from streams.bus.preflight import Outside, PreflightFailed
 from streams.codec.topics import DataTopics
+from streams.ledger import Promise, Reuse
 from streams.live.certificates import Certificates
 from streams.live.data.stream import DataStream
 from streams.live.live_node import LiveNode
@@ -33,7 +34,6 @@ from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal, open_journal
 from streams.state.journal_file import JournalLocked, locked
 from streams.state.leaving import read_wish
-from streams.state.spends import forget_places
 from streams.state.spends_topic import SpendsTopic
 from topology.plans import Plan
 
@@ -54,7 +54,7 @@ class HostedNode:
         self.name = name
         self.ended: Ended | None = None
         self._journal = ExitStack()
-        self._reused = ""
+        self._known: Reuse | None = None
         self.log = logging.getLogger(f"mirrormesh.node.{name}")
         self._file, self._options = file, options
         self._made = file.resolved.node(name)
@@ -112,9 +112,7 @@ class HostedNode:
         """
         topic = DataTopics(self.name).records
         if any(found.topic == topic and found.position > found.end for found in outside):
-            forget_places(self._options.state, self.name, ())
             self.journal.renew(new_id())
-            self._spend.anew = True
             self.log.warning("%s was made anew: joining as a new instance", topic)
 
     def begin(
@@ -132,16 +130,16 @@ class HostedNode:
         """
         journal = self.journal
         ask(lambda: self._spend.check(journal, spends, lambda: is_named(self.name, plans())))
-        life, reused = journal.instance, ask(lambda: self._spend.begin(journal, spends))
+        life, known = journal.instance, ask(lambda: self._spend.begin(journal, spends))
         simulated = self._learner.mechanism.simulated
         starter = Starter(
             self.name, journal, self.mesh, bus, new_id, simulated, self.log.warning, self._leave_from()
         )
         self.start = starter.start(ask)
         if journal.instance != life:
-            reused = ask(lambda: self._spend.begin(journal, spends))
+            known = ask(lambda: self._spend.begin(journal, spends))
         closing.callback(self._end_spend, spends)
-        self._reused = reused
+        self._known = known
 
     def _leave_from(self) -> int | None:
         """Return the first round without the node, if its owner has asked. Raises JournalError."""
@@ -227,8 +225,7 @@ class HostedNode:
 
     def say(self) -> None:
         """Log the guarantee, and where the node continues."""
-        promised = self._made.guarantee.sentence(self.name)
-        self.log.info("%s", f"{promised} {self._reused}".strip())
+        self.log.info("%s", Promise(self.name, self._made.guarantee, self._known).sentence)
         records = self.start.records
         at = f"after round {records[-1].stepped}" if records else "with a new journal"
         self.log.info("instance %s goes on %s", self.journal.instance, at)

@@ -38,7 +38,7 @@ from streams.runtime.process import (
 from streams.runtime.turns import Loop
 from streams.state.folder import JournalError
 from streams.state.journal_file import JournalLocked
-from streams.state.spends_topic import SpendsTopic, spends_bus
+from streams.state.spends_topic import SpendsBus, SpendsTopic
 from topology.plans import Plan
 
 COMMITS = 16
@@ -84,7 +84,7 @@ class NodeProcess:
                 lambda nodes: open_mesh(self._file, names_of(nodes), closing),
                 lambda nodes: check_mesh(self._file, names_of(nodes)),
             )
-            spends = ask(lambda: spends_bus(self._brokers.data, names_of(self._nodes)))
+            spends = ask(lambda: SpendsBus(self._brokers.data, names_of(self._nodes)))
             closing.callback(spends.close)
             closing.callback(spends.flush, FLUSH / 2)  # once for all nodes, which have sent where they end
             plans = self._plans(bus)

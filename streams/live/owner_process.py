@@ -8,8 +8,9 @@ from nodes.protocol import Identity
 from streams.bus.collaboration_rights import owner_on_mesh
 from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
+from streams.ledger import Reuse, promises_of
 from streams.live.live_owner import LiveOwner
-from streams.live.owner_spend import OwnerSpend, promise
+from streams.live.owner_spend import OwnerSpend
 from streams.live.party_process import (
     PartyOptions,
     asker,
@@ -30,8 +31,9 @@ from streams.metrics.collaboration import OwnerMetrics
 from streams.metrics.endpoint import Endpoint
 from streams.records.passes import Passes, passes
 from streams.runtime.presence import Presence
-from streams.runtime.process import Stop
+from streams.runtime.process import FLUSH, Ask, Stop
 from streams.state.owner_journal import OwnerJournal
+from streams.state.spends_topic import SpendsBus, SpendsTopic
 
 
 class OwnerProcess:
@@ -70,8 +72,7 @@ class OwnerProcess:
             if journal.copied:
                 log.warning("the journal is a copy, as new as what was answered: going on with it")
                 journal.adopt()
-            reused = spend.begin(journal)
-            closing.callback(spend.end, journal)
+            known = self._spent(spend, journal, ask, closing)
             read = self._passes or self._topic_passes(journal)
             held = looked or ask(read.fixed)
             expiry = certificates(self._broker, log)
@@ -90,7 +91,7 @@ class OwnerProcess:
                 shared.show(figures.shared, figures.missing, noted=expiry.soon)
             if private is not None:
                 private.show(figures.private, figures.missing, alive.stalled, expiry.soon)
-            self._say(start, reused)
+            self._say(start, known)
             attended(live.party, alive, bus, stop, lambda: live.run(held, first))
             log.info("stopped, as asked")
 
@@ -136,9 +137,21 @@ class OwnerProcess:
         watcher = OwnerLog(self._log, figures)
         return LiveOwner(machine, start, journal, read, presence, wire, bus, watcher)
 
-    def _say(self, start: OwnerStart, reused: str) -> None:
+    def _spent(self, spend: OwnerSpend, journal: OwnerJournal, ask: Ask, closing: ExitStack) -> Reuse:
+        """Record that the run continues, beside a topic of data too; return what is known of the set."""
+        topic = None
+        if self._passes is None:
+            broker = self._file.brokers(self._name).data
+            lines = ask(lambda: SpendsBus(broker, [self._name]))
+            closing.callback(lines.close)
+            closing.callback(lines.flush, FLUSH / 2)
+            topic = SpendsTopic(lines, self._name)
+        own = ask(lambda: spend.begin(journal, topic))
+        closing.callback(spend.end, journal)
+        return ask(lambda: spend.known(own))
+
+    def _say(self, start: OwnerStart, known: Reuse) -> None:
         """Log the guarantee, and where the owner continues."""
-        promised = promise(self._file, self._name)
-        self._log.info("%s", f"{promised} {reused}".strip())
+        self._log.info("%s", promises_of(self._file, {self._name: known})[self._name].sentence)
         at = f"after query {start.records[-1].query}" if start.records else "with a new journal"
         self._log.info("run %s of %s goes on %s", self._file.mesh.run, self._file.mesh.name, at)

@@ -1,49 +1,30 @@
 """What an owner's runs have spent on its set: its journal's price, and `<owner>.spends` beside it.
 
 A line is written when a process starts, and when it ends in order: the number of answers, and the price of
-all T of them, as the run may go on.
+all T of them, as the run may go on. Where the set is a topic, its lines are beside it too, as a node's are.
 """
 
-import math
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from nodes.accounting.price import Price
-from nodes.accounting.spends import Reuse, Spend
-from nodes.decimals import as_text
+from nodes.accounting.spends import Spend, merged_lives
+from streams.bus.bus import BusError
+from streams.ledger import Reuse, data_of, known_spends, price_of, stated_apart
 from streams.mesh.collaboration_file import CollaborationFile
 from streams.state.folder import JournalError, StateFolder
 from streams.state.owner_journal import OwnerJournal
 from streams.state.party_journal import Party, put_aside
-from streams.state.spend_file import read_spends
-from streams.state.spends import keep_spend
-
-
-def price(file: CollaborationFile, owner: str) -> Price:
-    """Return the price of all answers of an owner, for a record that is in up to `sharing` sets."""
-    mesh, terms = file.mesh, file.mesh.owners[owner]
-    settings = {
-        "mechanism": terms.mechanism,
-        "epsilon": as_text(terms.epsilon),
-        "gradient_bound": repr(mesh.gradient_bound),
-        "queries": str(mesh.queries),
-        "records": str(terms.records),
-        "sharing": str(mesh.sharing),
-    }
-    return Price(terms.epsilon, terms.delta or 0.0, 0.0, tuple(settings.items()))
-
-
-def promise(file: CollaborationFile, owner: str) -> str:
-    """Return the guarantee to the owner of a record, as a sentence."""
-    return file.resolved.guarantee(owner).sentence(owner)
+from streams.state.spend_file import keep_spends, read_spends
+from streams.state.spends_topic import SpendsTopic, unwritten
 
 
 class OwnerSpend:
     """One process's view of what its set has cost so far. Create it before the journal is opened."""
 
-    def __init__(self, file: CollaborationFile, owner: str, state: Path) -> None:
-        self._file, self._owner, self._folder = file, owner, StateFolder(state)
-        self._price = price(file, owner)
+    def __init__(self, file: CollaborationFile, owner: str, state: Path, *, other_data: bool = False) -> None:
+        self._file, self._owner, self._state, self._folder = file, owner, state, StateFolder(state)
+        self._price, self._other_data = price_of(file, owner), other_data
+        self._topic: SpendsTopic | None = None
 
     def journal(self, instance: str) -> OwnerJournal:
         """Open the owner's journal, or make it; that of another run is put aside.
@@ -65,50 +46,53 @@ class OwnerSpend:
             refused.pop_all()
         return journal
 
-    def begin(self, journal: OwnerJournal) -> str:
-        """Record that the run continues; return the sentence after the guarantee. Raises JournalError."""
-        own = keep_spend(self._path, self._spend(journal, self._folder.id(), is_open=True))
-        return self._reuse(own).sentence()
+    def begin(self, journal: OwnerJournal, topic: SpendsTopic | None = None) -> Spend:
+        """Record that the run continues, in the folder and in the topic; return its life.
+
+        Raises JournalError, BusError.
+        """
+        self._topic = topic
+        data = data_of(self._file, self._owner, topic=None if topic is None else topic.data)
+        spend = journal.spend._replace(folder=self._folder.id())
+        known = merged_lives(read_spends(self._path)).get(spend.identity)
+        stated = self._other_data and not journal.records
+        apart = stated_apart(self._file, self._state, {self._owner: data}, other_data=stated)
+        spend = spend._replace(
+            open=True, data=data, apart=apart[self._owner], turn=1 if known is None else known.turn + 1
+        )
+        spend = keep_spends(self._path, spend)
+        if topic is not None:
+            folder = self._folder.id()
+            here = [line._replace(folder=line.folder or folder) for line in read_spends(self._path)]
+            topic.write(unwritten(here, topic.read()))
+            others = [life for life in topic.read() if life.identity != spend.identity]
+            if others:  # so that the folder knows what its process knew
+                keep_spends(self._path, *others)
+        return spend
+
+    def known(self, own: Spend) -> Reuse:
+        """Return what is known of the set. Raises JournalError, BusError."""
+        lines = {self._owner: None if self._topic is None else self._topic.read()}
+        return known_spends(self._file, [self._owner], self._state, lines, own={self._owner: own})[
+            self._owner
+        ]
 
     def end(self, journal: OwnerJournal) -> None:
         """Record what was charged. Raises JournalError."""
-        keep_spend(self._path, self._spend(journal, self._folder.id(), is_open=False))
-
-    def reuse(self, journal: OwnerJournal | None) -> Reuse:
-        """Return what all runs have spent, by the folder (`journal` None: it has none). Writes nothing."""
-        return self._reuse(self._spend(journal, self._folder.known_id(), is_open=False))
-
-    def _reuse(self, own: Spend) -> Reuse:
-        """Return the reuse seen by this life; of two lines of it that with more answers counts."""
-        spends = read_spends(self._path)
-        told = max((one.charged for one in spends if one.identity == own.identity), default=0)
-        earlier = [one for one in spends if one.identity != own.identity]
-        return Reuse(tuple(earlier), own._replace(charged=max(own.charged, told)))
+        spend = journal.spend._replace(folder=self._folder.id())
+        known = merged_lives(read_spends(self._path)).get(spend.identity, spend)
+        ended = keep_spends(self._path, spend._replace(turn=known.turn))
+        if self._topic is not None:
+            with suppress(BusError):  # if the broker is away, its line stays open until the next start
+                self._topic.send(ended)
 
     @property
     def told(self) -> int:
-        """The answers of this run that `.spends` knows of, whichever journal they are in."""
-        mesh = self._file.mesh
-        lives = [one for one in read_spends(self._path) if (one.mesh, one.run) == (mesh.name, mesh.run)]
-        return max((one.charged for one in lives), default=0)
+        """The answers of this run that the folder's lines know of, whichever journal they are in."""
+        this = (self._file.mesh.name, self._file.mesh.run)
+        lives = [life for life in read_spends(self._path) if (life.mesh, life.run) == this]
+        return max((life.charged for life in lives), default=0)
 
     @property
     def _path(self) -> Path:
         return self._folder.spends(self._owner)
-
-    def _spend(self, journal: OwnerJournal | None, folder: str, *, is_open: bool) -> Spend:
-        """Return the run's spend. A run that has answered once counts as all of its answers."""
-        found = self._price
-        return Spend(
-            self._file.mesh.run,
-            0 if journal is None else len(journal.records),
-            found.epsilon,
-            found.delta,
-            math.inf,  # no answer hides a whole set
-            0.0,
-            open=is_open,
-            mesh=self._file.mesh.name,
-            folder=folder,
-            life="" if journal is None else journal.instance,
-            settings=found.settings,
-        )

@@ -1,34 +1,37 @@
 """What an operator says of a node's process, and what the process owes to earlier runs over the same data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from nodes.accounting.spends import DataReuse, Reuse, Spend
+from nodes.accounting.spends import DataReuse, Spend, merged_lives
 from nodes.machine.journal import DataPosition
 from streams.bus.bus import BusError
 from streams.bus.logs import Logs
 from streams.codec.topics import DataTopics
+from streams.ledger import Reuse, data_of, known_spends, stated_apart
+from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.base import Address
-from streams.state.earlier_runs import check_reuse, check_same, knows_run, read_before
 from streams.state.folder import StateFolder
 from streams.state.journal import Journal
-from streams.state.known_spends import Written, known_by, together, unwritten
-from streams.state.run_spends import begin_spend, end_spend
-from streams.state.spend_file import read_spends
-from streams.state.spends import all_spends, put_aside
-from streams.state.spends_topic import SpendsTopic
+from streams.state.spend_file import keep_spends, read_spends
+from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
+from streams.state.spends_topic import SpendsTopic, read_before, unwritten
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """`spent`: charged rounds of unknown runs; `reuse`: whether records used by them will be read again."""
+    """`spent`: charged rounds of unknown runs; `reuse`: whether records used by them will be read again.
+
+    `other_data`: whether a new run reads other data than all earlier runs in `state`.
+    """
 
     state: Path
     spent: int | None = None
     reuse: DataReuse | None = None
+    other_data: bool = False
     decisions: bool = True
     metrics: Address | None = None
     private_metrics: Address | None = None
@@ -45,7 +48,6 @@ class RunSpend:
     named: bool = False
     begun: bool = False
     whole: bool = True
-    anew: bool = False
 
     def __post_init__(self) -> None:
         put_aside(self.options.state, self.node, self.file.mesh.run)
@@ -73,35 +75,43 @@ class RunSpend:
         self.named = is_named()
         if self.begun:
             return
-        lives = together(StateFolder(self.options.state).id(), self._lives(), there)
+        lives = merged_lives(self._lives(), there).values()
         unknown = self.named and not knows_run(lives, mesh.name, mesh.run)
         check_reuse(
             self.node, named=unknown, read=unpriced, reuse=self.options.reuse, spent=self.options.spent
         )
 
-    def begin(self, journal: Journal, topic: SpendsTopic) -> str:
-        """Record that the run continues; return the sentence after the guarantee. Raises BusError.
+    def begin(self, journal: Journal, topic: SpendsTopic) -> Reuse:
+        """Record that the run continues; return what is known of the data. Raises BusError.
 
         Call it before this process's hello, and again if its journal has begun a new life since.
         """
-        state = self.options.state
+        state, file, node = self.options.state, self.file, self.node
         record = next(iter(journal.records(1)), None)
-        said = (0, None) if self.begun else (self.options.spent or 0, self.options.reuse)
-        by_plans = record is None and self.named
+        before, reuse = (0, None) if self.begun else (self.options.spent or 0, self.options.reuse)
+        data = data_of(file, node, topic=topic.data)
+        stated = self.options.other_data and not self.begun
         own = begin_spend(
-            state, self.file.resolved, self.node, record, self._position(), *said, by_plans=by_plans
+            state,
+            file.resolved,
+            node,
+            record,
+            self._position(),
+            before,
+            reuse,
+            by_plans=record is None and self.named,
+            data=data,
+            apart=stated_apart(file, state, {node: data}, other_data=stated)[node],
         )
-        folder = StateFolder(state).id()
-        here = [own, *(life for life in all_spends(state, self.node) if life.identity != own.identity)]
+        folder, there = StateFolder(state).id(), topic.read()
+        here = [life._replace(folder=life.folder or folder) for life in all_spends(state, node)]
+        topic.write(unwritten([*(life for life in here if life.identity != own.identity), own], there))
         there = topic.read()
-        if self.anew:  # the data topic was recreated, so other runs' offsets mean nothing now
-            others = (life for life in together(folder, here, there) if life.identity != own.identity)
-            here += [life._replace(spans=()) for life in others]
-        for life in unwritten(folder, here, there):
-            topic.write(Written(folder, life))
-        lives = {life.identity: life for life in together(folder, here, topic.read())}
-        own = lives.pop(own.identity)
-        return Reuse(tuple(lives.values()), own, known_by(self.node, here=True, there=self.whole)).sentence()
+        others = [life for life in there if life.identity != own.identity]
+        if others:  # so that the folder knows what its process knew
+            keep_spends(StateFolder(state).spends(node), *others)
+        lines = {node: there if self.whole else None}
+        return known_spends(file, [node], state, lines, own={node: own})[node]
 
     def end(self, journal: Journal, topic: SpendsTopic) -> None:
         """Record how far the run has come, and send it, without waiting. Raises JournalError."""
@@ -109,12 +119,13 @@ class RunSpend:
         ended = end_spend(state, self.file.resolved, self.node, records[-1] if records else None)
         if ended is not None:
             with suppress(BusError):  # if the broker is away, its line stays open until the next start
-                topic.send(Written(StateFolder(state).id(), ended))
+                topic.send(ended)
 
     def _lives(self) -> list[Spend]:
-        """Return the recorded lives of this run."""
-        found = read_spends(StateFolder(self.options.state).spends(self.node))
-        return [spend for spend in found if spend.run == self.file.mesh.run]
+        """Return the recorded lives of this run in this folder: to others the operator said nothing here."""
+        folder = StateFolder(self.options.state)
+        lives = (life for life in read_spends(folder.spends(self.node)) if life.run == self.file.mesh.run)
+        return [life for life in lives if life.folder in {"", folder.known_id()}]
 
     def _position(self) -> DataPosition:
         if self.options.reuse != "end":
@@ -123,3 +134,47 @@ class RunSpend:
         with closing(Logs(self.file.brokers(self.node).data, committed=True)) as logs:
             count = logs.partitions([topic])[topic]
             return tuple((partition, logs.span(topic, partition)[1]) for partition in range(count))
+
+
+def knows_run(lives: Iterable[Spend], mesh: str, run: str) -> bool:
+    """Return whether one of the lives belongs to that run, or may: a life without a mesh may."""
+    return any(life.run == run and life.mesh in {"", mesh} for life in lives)
+
+
+def check_reuse(node: str, *, named: bool, read: bool, reuse: DataReuse | None, spent: int | None) -> None:
+    """Raise UsageError if a run whose spend is unknown has read the node's records.
+
+    `named`: plans of this run have named the node in an unknown life; they count the charges of this run, not
+    of others. `read`: its data topic was read at a price that is not recorded.
+    """
+    if not (read or named) or (reuse is not None and spent is not None):
+        return
+    topics = DataTopics(node)
+    raise UsageError(
+        f"{topics.records} has already been read by a run recorded in neither --state nor {topics.spends}. "
+        f"Give --spent N (rounds charged by other runs; plans count those of this one) and either --from end "
+        f"(skip those records) or --data-reused (read them again)"
+    )
+
+
+def check_same(
+    node: str, run: str, lives: Iterable[Spend], reuse: DataReuse | None, spent: int | None
+) -> None:
+    """Raise UsageError if the operator's options differ from those at the beginning of the run.
+
+    `lives`: the run's recorded lives. The same options are allowed, as services repeat their command line.
+    """
+    known = [(spend.before, spend.reuse) for spend in lives]
+    before = max((count for count, _ in known), default=0)
+    statements = [statement for _, statement in known if statement is not None]
+    begun = "reused" if "reused" in statements else statements[0] if statements else None
+    if spent is not None and spent != before:
+        raise UsageError(
+            f"--spent is {spent}: must be {before}, as when {run} was begun for {node}, or not be given"
+        )
+    if reuse is not None and reuse != begun:
+        option, then = (_OPTION[reuse], f"with {_OPTION[begun]}" if begun else "without it")
+        raise UsageError(f"{option}: must not be given now: {run} was begun for {node} {then}")
+
+
+_OPTION = {"end": "--from end", "reused": "--data-reused"}

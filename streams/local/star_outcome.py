@@ -1,10 +1,13 @@
 """The result of a collaboration's run in this process, as a value."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nodes.collaboration.messages import QueryRecord
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.ledger import Promise, Reuse, known_spends, lives_of, promises_of
 from streams.local.collaboration import LocalCollaboration
 from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
@@ -22,7 +25,12 @@ class OwnerOutcome:
     records: int
     charged: int
     epsilon_spent: float
-    guarantee: str
+    promise: Promise
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, with what other runs and owners mean for it."""
+        return self.promise.sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +50,25 @@ class CollaborationOutcome:
 
 
 def star_outcome(
-    local: LocalCollaboration, test_records: tuple[Rows, FloatArray] | None
+    local: LocalCollaboration,
+    test_records: tuple[Rows, FloatArray] | None,
+    reuses: Mapping[str, Reuse] | None = None,
 ) -> CollaborationOutcome:
-    """Return what a run has reached so far, scored on features and labels (None: on nothing)."""
+    """Return what a run has reached so far, scored on features and labels (None: on nothing).
+
+    `reuses`: what is known of other spending on the owners' sets (None: what the mesh file tells).
+    """
     whole, record = local.file.resolved, local.record
+    if reuses is None:
+        charges = {name: (owner.machine.charged, math.inf) for name, owner in local.owners.items()}
+        reuses = known_spends(local.file, charges, own=lives_of(local.file, charges))
+    promised = promises_of(local.file, reuses)
     owners = {
         name: OwnerOutcome(
             whole.records[name],
             owner.machine.charged,
             owner.machine.epsilon_spent,
-            whole.guarantee(name).sentence(name),
+            promised[name],
         )
         for name, owner in local.owners.items()
     }

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from nodes.accounting.guarantee import Guarantee
-from nodes.accounting.spends import Reuse
 from nodes.decimals import as_text, rounded_up
 from nodes.sparse import Rows
 from nodes.values import Average, FloatArray
+from streams.ledger import Promise, Reuse, known_spends, lives_of
 from streams.local.network import largest_network_regret
 from streams.local.recorder import NodeHistory, Recorder
 from streams.local.scoring import Score, score
@@ -44,11 +44,14 @@ class NodeSummary:
     overfull: int = 0
 
     @property
+    def promise(self) -> Promise:
+        """The guarantee, over this run and all that is known of the node's data."""
+        return Promise(self.name, self.guarantee, self.reuse)
+
+    @property
     def event_epsilon(self) -> Fraction | None:
         """The epsilon of one record, over all known runs (event level); None if nothing is protected."""
-        if not self.guarantee.protects:
-            return None
-        return self.guarantee.epsilon if self.reuse is None else self.reuse.total.epsilon
+        return self.promise.epsilon
 
     @property
     def epsilon(self) -> str | None:
@@ -58,8 +61,7 @@ class NodeSummary:
     @property
     def promised(self) -> str:
         """The guarantee in words, with the effect of earlier runs."""
-        reused = "" if self.reuse is None else self.reuse.sentence()
-        return f"{self.guarantee.sentence(self.name)} {reused}".strip()
+        return self.promise.sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ def summarise(
 ) -> Summary:
     """Return the summary of the rounds that all nodes have stepped.
 
-    `reuses`: how earlier runs over the same records affect the nodes' guarantees. `counts`: of each node's
-    records. `left_out`: the number of held-out records that cannot be decoded.
+    `reuses`: what is known of other spending on the nodes' data (None: what the mesh file tells). `counts`:
+    of each node's records. `left_out`: the number of held-out records that cannot be decoded.
     """
     mesh, rounds = file.mesh, recorder.common_rounds
+    if reuses is None:
+        reuses = known_spends(file, recorder.nodes, own=lives_of(file, _charges(recorder)))
     nodes = tuple(
-        _with(_node(file, name, history, rounds, (reuses or {}).get(name)), (counts or {}).get(name))
+        _with(_node(file, name, history, rounds, reuses.get(name)), (counts or {}).get(name))
         for name, history in recorder.nodes.items()
     )
     if rounds == 0:
@@ -157,6 +161,15 @@ def _with(node: NodeSummary, counts: RecordCounts | None) -> NodeSummary:
     if counts is None:
         return node
     return replace(node, untimed=counts.untimed, late=counts.late, overfull=counts.overfull)
+
+
+def _charges(recorder: Recorder) -> dict[str, tuple[int, float]]:
+    """Return the rounds that each node has charged, and what its stream has cost."""
+    last = {name: history.records[-1] for name, history in recorder.nodes.items() if history.records}
+    return {
+        name: (last[name].charged, last[name].epsilon_spent) if name in last else (0, 0.0)
+        for name in recorder.nodes
+    }
 
 
 def spent(history: NodeHistory, rounds: int) -> list[float]:

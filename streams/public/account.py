@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from nodes.accounting.ledger import Ledger
 from nodes.decimals import rounded_up
+from streams.ledger import Promise, Reuse
 from streams.mesh.file import MeshFile
 
 
@@ -13,7 +14,8 @@ class Standing(NamedTuple):
 
     `exactly`: the numbers come from the node's own journal. Otherwise `charged` counts all plans that name
     the node, up to round `planned`: it may have missed some, or not have reached them yet. `priced`: as far
-    as known, they were charged at today's settings.
+    as known, they were charged at today's settings. `whole`: no earlier life of the run may have charged
+    more.
     """
 
     stepped: int
@@ -21,6 +23,7 @@ class Standing(NamedTuple):
     exactly: bool
     priced: bool = True
     planned: int = 0
+    whole: bool = True
 
     @property
     def reached(self) -> int:
@@ -34,6 +37,8 @@ class Account(NamedTuple):
     `epsilon`, `delta`: those of a record (event level; 0 before the first charge). `spent`, `left`: of the
     whole stream, at `stream_delta`. `rounds_left`: the number of rounds in which it may still learn;
     `rounds_unused`: the number in which it might have, once it learns no more (by plans: at least).
+    `guarantee`: over all that is known. `at_most`: an earlier life of the run may have charged more, so that
+    less is left.
     """
 
     node: str
@@ -54,6 +59,7 @@ class Account(NamedTuple):
     relaying: bool
     adjacency: dict[str, str]
     guarantee: str
+    at_most: bool = False
 
 
 ADJACENCY = {
@@ -62,8 +68,8 @@ ADJACENCY = {
 }
 
 
-def account(file: MeshFile, node: str, standing: Standing) -> Account:
-    """Return the account of a node of the mesh."""
+def account(file: MeshFile, node: str, standing: Standing, known: Reuse | None = None) -> Account:
+    """Return the account of a node of the mesh; `known`: of all spending on its data."""
     ledger, promised = file.resolved.node(node).ledger, file.resolved.node(node).guarantee
     charged = charged_by(ledger, standing)
     spent = ledger.spent(charged, standing.reached)
@@ -90,7 +96,8 @@ def account(file: MeshFile, node: str, standing: Standing) -> Account:
         rounds_unused=unused(ledger, standing),
         relaying=relays(ledger, standing),
         adjacency=ADJACENCY,
-        guarantee=promised.sentence(node),
+        guarantee=Promise(node, promised, known).sentence,
+        at_most=not standing.whole,
     )
 
 

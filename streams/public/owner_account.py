@@ -4,13 +4,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from nodes.accounting.spends import Reuse
 from nodes.decimals import rounded_up
+from streams.ledger import Reuse, known_spends, promises_of
 from streams.live.owner_spend import OwnerSpend
 from streams.mesh.errors import UsageError, chosen
 from streams.mesh.file import CollaborationFile
 from streams.state.folder import StateFolder
 from streams.state.owner_journal import OwnerJournal
+from streams.state.spends_topic import written
 
 
 class Total(NamedTuple):
@@ -53,18 +54,21 @@ def owner_account(file: CollaborationFile, owner: str, state: Path | None) -> Ow
         journal = closing.enter_context(OwnerJournal.read(path)) if path.exists() else None
         if journal is not None and journal.life.run != file.mesh.run:
             raise UsageError(f"{path}: is of run {journal.life.run}, not of {file.mesh.run}")
-        spend, mechanism = OwnerSpend(file, owner, state), file.resolved.mechanism(owner)
-        charged = max(spend.told, 0 if journal is None else len(journal.records))
-        reuse = spend.reuse(journal)
+        answered = 0 if journal is None else len(journal.records)
+    made = file.resolved.mechanism(owner)
+    charged = max(OwnerSpend(file, owner, state).told, answered)
+    asked = written(file, [owner]) if owner in file.on_topics and file.names_brokers else {}
+    idle = () if charged else (owner,)
+    reuse = known_spends(file, [owner], state, asked, idle=idle)[owner]
     return OwnerAccount(
         owner,
         charged,
-        mechanism.queries,
-        mechanism.spent(charged),
-        mechanism.spent(mechanism.queries),
-        mechanism.own_delta,
+        made.queries,
+        made.spent(charged),
+        made.spent(made.queries),
+        made.own_delta,
         _total(reuse),
-        file.resolved.guarantee(owner).sentence(owner),
+        promises_of(file, {owner: reuse})[owner].sentence,
         reuse,
     )
 

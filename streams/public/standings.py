@@ -1,19 +1,22 @@
 """Where nodes stand and what they have spent: by a journal in a state folder, or by the public broker."""
 
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import overload
 
+from nodes.accounting.spends import Spend
 from streams.bus.bus import BusError
 from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog, messages
+from streams.ledger import Reuse, known_spends
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.public.account import Account, Standing, account
 from streams.public.owner_account import OwnerAccount, owner_account
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_file import JournalEmpty
 from streams.state.journal_reader import JournalReader
+from streams.state.spends_topic import written
 from topology.plans import Plan
 
 
@@ -113,7 +116,37 @@ def budget(
     """
     if isinstance(file, CollaborationFile):
         return owner_account(file, node, state)
-    return account(file, node, standings(file, [node], state)[node])
+    return accounts(file, [node], state)[node][0]
+
+
+def accounts(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, tuple[Account, Reuse]]:
+    """Return the accounts of the nodes, and what is known of all spending on their data.
+
+    Raises as `budget`.
+    """
+    charged = standings(file, names, state)
+    idle = [name for name, standing in charged.items() if not standing.charged]
+    known = known_spends(file, charged, state, written(file, charged), idle=idle)
+    return {
+        name: (account(file, name, _with_earlier(standing, known[name]), known[name]), known[name])
+        for name, standing in charged.items()
+    }
+
+
+def _with_earlier(standing: Standing, known: Reuse) -> Standing:
+    """Return the standing with the charges of the run's earlier lives, which its journal may not have."""
+    own = known.own
+    lives = [life for life in known.earlier if _is_earlier(life, own)]
+    earlier = sum(life.charged for life in lives)
+    carried = earlier if own.by_plans else own.charged + earlier
+    return standing._replace(
+        charged=max(standing.charged, carried),
+        whole=standing.whole and not any(life.open for life in lives),
+    )
+
+
+def _is_earlier(life: Spend, own: Spend) -> bool:
+    return (life.mesh, life.run, life.node) == (own.mesh, own.run, own.node)
 
 
 def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Standing]:
@@ -126,4 +159,14 @@ def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
             f"{state} holds no journal of {missing_nodes}, and the mesh file names no broker to ask"
         )
     public = public_standings(file, missing) if missing else {}
-    return {name: standing or public[name] for name, standing in journalled.items()}
+    new = [name for name, standing in journalled.items() if standing is not None and not standing.stepped]
+    if new and file.names_brokers:
+        with suppress(BusError):  # a journal without a round does not know what plans have counted
+            public |= public_standings(file, new)
+    return {name: _larger(standing, public.get(name)) for name, standing in journalled.items()}
+
+
+def _larger(journalled: Standing | None, public: Standing | None) -> Standing:
+    """Return the standing of the two that has charged more; the journal's if they are equal."""
+    standings = [standing for standing in (journalled, public) if standing is not None]
+    return max(standings, key=lambda standing: standing.charged)

@@ -6,7 +6,7 @@ from a broker, standard input, a generator or a user's own code are not checked.
 
 import stat
 import zlib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -64,6 +64,27 @@ def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
         else:
             same += names
     return [group for groups in beginnings.values() for group in groups]
+
+
+def same_files(paths: Iterable[str], others: Iterable[str]) -> list[set[str]]:
+    """Return groups of paths of files that are there and hold the same: some of `paths` in each of them.
+
+    Of `others` only those are read that may be equal to one of `paths`, by their size.
+    """
+    wanted = {path: Path(path) for path in paths if _is_file(path)}
+    sizes = {path.stat().st_size for path in wanted.values()}
+    packed = any(map(is_packed, wanted))
+    for path in others:
+        alike = packed or is_packed(path) or (_is_file(path) and Path(path).stat().st_size in sizes)
+        if alike and path not in wanted and _is_file(path):
+            wanted[path] = Path(path)
+    return [set(group) for group in _same_content(wanted)] if len(wanted) > 1 else []
+
+
+def _is_file(path: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    return False
 
 
 def _equal(one: Path, other: Path) -> bool:

@@ -3,64 +3,90 @@
 A journal's position counts records in their order; in another order some would be learnt from twice. Only
 settings and the sizes of files are kept, as a hash of records would reveal something of them without noise.
 So a shorter file is noticed; that its content stays the same is the owner's task.
+
+The line of each node as the run began is kept too: who deletes a journal and its `.spends` gets no budget
+back, as this says that the run was begun, at which price and on which data.
 """
 
 import json
 import os
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from nodes.accounting.spends import Spend
 from streams.mesh.errors import ABSENT, MeshFileError, UsageError
 from streams.mesh.file import MeshFile
 from streams.mesh.settings.privacy import TimeSlots
 from streams.state.folder import JournalError, StateFolder, place_of, write_private
 from streams.state.journal_reader import JournalReader
-from streams.state.spends import all_spends
+from streams.state.spend_file import Damaged, from_line, to_line
 
+_FORMAT = "mirrormesh order 1"
 _SETTINGS = ("kind", "name", "path", "rows", "split", "columns", "shuffle", "take")
 _AGAIN = "some records would be learnt from twice"
 
 
-def keep_order(state: Path, file: MeshFile, seed: int) -> None:
-    """Keep the choice and order of the records of the file's run, or compare it with what was kept.
+def check_order(state: Path, file: MeshFile, seed: int, *, learnt: bool) -> None:
+    """Compare the choice and order of the records of the file's run with what was kept when it began.
 
-    Raises MeshFileError or UsageError if the run would go on with other records or order; JournalError.
+    `learnt`: whether the run has learnt from any record. Raises MeshFileError or UsageError if it would go on
+    with other records or order.
     """
-    kept, run = _kept(state), file.mesh.run
-    began = kept.get(run)
+    began = _kept(state).get(_key(file))
     if began is None and _has_journal(state, file):
-        raise _unknown(state, run)
-    now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
-    if file.mesh.slots.by == "time":
-        now["order"] = "time"
-    if began is not None:
-        if began != now and _has_learnt(state, file):
-            _check(state, file, began, now)
-        now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
+        raise _unknown(state, file.mesh.run)
+    if began is not None and learnt:
+        _check(state, file, began, _now(file, seed))
+
+
+def keep_order(state: Path, file: MeshFile, seed: int, begun: Mapping[str, Spend]) -> None:
+    """Keep the choice and order of the records of the file's run, and the lines with which its nodes begin.
+
+    Raises UsageError if what was kept is broken.
+    """
+    runs, now = _kept(state), _now(file, seed)
+    began = runs.get(_key(file), {"nodes": {}, "lines": {}})
+    now["nodes"] = began["nodes"] | now["nodes"]  # a node that is away now may be back later
+    now["lines"] = {name: to_line(spend) for name, spend in begun.items()} | began["lines"]
     if began != now:
-        content = json.dumps(kept | {run: now}, indent=1)
+        content = json.dumps({"format": _FORMAT, "runs": runs | {_key(file): now}}, indent=1)
         write_private(StateFolder(state).order, lambda _: f"{content}\n")
 
 
-def _has_learnt(state: Path, file: MeshFile) -> bool:
-    """Return whether the file's run has learnt from any record. Raises JournalError."""
-    spends = (spend for name in file.mesh.nodes for spend in all_spends(state, name))
-    return any(spend.charged for spend in spends if spend.run == file.mesh.run)
+def begun_lives(state: Path, node: str) -> tuple[Spend, ...]:
+    """Return the lives of a node with which runs in the folder began. Raises JournalError if it is broken."""
+    try:
+        runs = _kept(state)
+    except UsageError as error:
+        raise JournalError(str(error)) from error
+    lines = (run["lines"].get(node) for run in runs.values())
+    try:
+        return tuple(from_line(line) for line in lines if line is not None)
+    except Damaged as error:
+        path = StateFolder(state).order
+        raise JournalError(f"{path}: a line of {node} is damaged, {error}") from error
 
 
-def runs_in_order(state: Path, file: MeshFile, node: str) -> set[str]:
-    """Return the runs in the folder that read a node's records in the same order as the file's run."""
-    kept = _kept(state)
-    now = kept[file.mesh.run]
-    return {run for run, one in kept.items() if _places(one, node) == _places(now, node)}
+def begun_nodes(state: Path) -> set[str]:
+    """Return the nodes with which runs in the folder began; none if what was kept is broken."""
+    try:
+        return {name for run in _kept(state).values() for name in run["lines"]}
+    except UsageError:
+        return set()
 
 
-def _places(kept: Mapping[str, Any], node: str) -> tuple[object, ...]:
-    found = kept["nodes"].get(node, {})
-    chosen = {key: value for key, value in found.items() if key != "size" or found.get("shuffle")}
-    return kept["seed"], kept.get("order"), chosen
+def _key(file: MeshFile) -> str:
+    return f"{file.mesh.name}/{file.mesh.run}"
+
+
+def _now(file: MeshFile, seed: int) -> dict[str, Any]:
+    now: dict[str, Any] = {"seed": seed, "nodes": {name: _chosen(file, name) for name in file.mesh.nodes}}
+    if file.mesh.slots.by == "time":
+        now["order"] = "time"
+    return now
 
 
 def _chosen(file: MeshFile, node: str) -> dict[str, Any]:
@@ -132,18 +158,35 @@ def _kept(state: Path) -> dict[str, Any]:
     """Return what was kept of all runs in the folder. Raises UsageError if it is broken."""
     path = StateFolder(state).order
     try:
-        found = json.loads(path.read_text())
+        status = path.stat()
+        return _read(path, status.st_mtime_ns, status.st_size, status.st_ino)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
-        found = None
-    whole = isinstance(found, dict) and all(
-        isinstance(one, dict) and isinstance(one.get("nodes"), dict) and "seed" in one
-        for one in found.values()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, changed: int, size: int, inode: int) -> dict[str, Any]:  # noqa: ARG001 # a key
+    """Read the file. Each node of a run asks for its lines."""
+    try:
+        tree = json.loads(path.read_text())
+    except ValueError:
+        tree = None
+    unknown = "in which order the records were read is not known"
+    if isinstance(tree, dict) and tree.get("format") != _FORMAT:
+        raise UsageError(f"{path}: its format is not {_FORMAT!r}, it is of another version: {unknown}")
+    runs = tree.get("runs") if isinstance(tree, dict) else None
+    whole = isinstance(runs, dict) and all(
+        isinstance(run, dict)
+        and isinstance(run.get("nodes"), dict)
+        and isinstance(run.get("lines"), dict)
+        and "seed" in run
+        for run in runs.values()
     )
-    if not whole:
-        raise UsageError(f"{path}: is broken: in which order the records were read is not known")
-    return dict(found)
+    if not whole or not isinstance(runs, dict):
+        raise UsageError(f"{path}: is broken: {unknown}")
+    return dict(runs)
 
 
 def _has_journal(state: Path, file: MeshFile) -> bool:

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 
@@ -114,6 +114,18 @@ def open_to_read(path: Path, closing: ExitStack, form: Form = NODE) -> sqlite3.C
         raise JournalEmpty(f"the journal {path} is empty")
     _check_structure(connection)
     return connection
+
+
+def application_of(path: Path) -> int:
+    """Return the application id of a journal, which tells whose it is; 0 of an empty file.
+
+    Raises JournalError if it cannot be read.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("PRAGMA application_id").fetchone()[0])
+    except sqlite3.Error as error:
+        raise JournalError(f"the journal {path} cannot be used: {error}") from error
 
 
 def read_life(connection: sqlite3.Connection) -> Life:

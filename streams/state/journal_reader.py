@@ -56,6 +56,7 @@ class JournalReader(OpenJournal):
             mesh=life.mesh,
             life=life.instance,
             settings=price.settings if price else (),
+            node=life.node,
         )
 
     @property

@@ -5,8 +5,11 @@ made of: its settings, where its source ends, and its number of records. It hold
 """
 
 import json
+import math
 from typing import Any
 
+from nodes.accounting.price import Price
+from nodes.accounting.spends import Spend
 from nodes.collaboration.messages import RecordSet, ResponseRecord
 from streams.state.checksums import check_chain, check_row, checksum
 from streams.state.journal_file import Form, snapshot, transaction
@@ -42,6 +45,23 @@ class OwnerJournal(PartyJournal):
             if rows and known is None:
                 raise ValueError("it is broken: it does not say what was read")
             return () if known is None else tuple(_from_row(row, known) for row in rows)
+
+    @property
+    def spend(self) -> Spend:
+        """What its answers have spent: a run that has answered once counts as all of them."""
+        price = self.price or Price(None)
+        return Spend(
+            self._life.run,
+            len(self.records),
+            price.epsilon,
+            price.delta,
+            math.inf,  # no answer hides a whole set
+            0.0,
+            mesh=self._life.mesh,
+            life=self._life.instance,
+            settings=price.settings,
+            node=self._life.node,
+        )
 
     def append(self, record: ResponseRecord) -> None:
         """Keep the answer, durable when this returns. Repeating it is harmless.

@@ -1,9 +1,10 @@
-"""Keeps what every run has spent on a node's data beside the data: `spends.<node>` on the data broker.
+"""Keeps what every run has spent on a reader's data beside the data: `spends.<name>` on the data broker.
 
-A record is a state folder's line of a life (`streams/state/spends.py`). Its key is mesh, run, the folder's
-id and the life, so no two folders share a key. The topic is compacted: the last line of each key stays for
-ever. A process writes its life's line when it begins, before its hello, and when it ends. With the first it
-also writes other lines that its folder has and the broker lacks. It never writes round by round.
+A record is a state folder's line of a life (`streams/state/spends.py`), of a node or an owner. Its key is
+mesh, run, the folder's id and the life, so no two folders share a key. The topic is compacted: the last line
+of each key stays for ever. A process writes its life's line when it begins, before its hello, and when it
+ends. With the first it also writes other lines that its folder has and the broker lacks, and its folder keeps
+those that it lacks itself. It never writes round by round.
 
 So a reader of the topic knows of every life that began, of any mesh, wherever its state folder is, and where
 it began to read. It does not know the charges of a life that did not end in order. That line stays open: a
@@ -14,106 +15,161 @@ topic that is deleted or recreated forgets; folders then write their lines again
 
 from collections.abc import Iterable
 from contextlib import closing
-from pathlib import Path
+from typing import NamedTuple
 
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from nodes.accounting.spends import Spend, merged_lives
 from streams.bus.bus import BusError, Denied, Stored, UnknownTopic, Unreachable
-from streams.bus.connection import PATIENCE
+from streams.bus.connection import PATIENCE, client_settings, consumer_settings
+from streams.bus.errors import bus_error
 from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
 from streams.bus.topic_specs import LEAST_LIMIT, OVERHEAD
 from streams.codec.topics import DataTopics
-from streams.mesh.file import MeshFile, MeshFileError
+from streams.mesh.file import CollaborationFile, MeshFile, MeshFileError
 from streams.mesh.settings.brokers import BrokerSettings
-from streams.state.folder import StateFolder
-from streams.state.known_spends import Known, Written, known_by, together
-from streams.state.spend_file import from_line, to_line
-from streams.state.spends import all_spends
+from streams.state.spend_file import Damaged, from_line, to_line
 
 _LARGEST = LEAST_LIMIT - OVERHEAD
 
 
-def spends_bus(broker: BrokerSettings, nodes: Iterable[str]) -> KafkaBus:
-    """Open the topics of these nodes; close it when done. Raises UnknownTopic, Denied, Unreachable."""
-    return KafkaBus(broker, {DataTopics(node).spends: _LARGEST for node in nodes})
+class Topic(NamedTuple):
+    """A data topic as its broker knows it."""
+
+    name: str
+    id: str
+    cluster: str
 
 
-class SpendsTopic:
-    """A process's access to `spends.<node>`, on a bus of `spends_bus`."""
+class SpendsBus(KafkaBus):
+    """The topics of these readers on their data broker; close it when done.
 
-    def __init__(self, bus: KafkaBus, node: str) -> None:
-        self._name, self._bus = DataTopics(node).spends, bus
-
-    def read(self) -> tuple[Written, ...]:
-        """Return the last line of each key, to the topic's end.
-
-        Raises Unreachable, Denied, and BusError for a broken line, whose spend is then unknown.
-        """
-        first, _ = self._bus.span(self._name)
-        return _lines(self._name, self._bus.stored({self._name: first})[self._name])
-
-    def write(self, line: Written) -> None:
-        """Write a line; when this returns all in-sync replicas have it.
-
-        Raises Unreachable if they do not in time (repeating it is harmless), BusError.
-        """
-        self.send(line)
-        if not self._bus.flush(PATIENCE):
-            raise Unreachable(f"{self._name}: what is spent is not acknowledged")
-
-    def send(self, line: Written) -> None:
-        """Send a line, and do not wait. Raises BusError."""
-        spend = line.spend
-        key = spend._replace(folder=line.folder).key
-        self._bus.send(self._name, to_line(spend).encode(), key=key.encode())
-
-
-def all_lives(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[str, Known]:
-    """Return all known lives over the data of these nodes, from a folder and their data brokers.
-
-    A broker that the file does not name, that does not answer, or that does not show its topic, is skipped.
-    Raises JournalError, and BusError if a topic is broken.
+    Raises UnknownTopic, Denied, Unreachable.
     """
-    found, away = {}, set[BrokerSettings]()
-    for name in names:
-        there = _told(file, name, away)
-        here = () if state is None else all_spends(state, name)
-        lives = together("" if state is None else StateFolder(state).known_id(), here, there or ())
-        found[name] = Known(lives, known_by(name, here=state is not None, there=there is not None))
+
+    def __init__(self, broker: BrokerSettings, names: Iterable[str]) -> None:
+        names = tuple(names)
+        super().__init__(broker, {DataTopics(name).spends: _LARGEST for name in names})
+        try:
+            self.data = data_topics(broker, names)
+        except BusError:
+            self.close()
+            raise
+
+
+def data_topics(broker: BrokerSettings, names: Iterable[str]) -> dict[str, Topic]:
+    """Return the data topics of these readers. A topic that is made anew has another id. Raises BusError."""
+    client = AdminClient(client_settings(broker) | {"log_level": 0})
+    topics = {DataTopics(name).records: name for name in names}
+    asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=PATIENCE)
+    found = {}
+    topic = next(iter(topics))
+    try:
+        cluster = str(client.list_topics(topic, PATIENCE).cluster_id)
+        for topic, answer in asked.items():
+            found[topics[topic]] = Topic(topic, str(answer.result().topic_id), cluster)
+    except KafkaException as error:
+        raise bus_error(error.args[0], topic) from None
     return found
 
 
-def _told(file: MeshFile, node: str, away: set[BrokerSettings]) -> tuple[Written, ...] | None:
-    """Return the lines on the node's data broker, if any. A broker that does not answer is asked once."""
-    try:
-        broker = file.brokers(node).data
-    except MeshFileError:
-        return None
-    try:
-        return None if broker in away else written(broker, node)
-    except Unreachable:
-        away.add(broker)
-    except (UnknownTopic, Denied):
-        pass
-    return None
+class SpendsTopic:
+    """A process's access to `spends.<name>`. `data` is the topic that the lines are about."""
+
+    def __init__(self, bus: SpendsBus, name: str) -> None:
+        self._name, self._bus = DataTopics(name).spends, bus
+        self.data = bus.data[name]
+
+    def read(self) -> tuple[Spend, ...]:
+        """Return all lives, to the topic's end.
+
+        Raises Unreachable, Denied, and BusError for a damaged line, whose spend is then unknown.
+        """
+        first, _ = self._bus.span(self._name)
+        return _lives(self._name, self._bus.stored({self._name: first})[self._name])
+
+    def write(self, spends: Iterable[Spend]) -> None:
+        """Write lines; when this returns all in-sync replicas have them.
+
+        Raises Unreachable if they do not in time (repeating it is harmless), BusError.
+        """
+        for spend in spends:
+            self.send(spend)
+        if not self._bus.flush(PATIENCE):
+            raise Unreachable(f"{self._name}: what is spent is not acknowledged")
+
+    def send(self, spend: Spend) -> None:
+        """Send a line, and do not wait. Raises BusError."""
+        self._bus.send(self._name, to_line(spend).encode(), key=spend.key.encode())
 
 
-def written(broker: BrokerSettings, node: str) -> tuple[Written, ...]:
-    """Return the last line of each key. Raises BusError, as `SpendsTopic.read`."""
-    name = DataTopics(node).spends
+def read_before(broker: BrokerSettings, node: str) -> bool:
+    """Return whether a process of the node has read its data topic, by committed offsets. Raises BusError.
+
+    Brokers forget offsets, but keep `spends.<node>`.
+    """
+    topics = DataTopics(node)
+    with closing(Logs(broker)) as logs:
+        count = logs.partitions([topics.records])[topics.records]
+    settings = consumer_settings(broker) | {"group.id": topics.group, "log_level": 0}
+    with closing(Consumer(settings)) as consumer:
+        asked = [TopicPartition(topics.records, number) for number in range(count)]
+        try:
+            return any(place.offset >= 0 for place in consumer.committed(asked, PATIENCE))
+        except KafkaException as error:
+            raise bus_error(error.args[0], topics.records) from None
+
+
+def unwritten(here: Iterable[Spend], there: Iterable[Spend]) -> tuple[Spend, ...]:
+    """Return the lives of which the folder knows more than the broker, and which it must write."""
+    known = merged_lives(there)
+    both = merged_lives(known.values(), here)
+    return tuple(spend for life, spend in both.items() if known.get(life) != spend)
+
+
+def written(file: MeshFile | CollaborationFile, names: Iterable[str]) -> dict[str, tuple[Spend, ...] | None]:
+    """Return all lives on the data brokers of these readers.
+
+    None for a broker that the file does not name, that does not answer (it is asked once), or that does not
+    show its topic. Raises BusError if a topic is damaged.
+    """
+    lives: dict[str, tuple[Spend, ...] | None] = {}
+    away = set[BrokerSettings]()
+    for name in names:
+        lives[name] = None
+        try:
+            broker = file.brokers(name).data
+        except MeshFileError:
+            continue
+        try:
+            lives[name] = None if broker in away else _written(broker, name)
+        except Unreachable:
+            away.add(broker)
+        except (UnknownTopic, Denied):
+            continue
+    return lives
+
+
+def _written(broker: BrokerSettings, reader: str) -> tuple[Spend, ...]:
+    name = DataTopics(reader).spends
     with closing(Logs(broker)) as logs:
         logs.partitions([name])  # faster than a span if nobody answers
-        return _lines(name, logs.stored({name: logs.span(name)[0]})[name])
+        return _lives(name, logs.stored({name: logs.span(name)[0]})[name])
 
 
-def _lines(name: str, stored: Iterable[Stored]) -> tuple[Written, ...]:
+def _lives(name: str, stored: Iterable[Stored]) -> tuple[Spend, ...]:
     last = {record.key: record for record in stored}
-    return tuple(_line(name, record) for record in last.values())
+    return tuple(merged_lives(_line(name, record) for record in last.values()).values())
 
 
-def _line(name: str, record: Stored) -> Written:
+def _line(name: str, record: Stored) -> Spend:
+    where = f"{name}: the record at offset {record.offset} is damaged"
     try:
-        _, _, folder, _ = record.key.decode().split("/")
-        return Written(folder, from_line(record.value.decode()))
-    except (ValueError, TypeError, KeyError) as error:
-        where = f"{name}: the record at offset {record.offset} is broken"
-        raise BusError(f"{where}: what earlier runs have spent is not known") from error
+        spend = from_line(record.value.decode("ascii", errors="replace"))
+    except Damaged as error:
+        raise BusError(f"{where}, {error}: what earlier runs have spent is not known") from error
+    if record.key != spend.key.encode():
+        raise BusError(f"{where}, its key is not its life's: what earlier runs have spent is not known")
+    return spend

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from nodes.accounting.spends import Reuse
 from nodes.decimals import as_text, down_to_digits, up_to_digits
 from nodes.privacy.query import QueryMechanism
+from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import CollaborationSettings
 from streams.terminal.report import scored
-from streams.terminal.wording import counted, listed
+from streams.terminal.wording import counted, listed, promises
 
 Fact = tuple[str, str]
 
@@ -39,16 +39,9 @@ def facts(file: CollaborationFile) -> Iterator[Fact]:
     yield from (("warning", line) for line in warnings(mesh))
     if mesh.noise.simulated is not None:
         yield "WARNING", "THE NOISE IS SIMULATED: IT COMES FROM THE SEED, AND NOTHING IS PROTECTED"
-    yield from (("guarantee", sentence) for sentence in promises(file))
+    yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
     waits = "for ever" if mesh.response_timeout is None else f"{mesh.response_timeout:g} s"
     yield "waiting", f"{waits} for an owner's answer on a broker, for ever in one process"
-
-
-def promises(file: CollaborationFile, reused: Mapping[str, str] | None = None) -> list[str]:
-    """Return the guarantee of every owner, in words; `reused`: what earlier runs mean for it."""
-    whole = file.resolved
-    sentences = {name: whole.guarantee(name).sentence(name) for name in whole.records}
-    return [f"{sentence} {(reused or {}).get(name, '')}".strip() for name, sentence in sentences.items()]
 
 
 def warnings(mesh: CollaborationSettings) -> list[str]:
@@ -122,9 +115,7 @@ def spending(file: CollaborationFile, owner: str, charged: int, reuse: Reuse) ->
     yield "spent", f"epsilon {up_to_digits(spent):,.6g}{delta} of {of_own(mechanism)}"
     left = mechanism.queries - charged
     yield "left", f"epsilon {down_to_digits(max(0.0, most - spent)):,.6g}, for {left:,} more"
-    if sentence := reuse.sentence():
-        yield "all runs", sentence
-    yield "guarantee", file.resolved.guarantee(owner).sentence(owner)
+    yield "guarantee", promises_of(file, {owner: reuse})[owner].sentence
 
 
 def result(scores: Mapping[str, Score]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from nodes.bounds.constants import convex, curvature
 from streams.bus.topic_specs import mesh_specs, release_topics
 from streams.mesh.algorithm import dynamics
+from streams.ledger import promises_of
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.file import MeshFile
 from streams.mesh.lag import lag_limits, why_for_ever
@@ -18,7 +19,7 @@ from streams.mesh.settings.privacy import CountSlots, PrivacySettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.mesh.theory import Mixes, NoBound, Theory
 from streams.terminal.spending import spending
-from streams.terminal.wording import counted, described, headline, listed, promises, shared
+from streams.terminal.wording import counted, described, headline, listed, promises
 
 Fact = tuple[str, str]
 
@@ -40,9 +41,7 @@ def facts(file: MeshFile, rounds: int | None, now: float) -> Iterator[Fact]:
     yield from bounds(file, schedule_windows, rounds)
     yield from _warnings(file)
     yield from user_facts(file)
-    promised = promises({name: file.resolved.node(name).guarantee for name in mesh.nodes})
-    yield from (("guarantee", sentence) for sentence in promised)
-    yield from (("shared", sentence) for sentence in shared(file))
+    yield from (("guarantee", sentence) for sentence in promises(promises_of(file)))
     yield from _waiting(mesh)
     ended = ended_slots(file, rounds, now) if file.names_brokers else None
     if ended is not None:

@@ -7,11 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from nodes.decimals import up_to_digits
+from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
 from streams.terminal.tables import table
-from streams.terminal.wording import counted, promises, shared
+from streams.terminal.wording import counted, promises
 
 
 def say(console: Console, text: str, style: str = "") -> None:
@@ -31,14 +32,9 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(grid)
 
 
-def say_promises(
-    console: Console, file: MeshFile, nodes: Iterable[str], reused: Mapping[str, str] | None = None
-) -> None:
-    """Print the guarantees to the owners of the records; `reused`: how earlier runs affect them."""
-    for sentence in (
-        *promises({name: file.resolved.node(name).guarantee for name in nodes}, reused),
-        *shared(file),
-    ):
+def say_promises(console: Console, file: MeshFile, known: Mapping[str, Reuse]) -> None:
+    """Print the guarantees to the owners of the records of these nodes, given what is known of their data."""
+    for sentence in promises(promises_of(file, known)):
         say(console, sentence)
 
 

@@ -1,11 +1,12 @@
 """Puts spending into words: epsilon, budgets and the last learning round."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from nodes.accounting.ledger import Ledger
-from nodes.accounting.spends import Spend, reuse_of
+from nodes.accounting.spends import Spend
 from nodes.decimals import as_text, down_to_digits, rounded_up, up_to_digits
+from streams.ledger import Reuse
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.privacy import BudgetSettings, EpsilonSettings, PrivacySettings
 from streams.public.account import Account
@@ -75,15 +76,8 @@ def _limit(ledger: Ledger, privacy: PrivacySettings, last: int) -> str:
     return f"the budget of {float(privacy.budget or 0):g}"
 
 
-def facts(
-    account: Account, run: str, spends: Collection[Spend] = (), by: str = "this folder"
-) -> Iterator[tuple[str, str]]:
-    """Yield (name, fact) of one account in `run`, and of the spending of all runs on the same data.
-
-    `by`: the source of the spends.
-    """
-    found = reuse_of(spends, run, by)
-    own = found and found.own
+def facts(account: Account, known: Reuse | None = None) -> Iterator[tuple[str, str]]:
+    """Yield (name, fact) of one account, and of the spending of all runs on the same data."""
     how = "" if account.source == "journal" else _BY_PLANS
     yield (
         "node",
@@ -95,13 +89,12 @@ def facts(
         yield "record", f"epsilon {_up(account.epsilon)}{at_delta(account.delta)} of one record (event level)"
         yield "spent", f"{_stream(account.spent, account.stream_delta)} (stream level, {account.composition})"
         yield "left", _left(account)
-    for spend in spends:
-        if own is None or spend is not own:
-            yield "earlier", _earlier(spend, run)
-    if found is not None and (found.earlier or found.sentence()):
-        stream = None if found.total.stream_epsilon is None else rounded_up(found.total.stream_epsilon)
-        together = f"Together they cost {_stream(stream, found.total.stream_delta)}." if found.earlier else ""
-        yield "all runs", f"{found.sentence()} {together}".strip()
+    if known is not None and known.earlier:
+        for spend in known.earlier:
+            yield "earlier", _earlier(spend, known.label(spend))
+        total = known.total
+        stream = None if total.stream_epsilon is None else rounded_up(total.stream_epsilon)
+        yield "all runs", f"Together they cost {_stream(stream, total.stream_delta)}."
     yield "guarantee", account.guarantee
 
 
@@ -129,7 +122,8 @@ def _left(account: Account) -> str:
         rounds = f"it {_no_more(account, account.last_learning_round)}"
     if account.budget is None or account.left is None:
         return rounds
-    return f"{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
+    most = "at most, as an earlier life of the run may have charged more, " if account.at_most else ""
+    return f"{most}{down_to_digits(account.left):,.6g} of the budget of {account.budget:,.6g}: {rounds}"
 
 
 def _no_more(account: Account, last: int) -> str:
@@ -138,9 +132,9 @@ def _no_more(account: Account, last: int) -> str:
     return learns_no_more(last, account.rounds_unused or 0, exactly=account.source == "journal")
 
 
-def _earlier(spend: Spend, run: str) -> str:
+def _earlier(spend: Spend, label: str) -> str:
     least = "at least " if spend.open else ""
-    name = f"run {spend.run}, an earlier life" if spend.run == run else f"run {spend.run}"
+    name = f"run {label}"
     if spend.epsilon is None:
         return f"{name}: nothing is known to have been protected"
     charged = f"{least}{counted(spend.charged, 'round')} charged"

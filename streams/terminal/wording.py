@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from nodes.accounting.guarantee import Guarantee
-from nodes.decimals import as_text, rounded_up, up_to_digits
+from nodes.decimals import as_text
 from nodes.privacy.bisr_coefficients import BandMatrix
 from nodes.privacy.l2_sphere import L2Sphere
 from nodes.privacy.mechanism import Mechanism
-from streams.mesh.file import MeshFile
-from streams.mesh.fits import by_time
+from streams.ledger import Promise, promises_of
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.mesh import MeshNode
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import EpsilonSettings, PrivacySettings
-from streams.records.shared_records import shared_records
 
 _SHOWN = 12
 
@@ -76,18 +74,14 @@ def epsilon_words(epsilon: Fraction | EpsilonSettings, delta: str = "") -> str:
     return f"epsilon {as_text(epsilon.total)}{delta} of a stream of {rounds}, {epsilon.schedule}"
 
 
-def promises(guarantees: Mapping[str, Guarantee], reused: Mapping[str, str] | None = None) -> list[str]:
-    """Return the guarantees of the nodes in sentences; nodes with equal guarantees share one.
-
-    `reused`: how earlier runs affect a node's guarantee.
-    """
-    alike: dict[tuple[Guarantee, str], list[str]] = {}
-    for name, guarantee in guarantees.items():
-        alike.setdefault((guarantee, (reused or {}).get(name, "")), []).append(name)
+def promises(promised: Mapping[str, Promise]) -> list[str]:
+    """Return the guarantees in sentences; nodes with equal guarantees share one."""
+    alike: dict[tuple[object, str], list[str]] = {}
+    for name, promise in promised.items():
+        alike.setdefault((promise.guarantee, promise.added), []).append(name)
     return [
-        f"{f'{guarantee.sentence(first)} {more}'.strip()}"
-        f"{f' The same holds for {listed(other_nodes)}.' if other_nodes else ''}"
-        for (guarantee, more), (first, *other_nodes) in alike.items()
+        f"{promised[first].sentence}{f' The same holds for {listed(others)}.' if others else ''}"
+        for first, *others in alike.values()
     ]
 
 
@@ -98,30 +92,11 @@ def left_out(file: MeshFile) -> str:
     return f"Left out, as a file may not allow its own code: {listed(names)}. To run it: {options}"
 
 
-def shared(file: MeshFile) -> list[str]:
-    """Return a line on each group of nodes that may share records: the epsilon of a record in all of them."""
-    sharing = shared_records(file.nodes, by_time=by_time(file.mesh))
-    groups = dict.fromkeys(
-        tuple(node for node in file.nodes if node == name or node in sharing_nodes)
-        for name, sharing_nodes in sharing.items()
-    )
-    return [_of_shared([file.resolved.node(name).guarantee for name in names], names) for names in groups]
-
-
-def _of_shared(guarantees: Sequence[Guarantee], names: Sequence[str]) -> str:
-    subject = (
-        f"Nodes {listed(names)} may hold the same records (they read one file, or files of equal content): "
-    )
-    group = "both" if len(names) == 2 else f"all {len(names)}"
-    epsilons = [
-        guarantee.epsilon for guarantee in guarantees if guarantee.protects and guarantee.epsilon is not None
+def shared(file: MeshFile | CollaborationFile) -> list[str]:
+    """Return a line on each group that may share records: the epsilon of a record in all of their data."""
+    return [
+        added for added in dict.fromkeys(promise.added for promise in promises_of(file).values()) if added
     ]
-    delta = rounded_up(sum((Fraction(guarantee.delta) for guarantee in guarantees), Fraction(0)))
-    if len(epsilons) < len(guarantees) or delta >= 1:
-        return f"{subject}nothing is known to be protected of a record in {group}."
-    strength = f"delta = {up_to_digits(delta)!r}" if delta else "pure"
-    paid = as_text(sum(epsilons, Fraction(0)))
-    return f"{subject}a record in {group} is protected with epsilon = {paid} ({strength}) over them."
 
 
 def _privacy(mesh: MeshSettings) -> str:

@@ -14,7 +14,7 @@ from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.file import load
 from streams.public.account import Standing, account
 from streams.public.standings import public_standings
-from streams.state.earlier_runs import read_before
+from streams.state.spends_topic import read_before
 from tests.support.small_mesh import small_mesh_file
 from topology.plans import Heartbeat, Member, Plan
 

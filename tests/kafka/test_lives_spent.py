@@ -17,13 +17,13 @@ from streams.bus.connection import PATIENCE, consumer_settings
 from streams.bus.provision import provision
 from streams.cli.budget import budget
 from streams.codec.topics import DataTopics
+from streams.ledger import known_spends
 from streams.live.spend import NodeOptions, RunSpend
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.mesh.settings.yaml_file import read_yaml
 from streams.state.journal import open_journal
-from streams.state.known_spends import together
-from streams.state.spends_topic import SpendsTopic, spends_bus, written
+from streams.state.spends_topic import SpendsBus, SpendsTopic, written
 from tests.support.accounts import record
 from tests.support.kafka import until
 from tests.support.small_mesh import small_mesh_file
@@ -48,22 +48,19 @@ class Lives:
         path.write_text(yaml.safe_dump(self.tree | {"mesh": self.tree["mesh"] | {"run": run} | changes}))
         return load(path, {})
 
-    def life(
-        self, state, run="run-1", *, named=False, rounds=5, killed=False, anew=False, options=None, **changes
-    ):
+    def life(self, state, run="run-1", *, named=False, rounds=5, killed=False, options=None, **changes):
         """Live so many rounds in that folder, and return what is said at the start."""
         file, where = self.mesh(run, **changes), self.folder / state
         where.mkdir(exist_ok=True)
         spend = RunSpend(file, self.node, NodeOptions(where, **(options or {})))
-        spend.anew = anew
         node = file.resolved.node(self.node)
         around, price = node.surroundings, node.price
         with ExitStack() as stack:
             journal = stack.enter_context(open_journal(where, self.node, around, uuid.uuid4().hex, price))
-            spends = stack.enter_context(closing(spends_bus(file.brokers(self.node).data, [self.node])))
+            spends = stack.enter_context(closing(SpendsBus(file.brokers(self.node).data, [self.node])))
             topic = SpendsTopic(spends, self.node)
             spend.check(journal, topic, lambda: named)
-            said = spend.begin(journal, topic)
+            said = spend.begin(journal, topic).sentence()
             before = journal.charged
             for charged in range(before + 1, before + rounds + 1):
                 journal.append(record(charged, position=((0, charged),)))
@@ -141,18 +138,35 @@ def test_what_a_topic_has_forgotten_is_written_again(lives):
 
 def test_once_the_data_topic_was_made_anew_earlier_lives_may_have_read_any_record(lives):
     lives.life("s1")
-    lives.life("s2", "run-2", anew=True)
-    lines = written(lives.file.brokers(lives.node).data, lives.node)
-    assert {bool(one.spend.spans) for one in lines if one.spend.run == "run-1"} == {True, False}
-    (first, second) = sorted(together("", (), lines), key=lambda life: life.run)
-    assert (first.spans, bool(second.spans)) == ((), True)
+    broker, name = lives.file.brokers(lives.node).data, DataTopics(lives.node).records
+    with Admin(broker) as admin:
+        admin._client.delete_topics([name])
+        until(lambda: not admin.topics([name]))
+    provision(lives.file)
+    lives.life("s2", "run-2")
+    lives.life("s2", "run-3")
+    file = lives.mesh("run-3")
+    known = known_spends(file, [lives.node], lives.folder / "s2", written(file, [lives.node]))[lives.node]
+    assert {life.run: bool(life.spans) for life in known.earlier} == {"run-1": False, "run-2": True}
+    assert known.total.epsilon == 3
+
+
+def test_another_folder_keeps_what_its_process_was_told_by_the_broker(lives):
+    lives.life("s1")
+    assert epsilon(lives.life("s2", name="another")) == 2
+    file = lives.mesh("run-1", name="another")
+    known = known_spends(file, [lives.node], lives.folder / "s2")[
+        lives.node
+    ]  # as `up` ends, without a broker
+    assert known.total.epsilon == 2
+    assert f"run-1 (of {lives.file.mesh.name}) learnt from some of the same records" in known.sentence()
 
 
 def test_records_that_were_read_before_lines_were_written_are_at_an_unknown_price(lives):
     broker, topics = lives.file.brokers(lives.node).data, DataTopics(lives.node)
     with closing(Consumer(consumer_settings(broker) | {"group.id": topics.group})) as consumer:
         consumer.commit(offsets=[TopicPartition(topics.records, 0, 7)], asynchronous=False)
-    with pytest.raises(UsageError, match=r"say --spent N"):
+    with pytest.raises(UsageError, match=r"Give --spent N"):
         lives.life("s1")
     said = lives.life("s1", options={"spent": 20, "reuse": "reused"})
     assert "20 rounds were charged" in said

@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from nodes.accounting.spends import total
+from nodes.accounting.reuse import total
 from streams.bus.provision import provision
 from streams.state.journal_reader import JournalReader
 from streams.state.spends import all_spends

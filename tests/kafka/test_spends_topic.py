@@ -14,15 +14,25 @@ from streams.bus.kafka import KafkaBus
 from streams.bus.logs import Logs
 from streams.bus.topic_specs import MIB, data_specs
 from streams.codec.topics import DataTopics
-from streams.state.known_spends import Written
-from streams.state.spends_topic import SpendsTopic, spends_bus
+from streams.state.spends_topic import SpendsBus, SpendsTopic
 from tests.support.kafka import connection, until
 from tests.support.meshes import changed, loaded
 
 pytestmark = pytest.mark.kafka
 
 ONE = Spend(
-    "run-1", 3, Fraction(1, 3), 0.0, 1.5, 0.0, (Span("0", 0),), open=True, mesh="m", folder="f", life="aa"
+    "run-1",
+    3,
+    Fraction(1, 3),
+    0.0,
+    1.5,
+    0.0,
+    (Span("0", 0),),
+    open=True,
+    mesh="m",
+    folder="f",
+    life="aa",
+    node="a",
 )
 
 
@@ -44,14 +54,18 @@ def made(at, folder, **configs):
     settings = spec.configs | {key.replace("_", "."): str(value) for key, value in configs.items()}
     with Admin(at) as admin:
         admin._client.create_topics(
-            {spec.name: {"num_partitions": 1, "configs": settings}}, wait_for_metadata=True
+            {
+                spec.name: {"num_partitions": 1, "configs": settings},
+                DataTopics(node).records: {"num_partitions": 1},
+            },
+            wait_for_metadata=True,
         )
     return node
 
 
 @contextmanager
 def opened(at, node):
-    with closing(spends_bus(at, [node])) as bus:
+    with closing(SpendsBus(at, [node])) as bus:
         yield SpendsTopic(bus, node)
 
 
@@ -60,9 +74,9 @@ def test_another_process_reads_what_was_written(at, node):
     with opened(at, node) as topic:
         assert topic.read() == ()
         for spend in (ONE, two, ONE._replace(charged=5), ONE):
-            topic.write(Written("f", spend))
+            topic.write([spend])
     with opened(at, node) as again:
-        assert set(again.read()) == {Written("f", ONE), Written("f", two)}
+        assert set(again.read()) == {ONE, two}
 
 
 def test_a_line_that_is_none_is_not_passed_over(at, node):
@@ -72,14 +86,14 @@ def test_a_line_that_is_none_is_not_passed_over(at, node):
         assert bus.flush(20)
     with (
         opened(at, node) as topic,
-        pytest.raises(BusError, match=f"{name}: the record at offset 0 is broken"),
+        pytest.raises(BusError, match=f"{name}: the record at offset 0 is damaged"),
     ):
         topic.read()
 
 
 def test_a_topic_that_is_not_there_is_told(at):
     with pytest.raises(UnknownTopic, match=r"no topic spends\.nobody"):
-        spends_bus(at, ["nobody"])
+        SpendsBus(at, ["nobody"])
 
 
 @pytest.mark.slow
@@ -88,15 +102,15 @@ def test_compaction_keeps_the_last_line_of_each_key(at, tmp_path):
     with opened(at, node) as topic:
         for charged in range(4):
             for run in ("run-1", "run-2"):
-                topic.write(Written("f", ONE._replace(run=run, charged=charged)))
+                topic.write([ONE._replace(run=run, charged=charged)])
 
         def lines():
             time.sleep(0.2)  # older than a segment gets: the next write begins another
-            topic.write(Written("f", ONE._replace(run="run-3")))
+            topic.write([ONE._replace(run="run-3")])
             with closing(Logs(at)) as logs:
                 held = logs.stored({DataTopics(node).spends: 0})[DataTopics(node).spends]
             return sum(stored.key.startswith(b"m/run-1/") for stored in held)
 
         until(lambda: lines() == 1, 60)
-        last = {one.spend.run: one.spend.charged for one in topic.read()}
+        last = {one.run: one.charged for one in topic.read()}
     assert last == {"run-1": 3, "run-2": 3, "run-3": 3}

@@ -7,13 +7,15 @@ import pytest
 from streams.bus.rights import feeder, node_on_data, node_on_mesh, scheduler
 from streams.codec.topics import DataTopics, MeshTopics
 from streams.mesh.errors import UsageError
-from streams.state.data_order import keep_order
+from streams.state.data_order import check_order, keep_order
 from streams.state.folder import StateFolder
-from streams.state.spends import earlier_spends, keep_spend, put_aside
+from streams.state.spend_file import keep_spends
+from streams.state.spends import put_aside
 from streams.tools.up import programs
 from streams.tools.up.programs import Options
 from tests.support.accounts import journal, record
 from tests.support.meshes import changed, loaded
+from tests.support.spends import earlier_spends
 
 NODES = ["n1", "n10", "n1-0", "n", "feed-n1", "node-n1", "scheduler"]
 
@@ -78,7 +80,7 @@ def test_a_state_folder_tells_nodes_and_runs_apart(tmp_path):
     assert [path.name for path in state.glob("*.spends")] == ["n1.spends"]
     (spend,) = earlier_spends(state, "n1", "run-10")
     assert (spend.run, spend.charged) == ("run-1", 3)
-    keep_spend(StateFolder(state).spends("n"), spend._replace(charged=9))
+    keep_spends(StateFolder(state).spends("n"), spend._replace(charged=9))
     assert [one.charged for one in earlier_spends(state, "n10", "run-10")] == [4]
     assert [one.charged for one in earlier_spends(state, "n1", "run-1")] == []
 
@@ -88,9 +90,9 @@ def test_a_run_that_was_put_aside_may_begin_again(tmp_path):
     state.mkdir()
     journal(state, first, "n1", record(3))
     put_aside(state, "n1", "run-2")
-    keep_order(state, first, 0)
+    keep_order(state, first, 0, {})
     assert StateFolder(state).order.exists()
     journal(state, first, "n1", record(3))
     StateFolder(state).order.unlink()
     with pytest.raises(UsageError, match=r"run-1 was begun in it, and .* does not say in which order"):
-        keep_order(state, first, 0)
+        check_order(state, first, 0, learnt=True)

@@ -26,7 +26,7 @@ def run_model(file: MeshFile | CollaborationFile, result: Summary | Collaboratio
     Raises TypeError for the result of the other kind.
     """
     if isinstance(file, CollaborationFile) and isinstance(result, CollaborationOutcome):
-        return star_model(file, result.record)
+        return star_model(file, result)
     if isinstance(file, MeshFile) and isinstance(result, Summary):
         return mesh_model(file, result)
     raise TypeError(f"a {type(result).__name__} is not what a run of a {type(file).__name__} gives")

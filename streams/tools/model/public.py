@@ -14,7 +14,7 @@ from streams.bus.logs import reached
 from streams.bus.mesh_log import MeshLog
 from streams.mesh.file import MeshFile
 from streams.mesh.model_file import Model
-from streams.tools.model.writing import model_of, promised_on_broker
+from streams.tools.model.writing import model_of, promised_of_all
 from topology.plans import Plan
 
 
@@ -52,7 +52,7 @@ def public_model(file: MeshFile) -> Model:
     average = _average(algorithm, rounds)
     return model_of(
         file,
-        promised_on_broker(file),
+        promised_of_all(file, None),
         _decided(algorithm, last, newest),
         average.mean,
         round=last,

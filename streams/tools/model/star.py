@@ -1,8 +1,11 @@
 """Makes the model of a collaboration, from the learner's newest record."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from nodes.collaboration.messages import QueryRecord
+from streams.ledger import Promise, known_spends, promises_of
+from streams.local.star_outcome import CollaborationOutcome
 from streams.mesh.file import CollaborationFile
 from streams.mesh.model_file import FORMAT, Model
 from streams.state.folder import JournalError, StateFolder
@@ -15,8 +18,12 @@ _AVERAGED = {
 }
 
 
-def star_model(file: CollaborationFile, record: QueryRecord) -> Model:
+def star_model(file: CollaborationFile, found: CollaborationOutcome) -> Model:
     """Return the model: `newest` is theta after `round` queries, `average` the algorithm's result."""
+    return _model(file, found.record, {name: owner.promise for name, owner in found.owners.items()})
+
+
+def _model(file: CollaborationFile, record: QueryRecord, promised: Mapping[str, Promise]) -> Model:
     mesh, queries = file.mesh, record.number - 1
     return Model(
         format=FORMAT,
@@ -30,7 +37,7 @@ def star_model(file: CollaborationFile, record: QueryRecord) -> Model:
         loss=mesh.loss,
         dimension=mesh.dimension,
         source=source_of([file.held_out, *(own.source for own in file.owners.values())]),
-        guarantee=weakest({name: file.resolved.guarantee(name) for name in file.resolved.records}),
+        guarantee=weakest(promised),
         newest=tuple(record.parameters.tolist()),
         average=tuple(record.average.tolist()),
     )
@@ -45,4 +52,4 @@ def learner_model(file: CollaborationFile, state: Path) -> Model:
         raise JournalError(f"{path} is of another learner, run or settings than {file.mesh.run}'s")
     if not records or records[-1].number == 1:
         raise JournalError(f"{path}: no query is over yet, so there is no model")
-    return star_model(file, records[-1])
+    return _model(file, records[-1], promises_of(file, known_spends(file, file.mesh.owners, state)))

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nodes.accounting.guarantee import Guarantee
-from nodes.collaboration.guarantee import AnswerGuarantee
 from nodes.decimals import rounded_up
 from nodes.values import Consensus, FloatArray
+from streams.ledger import Promise, known_spends, promises_of
 from streams.local.results import save_whole, write_whole
 from streams.local.summary import Summary
 from streams.mesh.file import MeshFile
@@ -19,6 +18,7 @@ from streams.mesh.settings.base import Settings
 from streams.mesh.settings.node import FileSettings
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal_reader import JournalReader
+from streams.state.spends_topic import written
 
 _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
     "path": True,
@@ -31,7 +31,7 @@ _OF_ONE_PLACE: Mapping[str, bool | set[str]] = {
 
 def model_of(
     file: MeshFile,
-    promised: Mapping[str, Guarantee],
+    promised: Mapping[str, Promise],
     newest: FloatArray,
     average: FloatArray,
     *,
@@ -43,7 +43,7 @@ def model_of(
 ) -> Model:
     """Return the model of vectors (d,), made from `nodes` nodes at `round`; `rounds` are in the average.
 
-    `promised`: the guarantees of all nodes whose releases are in it. `node`: the node whose own part tells
+    `promised`: what is promised of all nodes whose releases are in it. `node`: the node whose own part tells
     how to read records (None: held_out, or the first part that is here).
     """
     mesh = file.mesh
@@ -86,20 +86,24 @@ def write_model(prefix: Path, model: Model) -> tuple[Path, Path]:
     return arrays, text
 
 
-def promised_on_broker(file: MeshFile) -> dict[str, Guarantee]:
-    """Return the guarantee of every node of the mesh."""
-    return {name: file.resolved.node(name).guarantee for name in file.mesh.nodes}
+def promised_of_all(file: MeshFile, state: Path | None) -> dict[str, Promise]:
+    """Return what is promised of every node, by the folder and the data brokers that the file names.
+
+    Raises JournalError, BusError.
+    """
+    asked = written(file, file.nodes) if file.names_brokers else {}
+    return promises_of(file, known_spends(file, file.mesh.nodes, state, asked))
 
 
-def weakest(promised: Mapping[str, Guarantee | AnswerGuarantee]) -> ModelGuarantee:
-    """Return the weakest guarantee of a node: the model is a function of all nodes' releases."""
-    epsilons = [made.epsilon for made in promised.values() if made.protects and made.epsilon is not None]
-    protected = len(epsilons) == len(promised)
+def weakest(promised: Mapping[str, Promise]) -> ModelGuarantee:
+    """Return the weakest promise of a node or owner: the model is a function of all their releases."""
+    epsilons = [promise.epsilon for promise in promised.values()]
+    known = [epsilon for epsilon in epsilons if epsilon is not None]
     return ModelGuarantee(
         adjacency="event",
-        epsilon=rounded_up(max(epsilons)) if protected else None,
-        delta=max(made.delta for made in promised.values()),
-        nodes={name: made.sentence(name) for name, made in promised.items()},
+        epsilon=rounded_up(max(known)) if len(known) == len(epsilons) else None,
+        delta=min(1.0, max(promise.delta for promise in promised.values())),
+        nodes={name: promise.sentence for name, promise in promised.items()},
     )
 
 
@@ -135,7 +139,7 @@ def journal_model(file: MeshFile, state: Path, node: str) -> Model:
     newest = algorithm.decide(record.round, Consensus(algorithm.contain(record.release)))
     return model_of(
         file,
-        promised_on_broker(file),
+        promised_of_all(file, state),
         newest,
         record.average.mean,
         round=record.round,
@@ -153,7 +157,7 @@ def mesh_model(file: MeshFile, summary: Summary) -> Model:
     """Return the means of the nodes' last decisions and of their averages, which the run's scores measure."""
     return model_of(
         file,
-        {node.name: node.guarantee for node in summary.nodes},
+        {node.name: node.promise for node in summary.nodes},
         np.array(summary.decision),
         np.array(summary.average),
         round=summary.last_round,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nodes.accounting.spends import reuse_of
 from streams.bus.provision import provision
+from streams.ledger import known_spends
 from streams.mesh.ended_slots import begins, has_ended, refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
@@ -19,7 +19,6 @@ from streams.public.asking import Asker
 from streams.public.watched import News
 from streams.runtime.process import Stop, Stopped
 from streams.state.folder import StateFolder
-from streams.state.spends import all_spends
 from streams.terminal.report import say, say_promises
 from streams.terminal.up_view import shown, summary
 from streams.terminal.wording import counted, listed
@@ -189,6 +188,4 @@ def _conclude(file: MeshFile, options: Options, fact: Fact, console: Console) ->
     fact("decisions", f"topics decisions.<node> on {listed(servers)}, as JSON: run, round, x, decided")
     folder = StateFolder(Path())
     fact("state", f"{options.state}: {folder.journal('<node>')}, {folder.log('<process>')}")
-    known = {name: reuse_of(all_spends(options.state, name), file.mesh.run) for name in file.nodes}
-    reused = {name: found.sentence() for name, found in known.items() if found is not None}
-    say_promises(console, file, file.nodes, reused)
+    say_promises(console, file, known_spends(file, file.nodes, options.state))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.spends import TIME, Reuse, Span, Spend, total
+from nodes.accounting.reuse import Reuse, total
+from nodes.accounting.spends import TIME, Span, Spend
 
 
 def spend(run, *spans, epsilon=1, charged=10, delta=0.0, stream=10.0, **more):

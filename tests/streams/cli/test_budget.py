@@ -11,7 +11,7 @@ from streams.cli.budget import budget
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.public.account import Standing, account
 from streams.state.folder import JournalError, StateFolder
-from streams.state.spends import keep_spend
+from streams.state.spend_file import keep_spends
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 
@@ -66,8 +66,9 @@ def test_json_is_for_programs(file):
 
 def test_earlier_runs_are_told(file):
     folder = file.path.parent
-    keep_spend(
-        StateFolder(folder).spends("a"), Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True)
+    keep_spends(
+        StateFolder(folder).spends("a"),
+        Spend("old", 7, 2, 0.0, 14.0, 0.0, (Span("0", 0, 7),), open=True, node="a"),
     )
     out = " ".join(called(file.path, "a", "--state", folder).split())
     assert "run old: at least 7 rounds charged; epsilon 2 of a record, at least 14 of the stream" in out
@@ -75,9 +76,9 @@ def test_earlier_runs_are_told(file):
 
 def test_all_runs_are_added_up_rounded_up(file):
     folder = file.path.parent
-    old = Spend("old", 7, Fraction(1, 3), 0.0, 7 / 3, 0.0, (Span("0", 0, 7),))
+    old = Spend("old", 7, Fraction(1, 3), 0.0, 7 / 3, 0.0, (Span("0", 0, 7),), node="d")
     for spend in (old, old._replace(run="run-1", charged=3, stream_epsilon=0.75, life="aa" * 16)):
-        keep_spend(StateFolder(folder).spends("d"), spend)
+        keep_spends(StateFolder(folder).spends("d"), spend)
     out = " ".join(called(file.path, "d", "--state", folder).split())
     assert "run old: 7 rounds charged; epsilon 0.333334 of a record, 2.33334 of the stream" in out
     assert "Run old learnt from some of the same records: over all runs each record is protected with" in out
@@ -94,8 +95,10 @@ def test_all_runs_are_added_up_rounded_up(file):
 @pytest.mark.parametrize(("reuse", "known"), [(None, True), ("end", True), ("reused", False)])
 def test_json_is_null_where_the_sentence_says_that_more_is_added(file, reuse, known):
     folder = file.path.parent
-    own = Spend("run-1", 3, Fraction(1, 4), 0.0, 0.75, 1e-6, (Span("0", 0, 7),), life="aa" * 16)
-    keep_spend(StateFolder(folder).spends("d"), own._replace(before=2, reuse=reuse) if reuse else own)
+    own = Spend("run-1", 3, Fraction(1, 4), 0.0, 0.75, 1e-6, (Span("0", 0, 7),), life="aa" * 16)._replace(
+        node="d", mesh="tracking"
+    )
+    keep_spends(StateFolder(folder).spends("d"), own._replace(before=2, reuse=reuse) if reuse else own)
     out = called(file.path, "d", "--state", folder)
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert ("adds to its epsilon" in " ".join(out.split())) is not known
@@ -105,8 +108,8 @@ def test_json_is_null_where_the_sentence_says_that_more_is_added(file, reuse, kn
 
 def test_json_is_null_where_a_run_was_never_ended_and_its_journal_is_gone(file):
     folder = file.path.parent
-    old = Spend("old", 0, Fraction(1, 4), 0.0, 0.0, 0.0, (Span("0", 0),), open=True, life="bb" * 16)
-    keep_spend(StateFolder(folder).spends("d"), old)
+    old = Spend("old", 0, Fraction(1, 4), 0.0, 0.0, 0.0, (Span("0", 0),), open=True, life="bb" * 16, node="d")
+    keep_spends(StateFolder(folder).spends("d"), old)
     (found,) = json.loads(called(file.path, "d", "--state", folder, "--json"))["nodes"]
     assert (found["all_runs"]["epsilon"], found["all_runs"]["stream_epsilon"]) == (0.5, None)
     out = " ".join(called(file.path, "d", "--state", folder).split())
@@ -140,16 +143,16 @@ def test_mistakes_are_one_clear_line(file, tmp_path):
 
 
 def test_what_plans_cannot_know_is_said(file):
-    by_plans = dict(facts(account(file, "a", Standing(4, 4, exactly=False)), "run-1"))
+    by_plans = dict(facts(account(file, "a", Standing(4, 4, exactly=False))))
     assert by_plans["node"].startswith("a: 4 rounds charged in this run at most (by the plans")
     assert "if it was started with --spent, that many more" in by_plans["node"]
     assert "by this file's settings" in by_plans["node"]
-    by_journal = dict(facts(account(file, "a", Standing(4, 4, exactly=True)), "run-1"))
+    by_journal = dict(facts(account(file, "a", Standing(4, 4, exactly=True))))
     assert by_journal["node"] == "a: 4 rounds charged, 4 stepped"
 
 
 def test_a_stream_of_which_no_bound_is_known_still_protects_a_record(file):
     known = account(file, "a", Standing(4, 4, exactly=True))
-    said = dict(facts(known._replace(spent=None), "run-1"))
+    said = dict(facts(known._replace(spent=None)))
     assert said["record"].startswith("epsilon 0.25 of one record")
     assert said["spent"].startswith("more of the whole stream than is known (stream level")

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from nodes.accounting.spends import total
+from nodes.accounting.reuse import total
 from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.state.folder import JournalError

@@ -9,11 +9,11 @@ from fractions import Fraction
 import pytest
 
 from nodes.accounting.spends import Span, Spend
-from streams.public.standings import standings
+from streams.ledger import known_spends
 from streams.state.data_order import keep_order
+from streams.public.standings import standings
 from streams.state.folder import JournalError, StateFolder
-from streams.state.spend_file import read_spends, to_line
-from streams.state.spends import keep_spend
+from streams.state.spend_file import keep_spends, read_spends, write_spends
 from tests.support.meshes import changed, loaded, with_value, written
 
 SCHEMA = {"features": {"x": "number", "y": "number"}, "label": {"column": "d"}, "timestamp": "at"}
@@ -127,7 +127,7 @@ def test_the_file_keeps_settings_alone_and_its_owner_alone_reads_it(begun):
     assert kept.stat().st_mode & 0o777 == 0o600
     path = str((begun / "a.csv").resolve())
     a = {"kind": "csv", "path": path, "shuffle": False, "size": (begun / "a.csv").stat().st_size}
-    found = json.loads(kept.read_text())["run-1"]
+    found = json.loads(kept.read_text())["runs"]["tracking/run-1"]
     assert (found["seed"], found["nodes"]["a"]) == (0, a)
 
 
@@ -256,17 +256,18 @@ def test_places_in_another_order_are_not_the_same_records(call, begun, tree):
     shuffled = with_value(tree, "nodes.a.source.shuffle", value=True)
     ran(call, begun, shuffled, "--state", "state", run="run-2", rounds=2)
     ran(call, begun, with_value(tree, "nodes.a.source.take", {"every": 2}), "--state", "state", run="run-3")
-    lives = read_spends(StateFolder(begun / "state").spends("a"))
-    assert [(spend.run, spend.spans) for spend in lives[:2]] == [("run-1", ()), ("run-2", ())]
-    assert lives[2].spans == (Span("0", 0, 4),)
-    b = read_spends(StateFolder(begun / "state").spends("b"))  # read in one order all the time
-    assert [spend.spans for spend in b] == [(Span("0", 0, rounds),) for rounds in (4, 2, 4)]
+    third = with_value(with_value(tree, "nodes.a.source.take", {"every": 2}), "mesh.run", "run-3")
+    known = known_spends(loaded(begun, third), "ab", begun / "state")
+    assert {spend.run: spend.spans for spend in known["a"].earlier} == {"run-1": (), "run-2": ()}
+    assert known["a"].own.spans == (Span("0", 0, 4),)
+    b = {spend.run: spend.spans for spend in known["b"].earlier}  # read in one order all the time
+    assert b == {"run-1": (Span("0", 0, 4),), "run-2": (Span("0", 0, 2),)}
 
 
 def test_what_a_run_that_learnt_from_nothing_was_begun_with_does_not_bind_it(call, tmp_path, tree):
     (tmp_path / "state").mkdir()
     keep_order(
-        tmp_path / "state", loaded(tmp_path, with_value(tree, "nodes.a.source.shuffle", value=True)), 7
+        tmp_path / "state", loaded(tmp_path, with_value(tree, "nodes.a.source.shuffle", value=True)), 7, {}
     )
     out, a = ran(call, tmp_path, tree, "--state", "state")
     assert "over all runs" not in out
@@ -276,7 +277,8 @@ def test_what_a_run_that_learnt_from_nothing_was_begun_with_does_not_bind_it(cal
 def test_what_is_more_than_anybody_knows_has_no_number(call, begun, tree):
     path = StateFolder(begun / "state").spends("a")
     old = Spend("older", 3, Fraction(1), 0.0, 3.0, 0.0, before=5, reuse="reused", mesh="tracking", life="aa")
-    keep_spend(path, old)
+    old = old._replace(node="a")
+    keep_spends(path, old)
     _, a = ran(call, begun, tree, "--state", "state", run="run-2")
     assert "what those runs cost a record adds to its epsilon" in a["guarantee"]
     assert a["epsilon_of_a_record"] is None
@@ -292,7 +294,7 @@ def test_a_run_that_was_killed_counts_in_a_new_one(call, begun, tree):
     for name in "ab":  # what a kill leaves: the journal, and an open line
         path = StateFolder(begun / "state").spends(name)
         (spend,) = read_spends(path)
-        path.write_text(f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n")
+        write_spends(path, [spend._replace(charged=0, stream_epsilon=0.0, open=True)])
     _, a = ran(call, begun, tree, "--state", "state", run="run-2", rounds=3)
     assert (a["epsilon_of_a_record"], a["epsilon_of_the_stream"]) == (2.0, 7.0)
 
@@ -389,9 +391,7 @@ def test_no_budget_is_kept_where_nobody_knows_what_was_spent(call, tmp_path, tre
     without_journals(tmp_path)
     path = StateFolder(tmp_path / "state").spends("a")
     (spend,) = read_spends(path)
-    path.write_text(
-        f"{to_line(spend._replace(charged=0, stream_epsilon=0.0, open=True))}\n"
-    )  # as a kill does
+    write_spends(path, [spend._replace(charged=0, stream_epsilon=0.0, open=True)])  # as a kill does
     outcome = going_on(call, tmp_path, tree)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (

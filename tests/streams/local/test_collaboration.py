@@ -61,7 +61,8 @@ def run(file, folder, queries=None):
     with ExitStack() as closing:
         journals = StateJournals(file, folder, closing)
         local = LocalCollaboration(file, journals.star)
-        said = journals.begin()
+        journals.begin()
+        said = {name: reuse.sentence() for name, reuse in journals.reuses().items()}
         while (queries is None or local.answered < queries) and local.advance():
             pass
         spent = {name: owner.machine.charged for name, owner in local.owners.items()}

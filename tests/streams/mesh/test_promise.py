@@ -40,9 +40,12 @@ BROKER = {"servers": "127.0.0.1:1"}
 def mesh_file(folder, privacy, slots, *, trusted):
     """A mesh of two, of which `a` reads a file; its broker is trusted, or each has one of its own."""
     tree = changed(nodes=["a", "b"], privacy={"noise": "exact"} | privacy, slots=slots, rounds=3)
-    (folder / "records.csv").write_text("x,y,distance,at\n" + "".join(f"1,0,1,{k}\n" for k in range(1, 9)))
-    source = {"kind": "csv", "path": "records.csv", "schema": SCHEMA}
-    tree["nodes"] = {"a": {"source": source}, "b": {"source": source}}
+    for name in "ab":  # of other records
+        rows = "".join(f"1,0,{1 + (name == 'b')},{k}\n" for k in range(1, 9))
+        (folder / f"{name}.csv").write_text(f"x,y,distance,at\n{rows}")
+    tree["nodes"] = {
+        name: {"source": {"kind": "csv", "path": f"{name}.csv", "schema": SCHEMA}} for name in "ab"
+    }
     data = BROKER if trusted else {"servers": "127.0.0.1:2"}
     tree["brokers"] = {"mesh": BROKER, "data": data, "trust_broker": trusted}
     return written(folder, tree)

@@ -7,13 +7,13 @@ from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
 from streams.public.standings import journal_standing, standings_by
 from streams.state.folder import JournalError, StateFolder
-from streams.state.run_spends import begin_spend, end_spend, reuse_beside
-from streams.state.spend_file import read_spends
-from streams.state.spends import earlier_spends
+from streams.state.spend_file import read_spends, write_spends
+from streams.state.spends import begin_spend, end_spend
 from streams.terminal.spending import facts
 from tests.support.accounts import journal, mesh_file, record
 from tests.support.machines import plan
 from tests.support.meshes import changed, loaded
+from tests.support.spends import earlier_spends, reuse_beside
 
 
 def test_the_account_of_a_journal_is_exact(tmp_path):
@@ -108,14 +108,14 @@ def test_a_node_that_was_away_has_a_rest_of_its_budget_and_learns_no_more(tmp_pa
     own, public = (account(file, "a", Standing(12, 7, exactly=exactly)) for exactly in (True, False))
     assert (own.relaying, own.rounds_left, own.rounds_unused, own.left) == (True, 0, 3, 3.0)
     said = "3 of the budget of 10: it learns no more since round 10; {}3 rounds of its budget were not used"
-    assert dict(facts(own, "run-1"))["left"] == said.format("")
-    assert dict(facts(public, "run-1"))["left"] == said.format("at least ")
+    assert dict(facts(own))["left"] == said.format("")
+    assert dict(facts(public))["left"] == said.format("at least ")
     assert account(file, "a", Standing(9, 7, exactly=True)).rounds_unused is None  # it may still learn
     before = account(file, "a", Standing(4, 10, exactly=True))  # most of it before this journal
-    assert dict(facts(before, "run-1"))["left"] == "0 of the budget of 10: it learns no more"
+    assert dict(facts(before))["left"] == "0 of the budget of 10: it learns no more"
     spent = account(file, "a", Standing(12, 10, exactly=True))
     assert spent.rounds_unused == 0
-    assert dict(facts(spent, "run-1"))["left"] == "0 of the budget of 10: it learns no more since round 10"
+    assert dict(facts(spent))["left"] == "0 of the budget of 10: it learns no more since round 10"
 
 
 def test_by_plans_each_planned_round_is_counted_at_its_own_epsilon(tmp_path):
@@ -146,9 +146,8 @@ def test_a_new_run_over_the_same_data_is_a_new_spend_and_from_the_end_it_is_not_
     second = mesh_file(tmp_path, run="run-2", privacy={"noise": "exact"}).mesh
     over = begin_spend(tmp_path, Mesh(second), "a", None, ())
     assert "epsilon = 2 (pure)" in reuse_beside(tmp_path, "a", over).sentence()
-    StateFolder(tmp_path).spends("a").write_text(
-        "\n".join(StateFolder(tmp_path).spends("a").read_text().splitlines()[:1]) + "\n"
-    )
+    path = StateFolder(tmp_path).spends("a")
+    write_spends(path, read_spends(path)[:1])
     apart = begin_spend(tmp_path, Mesh(second), "a", None, ((0, 12),))
     assert "learnt from other records: over all runs each" in reuse_beside(tmp_path, "a", apart).sentence()
     assert [spend.run for spend in earlier_spends(tmp_path, "a", "run-2")] == ["run-1"]

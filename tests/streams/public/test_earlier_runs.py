@@ -4,8 +4,8 @@ from fractions import Fraction
 import pytest
 
 from nodes.accounting.spends import Spend
+from streams.live.spend import check_reuse, check_same, knows_run
 from streams.mesh.errors import UsageError
-from streams.state.earlier_runs import check_reuse, check_same, knows_run
 
 
 @pytest.mark.parametrize(("named", "read"), list(itertools.product([False, True], repeat=2)))
@@ -16,7 +16,7 @@ def test_a_word_is_needed_for_what_an_unknown_run_has_read(named, read, reuse, s
     ask = {"named": named, "read": read, "reuse": reuse, "spent": spent}
     if (read or named) and (reuse is None or spent is None):
         with pytest.raises(
-            UsageError, match=r"data\.a was read before, .* say --spent N, .*--from end .*--data-reused"
+            UsageError, match=r"data\.a has already been read .*Give --spent N .*--from end .*--data-reused"
         ):
             check_reuse("a", **ask)
     else:

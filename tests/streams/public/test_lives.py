@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.accounting.spends import reuse_of, total
+from nodes.accounting.reuse import total
 from nodes.machine.journal import JournalRecord
 from streams.mesh.mesh import Mesh
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal
-from streams.state.run_spends import begin_spend, end_spend
 from streams.state.spend_file import read_spends, write_spends
-from streams.state.spends import all_spends, forget_places, put_aside
+from streams.state.spends import all_spends, begin_spend, end_spend, put_aside
 from tests.support.accounts import mesh_file
+from tests.support.spends import reuse_of
 
 PRICES = (1, 2, 5)
 
@@ -111,7 +111,6 @@ class Folder:
     def lost_log(self):
         """The data broker was made anew, and its records are fed again."""
         self.begin()
-        forget_places(self.state, "a", ())
         self.journal.renew(f"{np.random.default_rng().integers(1 << 62):032x}")
         begin_spend(self.state, Mesh(self.mesh), "a", None, ())
 
@@ -223,7 +222,7 @@ def test_a_copy_keeps_what_was_charged_and_the_first_goes_on(folder, tmp_path):
     copy = folder.copied(tmp_path / "copy")
     copy.learn(2)
     copy.end()
-    assert (copy.check().epsilon, copy.check().stream_epsilon) == (2, 5)
+    assert (copy.check().epsilon, copy.check().stream_epsilon) == (2, None)  # the first may go on
     folder.learn(1)
     assert (folder.check().epsilon, folder.check().stream_epsilon) == (1, 4)
 

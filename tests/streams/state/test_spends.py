@@ -1,20 +1,22 @@
-import json
+import itertools
 import math
+import re
 import stat
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from nodes.accounting.spends import Span, Spend
+from nodes.accounting.spends import TIME, Data, Span, Spend
 from nodes.machine.journal import JournalRecord
 from streams.state.folder import JournalError, StateFolder
 from streams.state.journal import Journal
 from streams.state.journal_reader import JournalReader
-from streams.state.spend_file import from_line, read_spends, to_line
-from streams.state.spends import all_spends, earlier_spends, keep_spend, put_aside
+from streams.state.spend_file import Damaged, from_line, keep_spends, read_spends, to_line, write_spends
+from streams.state.spends import all_spends, put_aside
+from tests.support.spends import earlier_spends
 
-SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True)
+SPEND = Spend("r1", 7, Fraction(1, 3), 1e-6, 2.5, 1e-6, (Span("0", 3, 10), Span("1")), open=True, node="east")
 
 
 def journal(folder, run, charged, *, node="east", end=40, name=None, life="aa" * 16):
@@ -43,17 +45,17 @@ def journal(folder, run, charged, *, node="east", end=40, name=None, life="aa" *
 def test_a_spend_is_read_as_it_was_kept(tmp_path):
     path = StateFolder(tmp_path).spends("east")
     assert read_spends(path) == ()
-    bare = Spend("r2", 1, None, 0.0, math.inf, 0.0)
-    keep_spend(path, SPEND)
-    keep_spend(path, bare)
+    bare = Spend("r2", 1, None, 0.0, math.inf, 0.0, node="east")
+    keep_spends(path, SPEND)
+    keep_spends(path, bare)
     assert read_spends(path) == (SPEND, bare)
     assert [file.name for file in tmp_path.iterdir()] == ["east.spends"]
 
 
 def test_a_run_that_goes_on_keeps_its_beginning_and_its_charges(tmp_path):
     path = StateFolder(tmp_path).spends("east")
-    keep_spend(path, SPEND._replace(spans=(Span("0", 3),)))
-    keep_spend(path, SPEND._replace(spans=(Span("0", 20, 30),), charged=5, stream_epsilon=1.0, open=False))
+    keep_spends(path, SPEND._replace(spans=(Span("0", 3),)))
+    keep_spends(path, SPEND._replace(spans=(Span("0", 20, 30),), charged=5, stream_epsilon=1.0, open=False))
     (kept,) = read_spends(path)
     assert (kept.spans, kept.charged, kept.stream_epsilon, kept.open) == ((Span("0", 3, 30),), 7, 2.5, False)
 
@@ -74,9 +76,9 @@ def test_another_runs_journal_is_written_down_and_put_aside(tmp_path):
 
 
 def test_what_was_written_down_at_the_start_knows_the_price_and_the_journal_how_far_it_got(tmp_path):
-    who = {"before": 3, "reuse": "end", "life": "aa" * 16}
+    who = {"node": "east", "before": 3, "reuse": "end", "life": "aa" * 16}
     opened = Spend("r1", 0, Fraction(1, 2), 0.0, 0.0, 0.0, (Span("0", 5),), open=True, **who)
-    keep_spend(StateFolder(tmp_path).spends("east"), opened)
+    keep_spends(StateFolder(tmp_path).spends("east"), opened)
     journal(tmp_path, "r1", 12)  # killed: nobody has closed the line
     spans = (Span("0", 5, 40),)
     expected = Spend("r1", 12, Fraction(1, 2), 0.0, 12.0, 0.0, spans, **who)
@@ -109,35 +111,90 @@ def test_a_node_whose_name_begins_like_anothers_is_not_that_one(tmp_path):
 
 def test_spends_are_for_their_owner_alone(tmp_path):
     path = StateFolder(tmp_path).spends("east")
-    path.write_text("")
-    path.chmod(0o644)  # as it was made before
-    keep_spend(path, SPEND)
+    write_spends(path, ())
+    path.chmod(0o644)
+    keep_spends(path, SPEND)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_is_said_of_reuse_stands_under_word_as_it_always_did():
-    line = to_line(SPEND._replace(reuse="end"))
-    assert json.loads(line)["word"] == "end"
-    assert from_line(line).reuse == "end"
+LARGEST = Spend(
+    "r1",
+    charged=70,
+    epsilon=Fraction(1, 2),
+    delta=1e-6,
+    stream_epsilon=35.0,
+    stream_delta=1e-6,
+    spans=(Span("0", 3, 10), Span(TIME)),
+    before=2,
+    reuse="reused",
+    mesh="m",
+    folder="f" * 32,
+    life="a" * 32,
+    settings=(("mechanism", "laplace"),),
+    node="east",
+    data=(Data("/records.csv", "1:2", "9:9", "data.east", "id", "cluster", '{"kind": "csv"}'),),
+    apart=("east/r0/" + "b" * 32,),
+    turn=3,
+)
 
 
-def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
+def flipped(content):
+    """The content with each of its bits flipped, one at a time."""
+    for place, bit in itertools.product(range(len(content)), range(8)):
+        yield place, content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+
+
+def test_every_flipped_bit_of_a_line_is_found():
+    line = to_line(LARGEST).encode()
+    assert from_line(line.decode()) == LARGEST
+    for _, damaged in flipped(line):
+        with pytest.raises(Damaged, match="its checksum does not fit"):
+            from_line(damaged.decode("latin-1"))
+
+
+def test_every_flipped_bit_of_a_file_is_found_and_its_line_named(tmp_path):
     path = StateFolder(tmp_path).spends("east")
-    path.write_text(
-        '{"run": "r1", "charged": 7, "epsilon": "1/3", "delta": 0.0, "stream_epsilon": 2.5, '
-        '"stream_delta": 0.0, "spans": [["0", 3, null]], "open": true}\n'
-    )
-    assert read_spends(path) == (
-        Spend("r1", 7, Fraction(1, 3), 0.0, 2.5, 0.0, (Span("0", 3),), open=True, before=0, reuse=None),
-    )
+    write_spends(path, [SPEND, LARGEST])
+    content = path.read_bytes()
+    lines = content.decode().split("\n")
+    for place, damaged in flipped(content):
+        path.write_bytes(damaged)
+        with pytest.raises(JournalError) as found:
+            read_spends(path)
+        number = content[:place].count(b"\n") + 1
+        # a line break that is gone joins two lines; one that is new parts a line
+        assert re.search(
+            rf"line ({number - 1}|{number}|{len(lines) - 1}|{len(lines)}|{len(lines) - 2})\b",
+            str(found.value),
+        )
+        assert "is not known" in str(found.value)
+
+
+def test_lines_that_are_missing_twice_there_or_in_another_order_are_found(tmp_path):
+    path = StateFolder(tmp_path).spends("east")
+    write_spends(path, [SPEND, LARGEST])
+    head, one, two, last, _ = path.read_text().split("\n")
+    for lines in ([one], [two], [], [two, one], [one, one, two], [one, two, two]):
+        path.write_text("\n".join([head, *lines, last, ""]))
+        with pytest.raises(JournalError, match="the last one, is missing or damaged"):
+            read_spends(path)
+    for cut in ("", head, f"{head}\n{one}\n{two}\n", f"{head}\n{one}"):
+        path.write_text(cut)
+        with pytest.raises(JournalError, match="is not known"):
+            read_spends(path)
+
+
+def test_a_file_of_before_is_refused_in_one_line(tmp_path):
+    path = StateFolder(tmp_path).spends("east")
+    path.write_text('{"run": "r1", "charged": 7, "epsilon": "1/3", "delta": 0.0}\n')
+    with pytest.raises(JournalError, match="line 1 is not 'mirrormesh spends 1', it is of another version"):
+        read_spends(path)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"epsilon": "-5"},
-        {"epsilon": "1/0"},
-        {"epsilon": math.nan},
+        {"epsilon": Fraction(-5)},
         {"delta": math.nan},
         {"delta": None},
         {"stream_epsilon": -1.0},
@@ -146,26 +203,27 @@ def test_lines_without_anybodys_word_are_read_as_before(tmp_path):
         {"charged": "7"},
         {"before": True},
         {"open": 1},
-        {"word": "none"},
+        {"reuse": "none"},
         {"life": 7},
-        {"spans": [[0, 1, 2]]},
+        {"turn": -1},
+        {"data": (Data(path=7),)},
+        {"spans": (Span(0, 1, 2),)},
     ],
 )
-def test_what_no_life_can_have_spent_is_broken_and_lowers_nothing(tmp_path, wrong):
+def test_what_no_life_can_have_spent_is_damage_and_lowers_nothing(tmp_path, wrong):
     path = StateFolder(tmp_path).spends("east")
-    keep_spend(path, SPEND)
-    path.write_text(json.dumps(json.loads(path.read_text()) | wrong))
-    with pytest.raises(JournalError, match="is broken: what earlier runs have spent is not known"):
+    write_spends(path, [SPEND._replace(**wrong)])
+    with pytest.raises(JournalError, match="line 2 is damaged, it says what no life can have spent"):
         read_spends(path)
 
 
 def test_nothing_is_forgotten_silently(tmp_path):
     path = StateFolder(tmp_path).spends("east")
     path.write_text('{"run": "r1"}\n')
-    with pytest.raises(JournalError, match="is broken: what earlier runs have spent is not known"):
+    with pytest.raises(JournalError, match="damaged: what earlier runs have spent is not known"):
         read_spends(path)
-    with pytest.raises(JournalError, match="is broken"):
-        keep_spend(path, SPEND)
+    with pytest.raises(JournalError, match="damaged"):
+        keep_spends(path, SPEND)
     path.unlink()
     (tmp_path / "east.journal").write_bytes(b"no journal")
     with pytest.raises(JournalError):

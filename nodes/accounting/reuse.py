@@ -1,0 +1,220 @@
+"""What is known of all runs over one reader's data: their total, and the sentence about it.
+
+Only `streams.ledger`, which knows all of them, may make these: a contract of import-linter holds that.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from nodes.accounting.spends import TIME, Span, Spend
+from nodes.decimals import as_text, rounded_up, up_to_digits
+
+
+class Total(NamedTuple):
+    """The spending of all lives; an epsilon is None if one of them protected nothing, or it is not known.
+
+    The stream's cost is not known for a life whose end was not recorded, and whose journal is gone.
+    """
+
+    epsilon: Fraction | None
+    delta: float
+    stream_epsilon: Fraction | None
+    stream_delta: float
+
+
+def total(spends: Iterable[Spend]) -> Total:
+    """Return the total spending of the runs, at both levels."""
+    paid = [spend for spend in spends if spend.charged or spend.open]
+    bare = any(spend.epsilon is None for spend in paid)
+    whole = any(spend.open or math.isinf(spend.stream_epsilon) for spend in paid)
+    return Total(
+        None if bare else _worst(paid, lambda spend: spend.epsilon or Fraction(0)),
+        rounded_up(_worst(paid, lambda spend: Fraction(spend.delta))),
+        None if whole else sum((Fraction(spend.stream_epsilon) for spend in paid), Fraction(0)),
+        rounded_up(sum((Fraction(spend.stream_delta) for spend in paid), Fraction(0))),
+    )
+
+
+_Cost = Callable[[Spend], Fraction]
+
+
+def _worst(paid: list[Spend], cost: _Cost) -> Fraction:
+    """Return the largest cost of one record.
+
+    Records identified by time may be the same as those by offset; those of a run without spans may be any.
+    """
+    places: dict[str, list[tuple[Span, Fraction]]] = {}
+    for spend in paid:
+        for span in spend.spans:
+            places.setdefault(span.where, []).append((span, cost(spend)))
+    anywhere = _in_all_sets([spend for spend in paid if not spend.spans], cost)
+    by_time = _most(places.pop(TIME, []))
+    return anywhere + by_time + max((_most(spans) for spans in places.values()), default=Fraction(0))
+
+
+def _in_all_sets(paid: list[Spend], cost: _Cost) -> Fraction:
+    """Return the cost of a record in all of them.
+
+    An owner's epsilon holds for a record in up to `sharing` sets of one run: it spends 1/sharing of it. In
+    more sets than that the shares add up.
+    """
+    runs: dict[tuple[str, str], dict[str, list[Spend]]] = {}
+    for spend in paid:
+        runs.setdefault((spend.mesh, spend.run), {}).setdefault(spend.node, []).append(spend)
+    whole = Fraction(0)
+    for readers in runs.values():
+        costs = [sum(map(cost, lives), Fraction(0)) for lives in readers.values()]
+        shares = min(spend.sharing for lives in readers.values() for spend in lives)
+        whole += max(*costs, sum(costs, Fraction(0)) / shares)
+    return whole
+
+
+def _most(spans: list[tuple[Span, Fraction]]) -> Fraction:
+    """Return the largest sum over spans that share a record: it is reached where one of them begins."""
+    return max(
+        (
+            sum((cost for span, cost in spans if span.first <= begun.first < span.end), Fraction(0))
+            for begun, _ in spans
+        ),
+        default=Fraction(0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """All known lives over the data that one life reads.
+
+    Attributes
+    ----------
+    earlier : tuple of Spend
+        The known spends that may be of the same records: of other runs, of earlier lives in this one, and of
+        other readers.
+    own : Spend
+        This life's spend.
+    by : str
+        The source of this knowledge: by default the state folder.
+    member : {"node", "owner"}
+        What a reader is.
+    """
+
+    earlier: tuple[Spend, ...]
+    own: Spend
+    by: str = "this folder"
+    member: str = "node"
+
+    def sentence(self) -> str:
+        """Return the addition to the guarantee; empty if nothing else is known of the data."""
+        known = self._known()
+        beside = [spend for spend in known if _is_beside(spend, self.own)]
+        if len(beside) < len(known):
+            sentences = [_of_runs(known, self.own, self.by)]
+        else:  # nothing but this run, in which a record may be in several sets (`sharing`)
+            sentences = [_of_shared(self.member, beside, self.own)] if len(beside) >= self.own.sharing else []
+        sentences += [_of_reuse(spend, self.own) for spend in [*known, self.own] if spend.reuse is not None]
+        if self.own.by_plans:
+            sentences.append("The scheduler counted what this run had charged before its journal begins.")
+        if self.own.apart:
+            sentences.append("As its operator states, these are other data than those of earlier runs.")
+        return " ".join(sentences)
+
+    @property
+    def total(self) -> Total:
+        """The total of all, at both levels; None also if unknown runs may add more, as operators state."""
+        whole = total([*self._known(), self.own])
+        more = any(_adds(spend, self.own) for spend in [*self._known(), self.own])
+        return whole._replace(epsilon=None) if more else whole
+
+    def label(self, spend: Spend) -> str:
+        """Return a life's run, and what tells it from this one."""
+        return _named(spend, self.own, {self.own.node, spend.node})
+
+    def _known(self) -> list[Spend]:
+        return [spend for spend in self.earlier if spend.charged or spend.open]
+
+
+def _adds(spend: Spend, own: Spend) -> bool:
+    """Return whether records of unknown runs may be read again."""
+    return spend.reuse is not None and not spend.reuse == own.reuse == "end"
+
+
+_MOST = 12
+"""The most readers of one run that are named."""
+
+
+def _is_beside(spend: Spend, own: Spend) -> bool:
+    """Return whether it is of another reader in the same run."""
+    return (spend.mesh, spend.run) == (own.mesh, own.run) and spend.node != own.node
+
+
+def _listed(readers: set[str]) -> str:
+    names = sorted(readers)
+    if len(names) <= _MOST:
+        return ", ".join(names)
+    return f"{', '.join(names[: _MOST - 1])} and {len(names) - _MOST + 1:,} more"
+
+
+def _of_shared(member: str, beside: list[Spend], own: Spend) -> str:
+    readers = {own.node, *(spend.node for spend in beside)}
+    may = (
+        f"{member.capitalize()}s {_listed(readers)} may hold the same records (they read one file, or files "
+        f"of equal content): "
+    )
+    each = "both" if len(readers) == 2 else f"all {len(readers)}"
+    whole = total([*beside, own])
+    if whole.epsilon is None or whole.delta >= 1:
+        return f"{may}nothing is known to be protected of a record in {each}."
+    strength = f"delta = {up_to_digits(whole.delta)!r}" if whole.delta else "pure"
+    paid = as_text(whole.epsilon)
+    return f"{may}a record in {each} is protected with epsilon = {paid} ({strength}) over them."
+
+
+def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
+    """Return a life's run, and what tells it from this one; `readers`: those of this run that may share."""
+    run = spend.run or "of an unknown name"
+    if _is_beside(spend, own):
+        return f"{run} (this one, as {_listed(readers)})"
+    one_mesh = spend.mesh == own.mesh or not (spend.mesh and own.mesh)
+    if one_mesh and spend.run == own.run and spend.node in {"", own.node}:
+        return f"{run} (an earlier life)"
+    mesh = f"of {spend.mesh}" if spend.mesh and own.mesh and spend.mesh != own.mesh else ""
+    reader = f"as {spend.node}" if spend.node and own.node and spend.node != own.node else ""
+    more = ", ".join(filter(None, (mesh, reader)))
+    return f"{run} ({more})" if more else run
+
+
+def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
+    this = (own.mesh, own.run)
+    readers = {own.node, *(spend.node for spend in known if (spend.mesh, spend.run) == this)}
+    names = list(dict.fromkeys(_named(spend, own, readers) for spend in known))
+    runs = f"{'Run' if len(names) == 1 else 'Runs'} {', '.join(names)}"
+    over_all = total([*known, own])
+    idle = not (own.charged or own.open)
+    if over_all.epsilon is None:
+        return (
+            f"{runs} may have read the same records, and one of them is not known to protect anything: "
+            f"over all runs nothing is known to be protected."
+        )
+    if over_all.delta >= 1:
+        return f"{runs} may have read the same records: over all runs nothing is known to be protected."
+    delta = f"delta = {up_to_digits(over_all.delta)!r}" if over_all.delta else "pure"
+    promise = f"over all runs each record is protected with epsilon = {as_text(over_all.epsilon)} ({delta})"
+    if idle:
+        return f"{runs} learnt from the data, and this life from nothing: {promise}, by {by}."
+    all_placed = all(spend.spans for spend in [*known, own])
+    if all_placed and over_all.epsilon == max(spend.epsilon or 0 for spend in [*known, own]):
+        return f"{runs} learnt from other records: {promise}, by {by}."
+    return f"{runs} learnt from some of the same records: {promise}, by {by}."
+
+
+def _of_reuse(spend: Spend, own: Spend) -> str:
+    when = "in earlier runs" if spend is own else f"before run {spend.run}"
+    before = f"As its operator states, {spend.before} rounds were charged {when}"
+    if not _adds(spend, own):
+        return f"{before}, and none of their records is read again."
+    again = "are" if spend is own else "may be"
+    return (
+        f"{before}, and their records {again} read again: what those runs cost a record adds to its epsilon."
+    )

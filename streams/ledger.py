@@ -1,0 +1,375 @@
+"""The one reader of what was spent on data, by whichever run, node or owner; and the one guarantee over all.
+
+A spend names the data: a file by its path and inode, a topic by its name and id, and the reader by its name.
+Any agreement means the same data, as files are rewritten, copied and mounted elsewhere; two files that are
+both there are compared, and nothing of that is kept. A difference alone acquits nobody: only parts that can
+share no record do, or the operator's word.
+"""
+
+import json
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from nodes.accounting.guarantee import Guarantee
+from nodes.accounting.price import Price
+from nodes.accounting.reuse import Reuse, Total
+from nodes.accounting.spends import Data, Spend, merged_lives
+from nodes.collaboration.guarantee import AnswerGuarantee
+from nodes.decimals import as_text
+from streams.codec.topics import DataTopics
+from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.record_parts import Part, part_of
+from streams.mesh.settings.node import FileSettings
+from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.records.shared_records import same_files
+from streams.state.spends import all_spends, readers, spends_beside
+from streams.state.spends_topic import Topic
+
+__all__ = [
+    "Promise",
+    "Reuse",
+    "Total",
+    "data_of",
+    "known_spends",
+    "lives_of",
+    "price_of",
+    "promises_of",
+    "stated_apart",
+]
+
+AnyFile = MeshFile | CollaborationFile
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What is promised to the owner of a record of one node or owner: over this run, and all that is known.
+
+    `reuse` None: nothing was looked up, and the promise is of this run alone.
+    """
+
+    name: str
+    guarantee: Guarantee | AnswerGuarantee
+    reuse: Reuse | None = None
+
+    @property
+    def added(self) -> str:
+        """What other runs and readers mean for it, as sentences; empty if nothing."""
+        return "" if self.reuse is None else self.reuse.sentence()
+
+    @property
+    def sentence(self) -> str:
+        """The guarantee in words."""
+        return f"{self.guarantee.sentence(self.name)} {self.added}".strip()
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """The epsilon of one record (event level); None if nothing is known to be protected."""
+        if not self.guarantee.protects or self.delta >= 1:
+            return None
+        return self.guarantee.epsilon if self.reuse is None else self.reuse.total.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta at which it holds."""
+        return self.guarantee.delta if self.reuse is None else self.reuse.total.delta
+
+
+def promises_of(file: AnyFile, known: Mapping[str, Reuse] | None = None) -> dict[str, Promise]:
+    """Return the promise of each name, given what is known of its data; None: of all, by the mesh file."""
+    if known is None:
+        known = known_spends(file, file.members)
+    return {name: Promise(name, _guarantee(file, name), reuse) for name, reuse in known.items()}
+
+
+def known_spends(
+    file: AnyFile,
+    names: Iterable[str],
+    state: Path | None = None,
+    there: Mapping[str, Iterable[Spend] | None] | None = None,
+    *,
+    own: Mapping[str, Spend] | None = None,
+    idle: Collection[str] = (),
+) -> dict[str, Reuse]:
+    """Return what is known of all spending on the data of these nodes or owners.
+
+    It comes from the state folder, from the lines of `there` on their data brokers (None: not asked, or
+    away), and from the mesh file itself, whose other readers may share records. `own`: these lives;
+    without one it is the newest life of the run in the folder. `idle`: who has no life, and learns nothing.
+    Raises JournalError if a reader's own lines or journals cannot be read.
+    """
+    names, there, own = tuple(names), there or {}, own or {}
+    mine = {name: all_spends(state, name) for name in names} if state is not None else {}
+    beside = () if state is None else _beside(state, names)
+    files = _same_files(file, names, [*mine.values(), beside, own.values()])
+    known = {}
+    for name in names:
+        lines = there.get(name)
+        lives = merged_lives(*mine.values(), beside, own.values(), lines or ())
+        life = _own_life(file, name, mine.get(name, ()), lives, own.get(name), idle)
+        lives.pop(life.identity, None)
+        others = list(lives.values())
+        if life.open or life.charged:
+            others += _unrecorded(file, name, others)
+        compared = _Compared(_with_data(file, life), files)
+        others = [_with_data(file, other) for other in others]
+        earlier = tuple(compared.placed(other) for other in others if compared.may_share(other))
+        by = ["this folder"] * (state is not None) + [DataTopics(name).spends] * (lines is not None)
+        known[name] = Reuse(earlier, life, " and ".join(by) or "this mesh file", file.member)
+    return known
+
+
+def _same_files(file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]]) -> dict[str, set[str]]:
+    """Return, for each path, those of files that hold the same now."""
+    read = {data.path for name in file.owns for data in data_of(file, name)}
+    asked = {data.path for name in names for data in data_of(file, name)}
+    recorded = {data.path for source in lives for spend in source for data in spend.data}
+    groups = same_files(asked - {""}, (read | recorded) - {""})
+    return {path: group for group in groups for path in group}
+
+
+def _beside(state: Path, names: Collection[str]) -> tuple[Spend, ...]:
+    """Return the lives of all other readers in the folder."""
+    return tuple(
+        spend for name in readers(state) if name not in names for spend in spends_beside(state, name)
+    )
+
+
+def _own_life(
+    file: AnyFile,
+    name: str,
+    here: Iterable[Spend],
+    lives: Mapping[str, Spend],
+    own: Spend | None,
+    idle: Collection[str],
+) -> Spend:
+    """Return a reader's life of the file's run: the newest here, or one that has no line yet."""
+    if own is not None:
+        return own  # its journal tells what it has charged so far, not that it is over
+    mesh, run = file.mesh.name, file.mesh.run
+    newest = [spend for spend in here if spend.run == run and spend.mesh in {"", mesh}]
+    if newest:
+        return lives[newest[-1].identity]
+    return _unbegun(file, name)._replace(open=name not in idle)
+
+
+def _with_data(file: AnyFile, life: Spend) -> Spend:
+    """Return a life of the file's run with what the file says that it reads, if its line is lost."""
+    this_run = life.run == file.mesh.run and life.mesh in {"", file.mesh.name}
+    if life.data or not (this_run and life.node in file.owns):
+        return life
+    return life._replace(data=data_of(file, life.node))
+
+
+def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]:
+    """Return the other readers in the file without a life in its run: they are to learn too."""
+    begun = {spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)}
+    return [_unbegun(file, other) for other in file.owns if other != name and other not in begun]
+
+
+def lives_of(file: AnyFile, charges: Mapping[str, tuple[int, float]]) -> dict[str, Spend]:
+    """Return the lives of a run that keeps none: rounds or answers charged, and what its streams cost."""
+    return {
+        name: _unbegun(file, name)._replace(charged=charged, stream_epsilon=cost, open=False)
+        for name, (charged, cost) in charges.items()
+    }
+
+
+def _unbegun(file: AnyFile, name: str) -> Spend:
+    price = price_of(file, name)
+    return Spend(
+        file.mesh.run,
+        0,
+        price.epsilon,
+        price.delta,
+        0.0,
+        price.stream_delta,
+        open=True,
+        mesh=file.mesh.name,
+        settings=price.settings,
+        node=name,
+        data=data_of(file, name),
+    )
+
+
+def stated_apart(
+    file: AnyFile, state: Path, data: Mapping[str, tuple[Data, ...]], *, other_data: bool
+) -> dict[str, tuple[str, ...]]:
+    """Return, for each reader, the lives of earlier runs in the folder whose data are others, as is stated.
+
+    With `other_data` these are all lives of other runs. Without it the statement of an earlier run holds for
+    one that reads the same file, if that has not been changed since. Raises JournalError.
+    """
+    names = tuple(data)
+    mine = {name: all_spends(state, name) for name in names}
+    if not other_data and not any(spend.apart for lives in mine.values() for spend in lives):
+        return dict.fromkeys(names, ())
+    lives = merged_lives(*mine.values(), _beside(state, names)).values()
+    this = (file.mesh.name, file.mesh.run)
+    earlier = tuple(sorted(spend.identity for spend in lives if (spend.mesh, spend.run) != this))
+    return {
+        name: earlier if other_data else _stated_before(mine[name], reads) for name, reads in data.items()
+    }
+
+
+def _stated_before(lives: Iterable[Spend], data: tuple[Data, ...]) -> tuple[str, ...]:
+    unchanged = all(read.state for read in data)
+    stated = {life for spend in lives if unchanged and spend.data == data for life in spend.apart}
+    return tuple(sorted(stated))
+
+
+# Which data
+
+
+def data_of(
+    file: AnyFile, name: str, seed: int | None = None, topic: Topic | None = None
+) -> tuple[Data, ...]:
+    """Return what a node or owner reads, as the file says; `topic`: the one that its process reads.
+
+    The file of a topic is what is fed to it. `seed` replaces the mesh file's.
+    """
+    source = file.owns[name].source if name in file.owns else None
+    by_time = isinstance(file, MeshFile) and file.mesh.slots.by == "time"
+    path = getattr(source, "path", None)
+    data = Data()
+    if path not in {None, "-"}:
+        data = Data(os.path.realpath(str(path)))
+        with suppress(OSError):
+            status = Path(data.path).stat()
+            if stat.S_ISREG(status.st_mode):
+                data = data._replace(
+                    inode=f"{status.st_dev}:{status.st_ino}", state=f"{status.st_size}:{status.st_mtime_ns}"
+                )
+    part: dict[str, object] = {"kind": None if source is None else source.kind}
+    if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
+        part["part"] = part_of(source, by_time=by_time)
+        part["columns"] = getattr(source, "columns", None)
+        if source.shuffle:
+            part["seed"] = getattr(file.mesh, "seed", 0) if seed is None else seed
+        if by_time and isinstance(source, FileSettings):
+            part["time"] = source.record.model_dump(mode="json")["timestamp"]
+    if topic is not None:
+        data = data._replace(topic=topic.name, topic_id=topic.id, cluster=topic.cluster)
+    return (data._replace(part=json.dumps(part)),)
+
+
+class _Compared:
+    """Compares the data of other lives with those of one."""
+
+    def __init__(self, own: Spend, files: Mapping[str, set[str]]) -> None:
+        self._own, self._files = own, files
+        self._names = {name for data in own.data for name in data.names}
+        self._paths = {path for data in own.data for path in files.get(data.path, ())}
+
+    def may_share(self, other: Spend) -> bool:
+        """Return whether some record may be in both."""
+        own = self._own
+        if other.identity in own.apart or own.identity in other.apart:
+            return False
+        if not other.data:  # nobody knows what it read
+            return True
+        agree = other.node == own.node or any(
+            data.path in self._paths or not self._names.isdisjoint(data.names) for data in other.data
+        )
+        if not agree:
+            return False
+        pairs = [(mine, its) for mine in own.data for its in other.data]
+        one_run = (own.mesh, own.run) == (other.mesh, other.run) and (
+            own.folder == other.folder or not (own.folder and other.folder)
+        )
+        return not all(self._disjoint(mine, its, one_run=one_run) for mine, its in pairs)
+
+    def placed(self, other: Spend) -> Spend:
+        """Return the other life with its spans if they mean the same places here; else without."""
+        pairs = [(mine, its) for mine in self._own.data for its in other.data]
+        if pairs and all(_same_places(mine, its) for mine, its in pairs):
+            return other
+        return other._replace(spans=())
+
+    def _bytes(self, mine: Data, its: Data) -> bool:
+        """Return whether both files are there now, and hold the same."""
+        return its.path in self._files.get(mine.path, ())
+
+    def _disjoint(self, mine: Data, its: Data, *, one_run: bool) -> bool:
+        """Return whether the two are parts that can share no record."""
+        if (mine.topic and mine.topic == its.topic) or (mine.topic_id and mine.topic_id == its.topic_id):
+            return False  # whatever was fed to it
+        part, other = _part(mine), _part(its)
+        if part is None or other is None or part.overlaps(other):
+            return False
+        if (part.shuffled or other.shuffled) and _setting(mine, "seed") != _setting(its, "seed"):
+            return False
+        placed = part.rows or other.rows or part.split is not None or other.split is not None
+        if part.content is not None and other.content is not None and not placed:
+            return True  # each record's own bytes choose its part, in whichever file it stands
+        same_file = mine.inode != "" and mine.inode == its.inode
+        if one_run:
+            return same_file or self._bytes(mine, its)
+        if same_file:
+            return mine.state != "" and mine.state == its.state
+        return self._bytes(mine, its) and _unchanged(mine) and _unchanged(its)
+
+
+def _same_places(mine: Data, its: Data) -> bool:
+    """Return whether a place, or a time, means the same record in both."""
+    if mine.topic or its.topic:
+        return mine.topic_id != "" and mine.topic_id == its.topic_id  # a topic made anew counts from 0 again
+    shuffled = (part := _part(mine)) is not None and part.shuffled
+    unchanged = not shuffled or (mine.state != "" and mine.state == its.state)
+    return mine.path == its.path and mine.part == its.part and unchanged
+
+
+def _setting(data: Data, key: str) -> object:
+    return json.loads(data.part).get(key) if data.part else None
+
+
+def _part(data: Data) -> Part | None:
+    values = _setting(data, "part")
+    if not isinstance(values, list):
+        return None
+    first, every, header, shuffled, rows, split, content = values
+    rows, content = rows and tuple(rows), content and tuple(content)
+    return Part(first, every, header, shuffled, rows, split, content)
+
+
+def _unchanged(data: Data) -> bool:
+    """Return whether the file is still as it was when its run began."""
+    with suppress(OSError):
+        status = Path(data.path).stat()
+        return data.state == f"{status.st_size}:{status.st_mtime_ns}"
+    return False
+
+
+# What a run costs
+
+
+def price_of(file: AnyFile, name: str) -> Price:
+    """Return the price of a node's releases; of an owner, of all its answers.
+
+    An owner's holds for a record that is in up to `sharing` sets.
+    """
+    if isinstance(file, MeshFile):
+        return file.resolved.node(name).price
+    mesh, terms = file.mesh, file.mesh.owners[name]
+    settings = {
+        "mechanism": terms.mechanism,
+        "epsilon": as_text(terms.epsilon),
+        "gradient_bound": repr(mesh.gradient_bound),
+        "queries": str(mesh.queries),
+        "records": str(terms.records),
+        "sharing": str(mesh.sharing),
+    }
+    protects = file.resolved.guarantee(name).protects
+    if not protects:
+        settings["noise"] = "simulated"
+    return Price(terms.epsilon if protects else None, terms.delta or 0.0, 0.0, tuple(settings.items()))
+
+
+def _guarantee(file: AnyFile, name: str) -> Guarantee | AnswerGuarantee:
+    if isinstance(file, MeshFile):
+        return file.resolved.node(name).guarantee
+    return file.resolved.guarantee(name)
