@@ -25,7 +25,7 @@ from streams.codec.topics import DataTopics
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
-from streams.mesh.settings.sparse import CsrSettings, LibsvmSettings
+from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import same_files
 from streams.state.spends import all_spends, readers, spends_beside
 from streams.state.spends_topic import Topic
@@ -109,7 +109,8 @@ def known_spends(
     known = {}
     for name in names:
         lines = there.get(name)
-        lives = merged_lives(*mine.values(), beside, own.values(), lines or ())
+        lives = merged_lives(*mine.values(), beside, lines or ())
+        lives |= {life.identity: life for life in own.values()}  # a journal does not say that they are over
         life = _own_life(file, name, mine.get(name, ()), lives, own.get(name), idle)
         lives.pop(life.identity, None)
         others = list(lives.values())
@@ -149,7 +150,7 @@ def _own_life(
 ) -> Spend:
     """Return a reader's life of the file's run: the newest here, or one that has no line yet."""
     if own is not None:
-        return own  # its journal tells what it has charged so far, not that it is over
+        return own
     mesh, run = file.mesh.name, file.mesh.run
     newest = [spend for spend in here if spend.run == run and spend.mesh in {"", mesh}]
     if newest:

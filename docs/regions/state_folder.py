@@ -40,7 +40,7 @@ FILES = (
         "An earlier run's journal, put aside, without secrets.",
     ),
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
-    StateFile(_SPENDS, "node, run", "What each life has spent: a line of JSON."),
+    StateFile(_SPENDS, "node, run", "What each life has spent, and on which data: a line with a checksum."),
     StateFile(
         _FOLDER.leaving("<node>"), "leave", "The round from which on the node is not in the run: JSON."
     ),
@@ -53,7 +53,9 @@ FILES = (
         _FOLDER.journal("<owner>"), "owner, run", "All that an owner has answered in this run: another."
     ),
     StateFile(
-        _FOLDER.spends("<owner>"), "owner, run", "What each of its journals has spent: a line of JSON."
+        _FOLDER.spends("<owner>"),
+        "owner, run",
+        "What each of its journals has spent, and on which set: a line with a checksum.",
     ),
     StateFile(_FOLDER.id_file, "node, run", "The folder's id: a copy of the folder has another."),
     StateFile(

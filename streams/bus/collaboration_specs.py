@@ -11,6 +11,7 @@ from streams.bus.topic_specs import (
     letters_spec,
     records_spec,
     shared_spec,
+    spends_spec,
 )
 from streams.codec import heartbeat
 from streams.mesh.wire import Wire
@@ -38,4 +39,4 @@ def collaboration_specs(wire: Wire) -> tuple[TopicSpec, ...]:
 
 def owner_specs(owner: str) -> tuple[TopicSpec, ...]:
     """Return the topics of an owner's own broker, for a set of records that is a topic."""
-    return (records_spec(owner),)
+    return (records_spec(owner), spends_spec(owner))

@@ -157,8 +157,13 @@ def data_specs(mesh: MeshSettings, node: str) -> tuple[TopicSpec, ...]:
         TopicSpec(
             topics.decisions, "decisions", max(retained_rounds * decision, MIB), max(decision, LEAST_LIMIT)
         ),
-        TopicSpec(topics.spends, "spends", MIB, compacted=True),
+        spends_spec(node),
     )
+
+
+def spends_spec(reader: str) -> TopicSpec:
+    """Return the topic of what was spent on the data of a node or an owner."""
+    return TopicSpec(DataTopics(reader).spends, "spends", MIB, compacted=True)
 
 
 def records_spec(name: str) -> TopicSpec:

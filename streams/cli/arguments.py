@@ -23,6 +23,14 @@ CodeOption = Annotated[
         show_default=False,
     ),
 ]
+OtherDataOption = Annotated[
+    bool,
+    typer.Option(
+        "--other-data",
+        help="You state that a new run reads other data than all earlier runs in --state, although names or "
+        "paths agree.",
+    ),
+]
 RoundsOption = Annotated[
     int | None, typer.Option("--rounds", min=1, help="Rounds, in place of the mesh file's.", metavar="T")
 ]

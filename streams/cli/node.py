@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
 from streams.cli.process_command import (
     LevelOption,
     LogFormat,
@@ -57,6 +57,7 @@ def node(
     data_reused: Annotated[
         bool, typer.Option("--data-reused", help="A new journal may read records that --spent was spent on.")
     ] = False,
+    other_data: OtherDataOption = False,
     no_decisions: Annotated[
         bool, typer.Option("--no-decisions", help="Do not write decisions to the data broker.")
     ] = False,
@@ -93,6 +94,7 @@ def node(
         state,
         spent,
         "end" if begin else "reused" if data_reused else None,
+        other_data=other_data,
         decisions=not no_decisions,
         metrics=address("--metrics", metrics),
         private_metrics=address("--private-metrics", private_metrics),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.arguments import MeshArgument
+from streams.cli.arguments import MeshArgument, OtherDataOption
 from streams.cli.process_command import (
     LevelOption,
     LogFormat,
@@ -31,6 +31,7 @@ def owner(
     ],
     *,
     state: StateOption,
+    other_data: OtherDataOption = False,
     metrics: MetricsOption = None,
     private_metrics: PrivateMetricsOption = None,
     log: LogOption = LogFormat.TEXT,
@@ -48,7 +49,10 @@ def owner(
       mirrormesh owner mesh.yaml bank-a --state state --metrics 9101 --private-metrics 127.0.0.1:9201
     """  # noqa: D301 # \b is click's mark: no new line breaks
     options = PartyOptions(
-        state, address("--metrics", metrics), address("--private-metrics", private_metrics)
+        state,
+        address("--metrics", metrics),
+        address("--private-metrics", private_metrics),
+        other_data=other_data,
     )
 
     def work(stop: Stop) -> None:

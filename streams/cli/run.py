@@ -10,7 +10,7 @@ from rich.console import Console
 
 from nodes.losses.own_loss import failures
 from streams.cli import collaboration
-from streams.cli.arguments import CodeOption, MeshArgument, RoundsOption, SeedOption
+from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption, RoundsOption, SeedOption
 from streams.cli.orderly_end import OrderlyEnd
 from streams.ledger import Reuse, known_spends
 from streams.local.results import MODEL, ROUNDS, SUMMARY, write_results
@@ -43,14 +43,6 @@ StateOption = Annotated[
         "--state",
         metavar="DIR",
         help="Keep the nodes' journals there (default: in memory). With the same DIR the run continues.",
-    ),
-]
-OtherDataOption = Annotated[
-    bool,
-    typer.Option(
-        "--other-data",
-        help="You state that a new run reads other data than all earlier runs in --state, although names or "
-        "paths agree.",
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes.")]

@@ -61,7 +61,7 @@ class OwnerProcess:
             shared, private = self._endpoints(closing)
             # before a journal is made, which a mended file may not fit
             looked = None if self._passes is None else self._passes.fixed()
-            spend = OwnerSpend(file, name, self._options.state)
+            spend = OwnerSpend(file, name, self._options.state, other_data=self._options.other_data)
             journal = closing.enter_context(spend.journal(new_id()))
             bus = open_bus(
                 self._broker, owner_on_mesh(wire.topics, name), collaboration_specs(wire), stop, closing

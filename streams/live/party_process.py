@@ -28,11 +28,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PartyOptions:
-    """The operator's options: the folder of the journal, and where to serve metrics."""
+    """The operator's options: the folder of the journal, and where to serve metrics.
+
+    `other_data`: whether a new run of an owner reads other data than all earlier runs in `state`.
+    """
 
     state: Path
     metrics: Address | None = None
     private_metrics: Address | None = None
+    other_data: bool = False
 
 
 def new_id() -> str:

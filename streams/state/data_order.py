@@ -195,7 +195,8 @@ def _has_journal(state: Path, file: MeshFile) -> bool:
         try:
             with JournalReader(path) as journal:
                 here = journal.life.place == place_of(path)
-                if journal.life.run == file.mesh.run and here and journal.records(1):
+                ours = (journal.life.mesh, journal.life.run) == (file.mesh.name, file.mesh.run)
+                if ours and here and journal.records(1):
                     return True
         except JournalError:
             continue  # opening it says so

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from nodes.bounds.constants import convex, curvature
 from streams.bus.topic_specs import mesh_specs, release_topics
-from streams.mesh.algorithm import dynamics
 from streams.ledger import promises_of
+from streams.mesh.algorithm import dynamics
 from streams.mesh.ended_slots import ended_slots
 from streams.mesh.file import MeshFile
 from streams.mesh.lag import lag_limits, why_for_ever

@@ -190,7 +190,7 @@ def test_a_node_without_its_folder_is_asked_what_other_runs_have_spent_again_and
     for label in ("first", "second"):  # the journal that the first leaves tells nothing
         asked = mesh.node(labels[1], state="elsewhere", label=label)
         assert asked.ends() == 2
-        assert "say --spent N" in asked.log
+        assert "Give --spent N" in asked.log
     told = mesh.node(labels[1], "--spent", "0", "--from", "end", state="elsewhere", label="told")
     assert told.ends() == 0
     assert "The scheduler counted what this run had charged before its journal begins" in told.log

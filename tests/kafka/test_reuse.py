@@ -59,7 +59,7 @@ def test_without_a_line_of_who_has_read_the_records_a_node_asks_what_was_spent(t
             note_offset(connection(broker.address), name)
         node = mesh.node(names[0], state="elsewhere", label="asked")
         assert node.ends() == 2
-        assert "say --spent N" in node.log
+        assert "Give --spent N" in node.log
     said = finished(path, "--spent", "20", "--from", "end", state="elsewhere")
     assert "20" in said
 

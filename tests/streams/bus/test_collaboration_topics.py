@@ -77,9 +77,10 @@ def test_only_the_learner_asks_and_each_owner_answers_for_itself_alone(wire):
             assert (topics.response(owner) in writes) == (user.name == owner)
 
 
-def test_an_owner_writes_nothing_on_its_own_broker():
+def test_an_owner_writes_what_was_spent_alone_on_its_own_broker():
     own, feeder = owner_data_users(["bank-a"])
-    assert allowed(own, owner_specs("bank-a")) == needed(owner_on_data("bank-a")) == {("Read", "data.bank-a")}
+    rights = {("Read", "data.bank-a"), ("Read", "spends.bank-a"), ("Write", "spends.bank-a")}
+    assert allowed(own, owner_specs("bank-a")) == needed(owner_on_data("bank-a")) == rights
     assert (feeder.name, feeder.rules) == (
         "bank-a-feeder",
         (Rule("topic", "data.bank-a", "literal", ("Read", "Write", "DescribeConfigs")),),

@@ -10,8 +10,8 @@ import pytest
 
 from nodes.accounting.spends import Span, Spend
 from streams.ledger import known_spends
-from streams.state.data_order import keep_order
 from streams.public.standings import standings
+from streams.state.data_order import keep_order
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spend_file import keep_spends, read_spends, write_spends
 from tests.support.meshes import changed, loaded, with_value, written

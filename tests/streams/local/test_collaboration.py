@@ -163,7 +163,11 @@ def test_a_new_run_on_the_same_set_says_what_was_spent_before(tmp_path):
     record, said, spent, _ = run(written(tmp_path, run="second"), folder)
     assert record.number == 6
     assert spent == {"a": 5, "b": 5, "c": 5}
-    assert all("epsilon" in sentence for sentence in said.values())
+    assert all("nothing is known to be protected" in sentence for sentence in said.values())  # simulated
+    run(written(tmp_path, noise="exact"), tmp_path / "other")
+    _, said, _, _ = run(written(tmp_path, run="second", noise="exact"), tmp_path / "other")
+    assert "Run first learnt from some of the same records" in said["a"]
+    assert "epsilon = 16 (pure)" in said["a"]
 
 
 def test_a_changed_set_is_refused_and_nothing_more_is_spent(tmp_path):
