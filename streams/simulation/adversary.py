@@ -1,10 +1,9 @@
 """The adversary: makes each kind of fault happen in a world, and stops all but what stays broken for ever."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
-from streams.codec import Refused
+from streams.local.mesh import MeshParts
 from streams.simulation.faults import LIES, Fault, Kind
 from streams.simulation.lies import Liar
 from streams.simulation.node import SimulatedNode
@@ -12,7 +11,6 @@ from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
 from streams.simulation.stranger import Stranger
 from streams.simulation.world import World
-from topology.plans import Plan
 
 RUNS = 0.15
 """Seconds that a slow process runs before it stands still again."""
@@ -50,6 +48,8 @@ class Adversary:
             Kind.FAST_CLOCK: self._fast_clock,
             Kind.CLOCK_AHEAD: self._clock_ahead,
             Kind.STRANGER: self._stranger.forge,
+            Kind.LEAVES: self._leaves,
+            Kind.NEW_FILE: self._new_file,
             Kind.DEAD: self._dead,
             Kind.MUTE_FOREVER: self._mute_forever,
             Kind.STUCK_FOREVER: self._stuck_forever,
@@ -61,7 +61,9 @@ class Adversary:
             return
         if fault.kind is Kind.STRANGER and not self.world.scene.parts.planner.signs:
             return  # without signatures anybody may speak for anybody
-        node = self.world.nodes[fault.who]
+        node = self.world.nodes.get(fault.who)
+        if node is None:
+            return  # a newer mesh file has it, which is not there yet
         if node.starting:
             self._after(LATER, partial(self.strike, fault))
             return
@@ -79,7 +81,8 @@ class Adversary:
         self.calmed = True
         world.history.note("adversary", "stops", f"but {', '.join(sorted(self.broken)) or 'nothing'}")
         world.broker.calm()
-        world.facts.partitions = 0
+        world.excuses.partitions = 0
+        world.excuses.calm_at = world.broker.now
         for scheduler in world.schedulers:
             scheduler.speed, scheduler.wrong, scheduler.current = 1.0, 0.0, None
             scheduler.resume()
@@ -92,15 +95,20 @@ class Adversary:
                 node.link.heal(deaf=True, mute=True)
                 node.start()
 
+    def _plans_late(self, seconds: float) -> None:
+        excuses = self.world.excuses
+        excuses.late_until = max(excuses.late_until, self.world.broker.now + seconds)
+
     # --------------------------------------------------------------------------------------- connections
 
     def _delay(self, fault: Fault) -> None:
         world, topics = self.world, self.world.scene.parts.topics
-        delayed = [topic for topic, (source, _) in world.facts.edges.items() if source == fault.who]
+        delayed = [topic for topic, (source, _) in world.edges.items() if source == fault.who]
         if fault.amount % 5 == 0:
             delayed = [topics.progress(fault.who)]
         elif fault.amount % 7 == 0:
             delayed = [topics.topology]
+            self._plans_late(fault.seconds + fault.amount / 10)
         latency = world.broker.latency
         latency.update(dict.fromkeys(delayed, fault.amount / 10))
 
@@ -113,12 +121,12 @@ class Adversary:
     def _cut(self, fault: Fault, *, deaf: bool = False, mute: bool = False) -> None:
         node = self.world.nodes[fault.who]
         node.link.cut(deaf=deaf, mute=mute)
-        self.world.facts.partitions += 1
+        self.world.excuses.partitions += 1
 
         def heal() -> None:
             if self.calmed:
                 return
-            self.world.facts.partitions -= 1
+            self.world.excuses.partitions -= 1
             if fault.who not in self.broken:
                 node.link.heal(deaf=deaf, mute=mute)
 
@@ -170,7 +178,8 @@ class Adversary:
     def _clone(self, fault: Fault) -> None:
         world = self.world
         journal = world.nodes[fault.who].journal.copied()
-        world.facts.clones[fault.who] += 1
+        world.excuses.clones[fault.who] += 1
+        world.watch.copied(world.nodes[fault.who].journal, journal)
         if fault.amount:
             journal.renew(world.new_id())
         world.add(fault.who, journal).start()
@@ -178,20 +187,20 @@ class Adversary:
     def _old_journal(self, fault: Fault) -> None:
         node = self.world.nodes[fault.who]
         node.end("its journal is replaced by an older one", fault.seconds)
-        node.journal.lose(fault.amount)
-        self.world.facts.rolled_back.add(fault.who)
+        self.world.watch.restored(node.journal, node.journal.lose(fault.amount))
+        self.world.excuses.rolled_back.add(fault.who)
 
     def _torn_journal(self, fault: Fault) -> None:
         node = self.world.nodes[fault.who]
         node.end("the power fails, and the disk has lost a record", fault.seconds)
-        node.journal.lose(1)
-        self.world.facts.rolled_back.add(fault.who)
+        self.world.watch.restored(node.journal, node.journal.lose(1))
+        self.world.excuses.rolled_back.add(fault.who)
 
     def _lost_journal(self, fault: Fault) -> None:
         node = self.world.nodes[fault.who]
         node.end("its folder is lost", fault.seconds)
         node.journal = self.world.new_journal()
-        self.world.facts.rolled_back.add(fault.who)
+        self.world.excuses.rolled_back.add(fault.who)
 
     def _full_disk(self, fault: Fault) -> None:
         journal = self.world.nodes[fault.who].journal
@@ -205,7 +214,7 @@ class Adversary:
     # -------------------------------------------------------------------------------------------- topics
 
     def _lost_releases(self, fault: Fault) -> None:
-        edges = [topic for topic, (source, _) in self.world.facts.edges.items() if source == fault.who]
+        edges = [topic for topic, (source, _) in self.world.edges.items() if source == fault.who]
         self._forget(edges[fault.at % len(edges)], fault.amount)
 
     def _lost_beats(self, fault: Fault) -> None:
@@ -215,7 +224,6 @@ class Adversary:
         topology = self.world.scene.parts.topics.topology
         records = self.world.broker.logs[topology].records
         self._forget(topology, max(0, min(fault.amount, len(records) - 1 - self._kept_to())))
-        self.world.watch.plans_lost(records)
 
     def _kept_to(self) -> int:
         """Return the offset up to which plans are never lost: that of the first ones, and of clocks ahead.
@@ -223,18 +231,18 @@ class Adversary:
         Without any plan the mesh waits for all nodes. Were one lost by which a clock ahead skips rounds, its
         members would wait for their round, and hold all others back until that clock is right.
         """
-        facts, stored = self.world.facts, self.world.broker.logs[self.world.scene.parts.topics.topology]
-        kept, found = 0, False
-        for one in stored.records:
-            with suppress(Refused):
-                plans = facts.record(one.value, one.appended).plans
-                if not found or any(map(_skips, plans)):
-                    kept, found = one.offset, True
-        return kept
+        stored = self.world.broker.logs[self.world.scene.parts.topics.topology].records
+        kept: int | None = None
+        for record in stored:
+            readable, skips = self.world.watch.oracle.skips_to(record.value, record.appended)
+            if readable and (kept is None or skips):
+                kept = record.offset
+        return kept or 0
 
     def _forget(self, topic: str, count: int) -> None:
-        self.world.facts.forgotten.add(topic)
         lost = self.world.broker.forget(topic, count)
+        left = [(record.value, record.appended) for record in self.world.broker.logs[topic].records]
+        self.world.watch.oracle.forgotten(topic, lost, left)
         self.world.history.note("broker", "forgets", f"{lost} records of {topic.split('.', 2)[-1]}")
 
     # ---------------------------------------------------------------------------------------- schedulers
@@ -245,6 +253,7 @@ class Adversary:
     def _scheduler_pause(self, fault: Fault) -> None:
         scheduler = self.world.schedulers[fault.at % len(self.world.schedulers)]
         scheduler.pause()
+        self._plans_late(fault.seconds)
         self._after(fault.seconds, scheduler.resume)
 
     def _second_scheduler(self, fault: Fault) -> None:
@@ -263,14 +272,14 @@ class Adversary:
         self._after(fault.seconds, partial(setattr, scheduler, "speed", 1.0))
 
     def _clock_ahead(self, fault: Fault) -> None:
-        facts, scheduler = self.world.facts, self.world.schedulers[-1]
+        oracle, scheduler = self.world.watch.oracle, self.world.schedulers[-1]
         clock = self.world.scene.parts.clock
         if clock is not None:
             self._wrong_clock(scheduler, fault, clock.period)
             return
-        slowest = min(facts.stepped.values(), default=0)
+        slowest = min(oracle.stepped.values(), default=0)
         scheduler.current = slowest + self.world.scene.setting.horizon + fault.amount
-        facts.ahead = max(facts.ahead, scheduler.current)
+        oracle.excuses.ahead = max(oracle.excuses.ahead, scheduler.current)
         self._after(fault.seconds, partial(setattr, scheduler, "current", None))
 
     def _wrong_clock(self, scheduler: SimulatedScheduler, fault: Fault, period: float) -> None:
@@ -279,17 +288,51 @@ class Adversary:
         scheduler.wrong = ahead * fault.amount * period * self.world.scene.setting.horizon / 3
         self._after(fault.seconds, partial(setattr, scheduler, "wrong", 0.0))
 
+    # ------------------------------------------------------------------------- owners, and mesh files
+
+    def _leaves(self, fault: Fault) -> None:
+        """Let an owner ask to leave some rounds from now; a third of them take it back later."""
+        world, name = self.world, fault.who
+        leave_from = world.watch.oracle.stepped.get(name, 0) + 1 + fault.amount
+        self._ask(name, leave_from)
+
+        def stay() -> None:
+            if not any(node.halted for node in self._processes(name)):
+                self._ask(name, None)
+
+        if fault.amount % 3 == 0:
+            self._after(fault.seconds, stay)
+
+    def _ask(self, name: str, leave_from: int | None) -> None:
+        self.world.watch.oracle.asked(name, leave_from)
+        for node in self._processes(name):
+            node.leave(leave_from)
+
+    def _new_file(self, fault: Fault) -> None:
+        """Bring a newer mesh file: a scheduler has it at once, then node after node, but for some of them."""
+        world = self.world
+        _, parts = world.scene.files[max(world.scene.files)]
+        before = list(world.processes)
+        added = world.take_newer_file()
+        world.add_scheduler().start()
+        for name in added:
+            world.nodes[name].start()
+        for place, node in enumerate(before):
+            if fault.amount >> place & 1:
+                self._after(fault.seconds * place, partial(self._restart, node, parts))
+
+    def _restart(self, node: SimulatedNode, parts: MeshParts) -> None:
+        node.end("gets a newer mesh file", RUNS)
+        node.use_file(parts.surroundings(node.name), max(self.world.scene.files))
+
     # ---------------------------------------------------------------------------------------------------
 
     def _break(self, name: str) -> None:
         self.broken.add(name)
+        self.world.excuses.broken.add(name)
 
     def _processes(self, name: str) -> list[SimulatedNode]:
         return [node for node in self.world.processes if node.name == name]
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self.world.broker.after(seconds, action)
-
-
-def _skips(plan: Plan) -> bool:
-    return plan.round > plan.follows + 1 and any(member.full for member in plan.members)

@@ -4,19 +4,15 @@ The rules are those of `topology.scheduler`, told again: they are held against w
 and the topology have, not against what a scheduler believes.
 """
 
-from contextlib import suppress
-
-from streams.codec import Refused
 from streams.simulation.node import SimulatedNode
+from streams.simulation.oracle.wire import ReadMember, ReadPlan
 from streams.simulation.world import World
-from topology.planning import named_after
-from topology.plans import Member, Plan
 
 
 def is_done(world: World, broken: set[str]) -> bool:
     """Return whether every node that is not broken, nor lies, has reached the end of the run."""
     ended = {node.name for node in world.processes if node.halted}
-    return ended | broken | world.facts.liars >= set(world.nodes)
+    return ended | broken | world.excuses.liars >= set(world.nodes)
 
 
 def may_wait(world: World, broken: set[str]) -> bool:
@@ -29,17 +25,17 @@ def may_wait(world: World, broken: set[str]) -> bool:
     settings = world.scene.parts.scheduler
     there = [node for node in world.processes if node.wanted and node.name not in broken]
     names = {node.name for node in there}
-    last = world.watch.last_plan
+    last = world.watch.oracle.last_plan
     if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
         return True
     if last is None or last.ended or any(_carries_on(node, last) for node in there):
         return False
     if any(_is_silent(world, member) for member in last.members if member.name not in names):
         return True
-    return not any(_stepped(node) for node in there) and not names >= dict(named_after(last)).keys()
+    return not any(_stepped(node) for node in there) and not names >= world.watch.oracle.topology.named.keys()
 
 
-def _carries_on(node: SimulatedNode, last: Plan) -> bool:
+def _carries_on(node: SimulatedNode, last: ReadPlan) -> bool:
     """Return whether the node has a place in that plan, or had one and may begin again."""
     member = last.member(node.name)
     if member is None or member.instance != node.journal.instance:
@@ -48,14 +44,10 @@ def _carries_on(node: SimulatedNode, last: Plan) -> bool:
     return not asks or (member.full and _stepped(node) > 0)
 
 
-def _is_silent(world: World, member: Member) -> bool:
+def _is_silent(world: World, member: ReadMember) -> bool:
     """Return whether a full member that is away was last heard with its place in the plan, if at all."""
-    progress = world.scene.parts.topics.progress(member.name)
-    for stored in reversed(world.broker.logs[progress].records):
-        with suppress(Refused):
-            beat = world.facts.beat(member.name, stored.value)
-            return member.full and beat.instance == member.instance
-    return member.full
+    beat = world.watch.oracle.last_beat(member.name)
+    return member.full and (beat is None or beat.instance == member.instance)
 
 
 def _stepped(node: SimulatedNode) -> int:

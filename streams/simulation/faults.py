@@ -42,6 +42,8 @@ class Kind(StrEnum):
     FALSE_ACCUSATION = "false accusation"
     FALSE_WISH = "false wish"
     STRANGER = "stranger"
+    LEAVES = "owner leaves"
+    NEW_FILE = "newer mesh file"
     DEAD = "dead for ever"
     MUTE_FOREVER = "mute for ever"
     STUCK_FOREVER = "beats for ever and never steps"
@@ -102,10 +104,12 @@ RANGES = {
     Kind.FALSE_PROGRESS: Range(0.2, 2, (0.0, 1.5), (1, 62)),
     Kind.FALSE_ACCUSATION: Range(0.15, 2),
     Kind.FALSE_WISH: Range(0.15, 3, amounts=(0, 9)),
-    Kind.STRANGER: Range(0.3, 4, amounts=(0, 3)),
+    Kind.STRANGER: Range(0.3, 4, amounts=(0, 5)),
     Kind.DEAD: Range(0.15, 1, lasting=True),
     Kind.MUTE_FOREVER: Range(0.1, 1, lasting=True),
     Kind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
+    Kind.LEAVES: Range(0.2, 2, (0.5, 4.0), (0, 9)),
+    Kind.NEW_FILE: Range(0.2, 1, (0.3, 2.0), (0, 15)),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 

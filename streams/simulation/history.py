@@ -23,6 +23,8 @@ class Reached(StrEnum):
     RENEWED = "old journal found out"
     GIVEN_UP = "source given up"
     GAP = "gap in the plans"
+    LEFT = "owner who leaves"
+    GENERATION = "newer mesh file"
 
 
 class Line(NamedTuple):

@@ -26,11 +26,12 @@ class FaultyJournal(MemoryJournal):
         self._secrets[record.round] = secret
 
     def lose(self, count: int) -> int:
-        """Forget the newest records, as an older copy of the folder has; return how many are left."""
-        for _ in range(min(count, len(self._records))):
+        """Forget the newest records, as an older copy of the folder has; return how many."""
+        lost = min(count, len(self._records))
+        for _ in range(lost):
             self._records.pop()
         self._secret = self._secrets.get(self._records[-1].round) if self._records else None
-        return len(self._records)
+        return lost
 
     def copied(self) -> "FaultyJournal":
         """Return a copy of the folder."""

@@ -31,7 +31,7 @@ class Liar:
 
     def lie(self, fault: Fault) -> None:
         """Write what the fault says."""
-        self._world.facts.liars.add(fault.who)
+        self._world.excuses.liars.add(fault.who)
         match fault.kind:
             case Kind.SECOND_VALUE:
                 self._second_value(fault)
@@ -134,4 +134,4 @@ class Liar:
         return self._world.scene.parts.envelopes.get(name, PLAIN).sealed(message)
 
     def _edges(self, name: str) -> list[str]:
-        return [topic for topic, (source, _) in self._world.facts.edges.items() if source == name]
+        return [topic for topic, (source, _) in self._world.edges.items() if source == name]

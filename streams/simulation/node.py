@@ -11,7 +11,7 @@ from nodes.protocol import Halt, StartDeadline
 from streams.bus.bus import BusError, Unreachable
 from streams.bus.memory import Faults
 from streams.codec import Refused
-from streams.live.node_shell import Ports
+from streams.live.node_shell import NodeShell, Ports
 from streams.local.memory_node import Crashed, MemoryNode, NodeParts
 from streams.mesh.mesh import Surroundings
 from streams.runtime.deadlines import Deadlines, FetchClock
@@ -35,8 +35,11 @@ class Watcher(Protocol):
     def started(self, node: "SimulatedNode") -> None:
         """Take that a process has started, before its first event."""
 
-    def stopped(self, node: "SimulatedNode", why: str) -> None:
-        """Take that a process has ended."""
+    def stopped(self, node: "SimulatedNode", why: str, *, halted: bool = False) -> None:
+        """Take that a process has ended, or (`halted`) that its machine is done."""
+
+    def wished(self, node: "SimulatedNode", leave_from: int | None) -> None:
+        """Take that a process has been told its owner's wish to leave."""
 
     def journalled(self, node: "SimulatedNode", record: JournalRecord, secret: Secret | None) -> None:
         """Take that a record has become durable."""
@@ -52,7 +55,10 @@ class Watcher(Protocol):
 
 
 class SimulatedNode(MemoryNode):
-    """A node's processes on one journal, one after another. `slot_time`: seconds until a slot is full."""
+    """A node's processes on one journal, one after another.
+
+    `slot_time`: seconds until a slot is full. `generation`: that of the node's mesh file.
+    """
 
     journal: FaultyJournal
 
@@ -68,6 +74,7 @@ class SimulatedNode(MemoryNode):
         slot_time: float,
         new_id: Callable[[], str],
         watcher: Watcher,
+        generation: int,
     ) -> None:
         faults = Faults(slot_time=slot_time)
         super().__init__(
@@ -75,6 +82,8 @@ class SimulatedNode(MemoryNode):
         )
         self.link, self.wanted, self.starting = Link(), True, False
         self._faulty, self._watcher, self._data = broker, watcher, data
+        self.generation = generation
+        self.leave_from: int | None = None
         self._paused: list[Callable[[], None]] | None = None
         self._crash_in: int | None = None
         self._restart_after = 0.0
@@ -102,6 +111,23 @@ class SimulatedNode(MemoryNode):
             self._watcher.stopped(self, why)
         if restart_after is not None:
             self._faulty.after(restart_after, self.start)
+
+    def leave(self, leave_from: int | None) -> None:
+        """Take the owner's wish that no plan names the node from that round on (None: any may)."""
+        self.leave_from = self._leave_from = leave_from
+        shell = self.shell
+        if shell is not None and not shell.machine.halted:
+            self._do(self._wish, shell, leave_from)
+
+    def _wish(self, shell: NodeShell, leave_from: int | None) -> None:
+        if self.shell is shell and not shell.machine.halted:
+            self._watcher.wished(self, leave_from)
+            shell.leave(leave_from)
+
+    def use_file(self, around: Surroundings, generation: int) -> None:
+        """Use another mesh file from the next start on."""
+        self._mesh, self.generation = around, generation
+        self._edges = {source: around.topics.edge(source, self.name) for source in around.expected}
 
     def crash_in(self, effects: int, restart_after: float) -> None:
         """Let the process die before that effect from now (1: the next), and start again later."""
@@ -240,7 +266,7 @@ class SimulatedNode(MemoryNode):
         self._letters.write(topic, value, refused)
 
     def _halt(self, halt: Halt) -> None:
-        self._watcher.stopped(self, f"done: {halt.reason}")
+        self._watcher.stopped(self, f"done: {halt.reason}", halted=True)
 
 
 class _Turns(Turns):

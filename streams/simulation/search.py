@@ -110,5 +110,5 @@ def _to_the_end(scene: Scene, adversary: Adversary) -> None:
 
 
 def _standing(world: World) -> str:
-    stepped = world.facts.stepped
+    stepped = world.watch.oracle.stepped
     return ", ".join(f"{name} has stepped {stepped.get(name, 0)}" for name in world.nodes)

@@ -1,20 +1,26 @@
 """The meshes of simulated histories: a mesh file's, with the settings and faults that a seed draws."""
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import islice
 from math import inf
+from typing import Any
 
-from nodes.accounting.guarantee import Guarantee
+import yaml
+
 from nodes.learner import Learner
 from streams.local.memory_node import NodeParts
 from streams.local.mesh import MeshParts
 from streams.local.run import mesh_parts
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile
+from streams.mesh.mesh import Mesh
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.privacy import NodeOverrides
 from streams.records.record import RawRecord
-from streams.simulation.faults import Fault, drawn
+from streams.simulation.faults import Fault, Kind, drawn
 from streams.simulation.noise import CountedNoise
 from streams.simulation.signing import signed
 from topology.keyed import generator
@@ -24,6 +30,8 @@ from topology.slot_clock import SlotClock
 HORIZONS = (4, 8)
 LEARNS = (None, 5, 9)
 """Rounds after which the budget is spent, where the mesh file sets none."""
+OWN = (None, None, Fraction(1, 2), Fraction(3, 2))
+"""What one node's own epsilon is to the mesh's, where the mesh file gives none."""
 ROUNDS = (8, 24)
 SIGNED, CLOCKED = 0.25, 0.2
 """The shares of histories whose messages are signed, and whose rounds follow a clock."""
@@ -56,16 +64,18 @@ class Setting:
 class Scene:
     """One history before it begins.
 
-    `again`: learners that repeat the newest draws of the nodes'. `promised`: what each node's owner is told.
+    `parts`: those of the newest mesh file. `files`: by generation, each file's tree and parts; there are two
+    where a newer one comes while the mesh runs. `noise`: that of the nodes' draws. `again`: learners that
+    repeat the newest of them.
     """
 
     setting: Setting
     parts: MeshParts
+    files: dict[int, tuple[dict[str, Any], MeshParts]]
+    noise: dict[str, CountedNoise]
     again: dict[str, Learner]
-    promised: dict[str, Guarantee]
     records: dict[str, tuple[RawRecord, ...]]
     faults: tuple[Fault, ...]
-    by_count: bool
 
 
 class Stage:
@@ -74,7 +84,7 @@ class Stage:
     def __init__(self, file: MeshFile) -> None:
         if len(file.mesh.nodes) < 3:
             raise UsageError(f"{file.path}: a mesh of {len(file.mesh.nodes)}: must have 3 nodes to simulate")
-        self._file = file
+        self._file, self._tree = file, yaml.safe_load(file.path.read_text(encoding="utf-8"))
         size = file.mesh.slots.size
         parts = mesh_parts(file, rounds=1)
         self._decoders = {name: node.decoder for name, node in parts.nodes.items()}
@@ -108,38 +118,84 @@ class Stage:
         faults = drawn(random, names, EVENTS * len(names) * setting.rounds)
         if keep is not None:
             faults = tuple(fault for place, fault in enumerate(faults) if place in keep)
-        file = self._variant(horizon, learns)
-        mesh = file.resolved
-        nodes, again = {}, {}
-        for name in names:
-            noise = CountedNoise(seed, name)
-            learner = mesh.node(name).learner_with(noise)
-            again[name] = mesh.node(name).learner_with(CountedNoise(seed, name, noise))
-            nodes[name] = NodeParts(learner, mesh.slots, self._decoders[name], self._records[name])
-        parts = MeshParts(
-            mesh.topics,
-            mesh.digest,
-            horizon,
-            replace(mesh.scheduler(silence=setting.silence, rounds=setting.rounds), lag=_lag(setting)),
-            nodes,
-            setting.round_timeout,
-            agreed=file.mesh.agreed_text,
-            clock=SlotClock(0.0, setting.slot_time, horizon) if setting.clocked else None,
-        )
-        parts = signed(parts) if setting.signed else parts
-        promised = {name: mesh.node(name).guarantee for name in names}
-        return Scene(setting, parts, again, promised, self._records, faults, file.mesh.slots.by == "count")
+        own = OWN[int(generator("own epsilon", seed).integers(len(OWN)))]
+        variants = [self._variant(horizon, learns, own, earlier=False)]
+        if any(fault.kind is Kind.NEW_FILE for fault in faults):
+            variants.insert(0, self._variant(horizon, learns, own, earlier=True))
+        mesh = variants[-1].mesh
+        noise = {name: CountedNoise(seed, name) for name in names}
+        again = {
+            name: mesh.node(name).learner_with(CountedNoise(seed, name, drawn_last))
+            for name, drawn_last in noise.items()
+        }
+        nodes = {
+            name: NodeParts(
+                mesh.node(name).learner_with(noise[name]),
+                mesh.slots,
+                self._decoders[name],
+                self._records[name],
+            )
+            for name in names
+        }
+        files = {
+            variant.mesh.settings.generation: (variant.tree, _parts(variant.mesh, nodes, setting))
+            for variant in variants
+        }
+        parts = files[mesh.settings.generation][1]
+        return Scene(setting, parts, files, noise, again, self._records, faults)
 
-    def _made(self, horizon: int, learns: int | None) -> MeshFile:
-        mesh = self._file.mesh
-        change: dict[str, object] = {"horizon": horizon}
-        epsilons = [mesh.privacy_of(name).epsilon for name in mesh.nodes]
+    def _made(self, horizon: int, learns: int | None, own: Fraction | None, *, earlier: bool) -> "_Variant":
+        """Return the mesh file with what a seed draws; `earlier`: as it was before its last node came."""
+        tree = deepcopy(self._tree)
+        mesh, told, names = self._file.mesh, tree["mesh"], list(self._file.mesh.nodes)
+        change: dict[str, object] = {"horizon": horizon, "generation": mesh.generation + (not earlier)}
+        told["horizon"] = horizon
+        nodes = dict(mesh.nodes)
+        told["nodes"] = (
+            dict(told["nodes"]) if isinstance(told["nodes"], dict) else dict.fromkeys(told["nodes"])
+        )
+        epsilons = [mesh.privacy_of(name).epsilon for name in names]
         plain = [epsilon for epsilon in epsilons if isinstance(epsilon, Fraction)]
         pure = mesh.privacy.mechanism in {"laplace", "l2-sphere"} and len(plain) == len(epsilons)
+        if pure and own is not None and not any(node.overrides for node in nodes.values()):
+            epsilon = own * plain[0]
+            plain.append(epsilon)
+            nodes[names[1]] = NodeOverrides(epsilon=epsilon, key=nodes[names[1]].key)
+            told["nodes"][names[1]] = {"epsilon": str(epsilon)}
         if learns is not None and mesh.privacy.budget is None and pure:
             budget = learns * mesh.slots.size * max(plain)
             change["privacy"] = mesh.privacy.model_copy(update={"budget": budget})
-        return replace(self._file, mesh=mesh.model_copy(update=change))
+            told["privacy"]["budget"] = str(budget)
+        if earlier and _may_grow(mesh):
+            del nodes[names[-1]], told["nodes"][names[-1]]
+        return _Variant(tree, Mesh(mesh.model_copy(update=change | {"nodes": nodes})))
+
+
+@dataclass(frozen=True, slots=True)
+class _Variant:
+    tree: dict[str, Any]
+    mesh: Mesh
+
+
+def _may_grow(mesh: MeshSettings) -> bool:
+    """Return whether the mesh is one without its last node: its shape must not count or name them."""
+    graph = mesh.topology.graph
+    return len(mesh.nodes) > 3 and graph is not None and (graph.ring or graph.complete)
+
+
+def _parts(mesh: Mesh, nodes: dict[str, NodeParts], setting: Setting) -> MeshParts:
+    names, horizon = mesh.settings.nodes, setting.horizon
+    parts = MeshParts(
+        mesh.topics,
+        mesh.digest,
+        horizon,
+        replace(mesh.scheduler(silence=setting.silence, rounds=setting.rounds), lag=_lag(setting)),
+        {name: nodes[name] for name in names},
+        setting.round_timeout,
+        agreed=mesh.settings.agreed_text,
+        clock=SlotClock(0.0, setting.slot_time, horizon) if setting.clocked else None,
+    )
+    return signed(parts) if setting.signed else parts
 
 
 def _lag(setting: Setting) -> LagLimits:

@@ -1,15 +1,19 @@
-"""A stranger on the broker of a signed mesh: writes on any topic, in anybody's name, with its own key."""
+"""A stranger on the broker of a signed mesh: writes on any topic, in anybody's name.
 
+It has a key of its own, and that of a member.
+"""
+
+from contextlib import suppress
 from dataclasses import replace
 
 from nodes.values import Release
-from streams.codec import encode_heartbeat, encode_plans, encode_release
+from streams.codec import Refused, decode_plans, encode_heartbeat, encode_plans, encode_release
 from streams.codec.signatures import SignedEnvelope
 from streams.simulation.faults import Fault
 from streams.simulation.signing import PLANNER, key_of
 from streams.simulation.world import World
 from topology.planning import end_plan
-from topology.plans import Heartbeat
+from topology.plans import Heartbeat, Plan
 
 
 class Stranger:
@@ -19,31 +23,49 @@ class Stranger:
         self._world = world
 
     def forge(self, fault: Fault) -> None:
-        """Write as the fault says: a release, a hello, a wish to leave, or the end of the run."""
+        """Write as the fault says: a release, a hello, a wish to leave, or the end of the run.
+
+        From 4 on it signs a release, or the end, as another node, with that one's key.
+        """
         parts, who = self._world.scene.parts, fault.who
+        other = next(name for name in parts.nodes if name != who)  # whose key the stranger has
         topics, journal = parts.topics, self._world.nodes[who].journal
         records = journal.records()
         hello = Heartbeat(topics.run, who, journal.instance, self._world.new_id(), 0, hello=True)
         match fault.amount:
-            case 0 if records:
+            case 0 | 4 if records:
                 value = Release(0.5 * records[-1].release + 0.01)
                 told = records[-1].message(topics.run, who, journal.instance, simulated=True)
                 forged = encode_release(told._replace(release=value, exact=False), parts.digest)
-                for topic, (source, _) in self._world.facts.edges.items():
+                for topic, (source, _) in self._world.edges.items():
                     if source == who:
-                        self._write(topic, who, forged)
-            case 3 if plans := self._world.facts.plans:
-                last = plans[max(plans)][-1]
-                ending = end_plan(topics.run, last.round + 1, last, 0)
-                self._write(topics.topology, PLANNER, next(encode_plans(last, (ending,), parts.digest)))
+                        self._write(topic, who, forged, *([other] if fault.amount else []))
+            case 3 | 5 if (last := self._last_plan()) is not None:
+                ending = end_plan(topics.run, last.round + 1, last, last.generation)
+                forged = next(encode_plans(last, (ending,), parts.digest))
+                self._write(topics.topology, PLANNER, forged, *([other] if fault.amount > 3 else []))
             case amount:
                 beat = hello if amount % 2 else replace(hello, hello=False, leave_from=1)
                 self._write(topics.progress(who), who, encode_heartbeat(beat, parts.digest))
 
-    def _write(self, topic: str, name: str, message: bytes) -> None:
-        """Write the message as signed by `name`, whose key the stranger lacks."""
+    def _last_plan(self) -> Plan | None:
+        """Return the last valid plan, which anybody may read."""
+        parts, last = self._world.scene.parts, self._world.watch.oracle.last_plan
+        for stored in self._world.broker.logs[parts.topics.topology].records if last else ():
+            with suppress(Refused):
+                record = decode_plans(
+                    parts.planner.of_scheduler(stored.value), parts.topics.run, parts.digest
+                )
+                for plan in record.plans:
+                    if last is not None and plan.mark == last.mark:
+                        return plan
+        return None
+
+    def _write(self, topic: str, name: str, message: bytes, other: str | None = None) -> None:
+        """Write the message as signed by `name`, whose key the stranger lacks, or by another node."""
         known = self._world.scene.parts.planner
         if isinstance(known, SignedEnvelope):
-            value = known.signing(name, key_of("stranger").sign).sealed(message)
-            self._world.facts.forged.add(value)
+            key = key_of("stranger" if other is None else f"node {other}")
+            value = known.signing(other or name, key.sign).sealed(message)
+            self._world.excuses.forged.add(value)
             self._world.broker.write(topic, value)

@@ -5,8 +5,6 @@ from itertools import count
 
 from streams.bus.memory import Faults
 from streams.simulation.broker import FaultyBroker
-from streams.simulation.checks.facts import Facts
-from streams.simulation.checks.watch import Watch
 from streams.simulation.faults import Fault, Kind
 from streams.simulation.history import History, Violation
 from streams.simulation.journal import FaultyJournal
@@ -14,6 +12,7 @@ from streams.simulation.node import SimulatedNode
 from streams.simulation.records import DataTopic
 from streams.simulation.scheduler import SimulatedScheduler
 from streams.simulation.stage import Scene
+from streams.simulation.watch import Watch
 from topology.keyed import generator
 from topology.scheduler import heartbeat_period
 
@@ -27,19 +26,21 @@ class World:
     def __init__(self, scene: Scene, strike: Callable[[Fault], None]) -> None:
         self.scene, self._strike = scene, strike
         self.history = History(lambda: self.broker.now)
-        parts, setting = scene.parts, scene.setting
-        self.facts = Facts(parts, self.history)
-        self.watch = Watch(self.facts, scene)
+        setting = scene.setting
+        self.watch = Watch(scene, self.history)
+        self.excuses = self.watch.oracle.excuses
+        self.edges = self.watch.setup.edge_topics
         self.chance = generator("chance", setting.seed)
         self.broker = FaultyBroker(self._topics(), self._disorder(), self, self._survives)
         self._ids = count(1)
         self.data = {name: DataTopic(records) for name, records in scene.records.items()}
-        self.nodes = {name: self._node(name, self.new_journal()) for name in parts.nodes}
+        self.generation, (_, first) = next(iter(scene.files.items()))
+        self.nodes = {name: self._node(name, self.new_journal()) for name in first.nodes}
         self.processes = list(self.nodes.values())
-        self.schedulers = [SimulatedScheduler("scheduler", parts, self.broker, self.history)]
+        self.schedulers = [SimulatedScheduler("scheduler", first, self.broker, self.history)]
         self._due = list(reversed(scene.faults))
         self._period = heartbeat_period(setting.silence)
-        lag = parts.scheduler.lag
+        lag = first.scheduler.lag
         self._tick = self._period if lag is None or lag.period is None else min(self._period, lag.period)
 
     def begin(self) -> None:
@@ -68,15 +69,28 @@ class World:
 
     def add(self, name: str, journal: FaultyJournal) -> SimulatedNode:
         """Add a process of the node beside the one that is there, on that journal; it is the newest."""
-        node = self.nodes[name] = self._node(name, journal)
+        node, before = self._node(name, journal), self.nodes.get(name)
+        if before is not None:
+            _, parts = self.scene.files[before.generation]
+            node.use_file(parts.surroundings(name), before.generation)
+            node.leave(before.leave_from)
+        self.nodes[name] = node
         self.processes.append(node)
         return node
 
     def add_scheduler(self) -> SimulatedScheduler:
-        """Add a scheduler."""
-        name = f"scheduler {len(self.schedulers) + 1}"
-        self.schedulers.append(SimulatedScheduler(name, self.scene.parts, self.broker, self.history))
+        """Add a scheduler, which has the newest mesh file that is there."""
+        name, (_, parts) = f"scheduler {len(self.schedulers) + 1}", self.scene.files[self.generation]
+        self.schedulers.append(SimulatedScheduler(name, parts, self.broker, self.history))
         return self.schedulers[-1]
+
+    def take_newer_file(self) -> list[str]:
+        """Take the newest mesh file as the one that is there; return the nodes that it adds."""
+        self.generation = max(self.scene.files)
+        added = [name for name in self.scene.parts.nodes if name not in self.nodes]
+        for name in added:
+            self.add(name, self.new_journal())
+        return added
 
     # ------------------------------------------------------------------------------- the broker's observer
 
@@ -96,9 +110,8 @@ class World:
     def _topics(self) -> list[str]:
         parts = self.scene.parts
         topics, names = parts.topics, tuple(parts.nodes)
-        edges = [topics.edge(name, to) for name in names for to in parts.surroundings(name).targets]
         owned = [topic for name in names for topic in (topics.progress(name), topics.dead_letters(name))]
-        return [topics.topology, *owned, *dict.fromkeys(edges)]
+        return [topics.topology, *owned, *self.edges]
 
     def _disorder(self) -> Faults | None:
         for fault in self.scene.faults:
@@ -110,7 +123,7 @@ class World:
         return bool(self.chance.random() < 0.5)
 
     def _node(self, name: str, journal: FaultyJournal) -> SimulatedNode:
-        parts = self.scene.parts
+        _, parts = self.scene.files[self.generation]
         return SimulatedNode(
             name,
             parts.nodes[name],
@@ -121,6 +134,7 @@ class World:
             slot_time=self.scene.setting.slot_time,
             new_id=self.new_id,
             watcher=self.watch,
+            generation=self.generation,
         )
 
     def _beat(self) -> None:

@@ -105,7 +105,7 @@ class _Late:
 
 def expiry_by_bare_timer(patch):
     def at_once(self, started):
-        self._loop.put(lambda: self._passed(started.round))
+        self._loop.put(lambda: self._passed(started.number))
         return True
 
     patch.setattr(Deadlines, "_read_to_the_ends", at_once)
@@ -152,13 +152,13 @@ BUGS = {
     charge_after_send: "charge",
     second_value_accepted: "is not the first that stood on the edge",
     record_skipped: "reads records",
-    wrong_alpha_after_a_gap: "is not that of its step",
+    wrong_alpha_after_a_gap: "has not drawn it",
     expiry_by_bare_timer: "stands on the edge since",
     correction_twice: "twice, or for nothing",
     progress_believed_without_bound: "is far ahead",
     poison_that_ends_a_reader: "Refused",
     stuck_member_waited_for: "it does not go on",
-    signatures_believed: "has published two values",
+    signatures_believed: "no two values for a round are on the edge",
     regret_of_the_wrong_sign: "is not that of its journal",
 }
 

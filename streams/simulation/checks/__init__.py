@@ -1,1 +1,0 @@
-"""What must hold after every event of a simulated history."""

@@ -1,0 +1,184 @@
+"""What the oracle is handed, as plain values: mesh files, processes, their journals, faults."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Clock(NamedTuple):
+    """The clock of slots: the first begins at 0, each lasts `period` seconds."""
+
+    period: float
+
+    def round_at(self, seconds: float) -> int:
+        """Return the round whose slot is then."""
+        return floor(seconds / self.period) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One mesh file: its text as a tree, and the edges (source, target) that have a topic."""
+
+    tree: Mapping[str, Any]
+    edges: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The mesh of a history: what every party knows, as plain values.
+
+    `files` by generation. `bounds`: of each node's releases, in L2. `node_keys`, `scheduler_keys`: public
+    keys by name, None if nothing is signed. `edge_topics`: (source, targets) by topic. `topics`: the topic
+    of an edge. `progress`: node by topic. `rounds`: the last one.
+    """
+
+    mesh: str
+    run: str
+    digest: bytes
+    dimension: int
+    horizon: int
+    rounds: int
+    files: Mapping[int, FileFacts]
+    bounds: Mapping[str, float]
+    topology: str
+    progress: Mapping[str, str]
+    edge_topics: Mapping[str, tuple[str, tuple[str, ...]]]
+    topics: Mapping[tuple[str, str], str]
+    node_keys: Mapping[str, bytes] | None = None
+    scheduler_keys: Mapping[str, bytes] | None = None
+    clock: Clock | None = None
+
+
+class Lost(NamedTuple):
+    """A source that was given up in a round: its life, and its weight."""
+
+    source: str
+    instance: str
+    weight: float
+
+
+class Durable(NamedTuple):
+    """A journal's record, as it became durable: the release `value` for `round`, made in `stepped`.
+
+    `span`: the records of the data topic that a next slot by count may read begin there (None: at its end).
+    """
+
+    round: int
+    stepped: int
+    value: FloatArray
+    exact: bool
+    charged: int
+    spent: float
+    offset: int | None
+    given_up: tuple[Lost, ...]
+    corrected: tuple[tuple[int, str], ...]
+    distrusted: tuple[tuple[str, str], ...]
+    decisions: int
+    mean: FloatArray | None
+
+
+class Begun(NamedTuple):
+    """A process that starts: its node, its disk's folder, its mesh file, and what its journal holds."""
+
+    node: str
+    folder: int
+    generation: int
+    instance: str
+    carried: int
+    records: tuple[Durable, ...]
+
+
+class HandedDecision(NamedTuple):
+    """A node's decision: the point it acts on, and the values of other nodes that it was made of."""
+
+    round: int
+    point: FloatArray
+    heard: tuple[FloatArray, ...]
+    edges: tuple[str, ...]
+
+
+class HandedSlot(NamedTuple):
+    """The records of a slot: where they stand in the data topic."""
+
+    round: int
+    offsets: tuple[int, ...]
+
+
+class RepeatedLesson(NamedTuple):
+    """A step made again with the noise that was drawn: the release, and the slot's mean gradient."""
+
+    value: FloatArray
+    gradient: FloatArray
+
+
+class Repeated(Protocol):
+    """Steps of a node's learner, made again on the values that the oracle gives."""
+
+    def decide(self, name: str, round: int, consensus: FloatArray) -> FloatArray:
+        """Return the decision for a consensus."""
+
+    def contain(self, name: str, values: FloatArray) -> FloatArray:
+        """Return the values projected onto the set of releases."""
+
+    def moves(self, name: str) -> bool:
+        """Return whether the mesh has dynamics."""
+
+    def moved(self, name: str, values: FloatArray, times: int) -> FloatArray:
+        """Return the values moved by that many rounds of the mesh's dynamics, if it has any."""
+
+    def start(self, name: str) -> FloatArray:
+        """Return the first release."""
+
+    def learn(
+        self,
+        process: object,
+        name: str,
+        round: int,
+        consensus: FloatArray,
+        point: FloatArray,
+        charged: int,
+        span: tuple[int, int] | None,
+    ) -> RepeatedLesson:
+        """Return the step with the noise drawn last; `span`: the records of the slot; None: as they were."""
+
+    def observed(self, name: str, point: FloatArray) -> FloatArray:
+        """Return the coordinates that the loss sees."""
+
+    def support(self, name: str, direction: FloatArray) -> float:
+        """Return the largest product of a point of the observed set with a direction."""
+
+
+@dataclass(slots=True)
+class Excuses:
+    """What the faults of a history excuse.
+
+    `clones`: copies made of a node's journal; each may lead to two values for one round. `liars`: nodes that
+    forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
+    nodes whose journal was replaced by an older one. `broken`: nodes that stay broken for ever. `ahead`: the
+    round that a scheduler's clock has told. `forged`: what a stranger has written, in a signed mesh.
+    `partitions`: lost connections now. `late_until`: when schedulers, and what they write, are on time again.
+    `calm_at`: when all other faults have stopped.
+    """
+
+    clones: Counter[str] = field(default_factory=Counter)
+    liars: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    rolled_back: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
+    ahead: int = 0
+    forged: set[bytes] = field(default_factory=set)
+    partitions: int = 0
+    late_until: float = 0.0
+    calm_at: float = float("inf")
+
+
+def close(one: FloatArray, other: FloatArray) -> bool:
+    """Return whether two arrays of public values are equal up to rounding."""
+    return one.tobytes() == other.tobytes() or bool((np.abs(one - other) <= 1e-9 * (1 + np.abs(other))).all())

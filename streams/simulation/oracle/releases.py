@@ -1,0 +1,289 @@
+"""Follows every release from a disk to the edges: what a restart finds, what is published, and paid."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from streams.simulation.history import History, Violation
+from streams.simulation.oracle.given import (
+    Begun,
+    Durable,
+    Excuses,
+    FloatArray,
+    HandedDecision,
+    HandedSlot,
+    Lost,
+    Setup,
+)
+from streams.simulation.oracle.wire import ReadRelease
+
+Key = tuple[str, str, int, str]
+"""Source, target, round, instance."""
+Made = tuple[str, str, int, bytes]
+"""A release: node, instance, round, value."""
+
+
+class EdgeValue:
+    """A value that stood on an edge, and since when."""
+
+    __slots__ = ("bits", "time", "value")
+
+    def __init__(self, release: ReadRelease, time: float) -> None:
+        self.bits, self.value, self.time = release.bits, release.value, time
+
+
+class EdgeLog:
+    """The releases of all edges, and what each node has published."""
+
+    def __init__(self, setup: Setup, excuses: Excuses, history: History) -> None:
+        self._setup, self._excuses, self._history = setup, excuses, history
+        self.values: dict[Key, list[EdgeValue]] = {}
+        self.second: set[tuple[str, str, str]] = set()  # source, target, instance with two values for a round
+        self._present: dict[str, list[ReadRelease | None]] = {topic: [] for topic in setup.edge_topics}
+        self._published: dict[tuple[str, str, int], set[bytes]] = {}
+        self._split: dict[str, set[tuple[str, int]]] = {}
+        self._noisy: Counter[str] = Counter()
+        self._offsets: dict[Made, tuple[int, ...]] = {}
+        self._used: dict[tuple[str, int], Made] = {}
+        self._shared: dict[str, set[tuple[str, int]]] = {}
+
+    def noisy(self, name: str) -> int:
+        """Return how many different noisy releases of a node have stood on edges."""
+        return self._noisy[name]
+
+    def appended(self, topic: str, release: ReadRelease | None, charged: int) -> None:
+        """Take a record of an edge (None: unreadable); `charged`: the most that its node's journals have."""
+        self._present[topic].append(release)
+        if release is None:
+            return
+        for target in self._setup.edge_topics[topic][1]:
+            values = self.values.setdefault((release.source, target, release.round, release.instance), [])
+            values.append(EdgeValue(release, self._history.now))
+            if values[0].bits != release.bits:
+                self.second.add((release.source, target, release.instance))
+        self._publish(release, charged)
+
+    def forgotten(self, topic: str, count: int) -> None:
+        """Take that a topic has lost its last records."""
+        if topic in self._present and count:
+            del self._present[topic][-count:]
+
+    def present(self, source: str, target: str) -> list[ReadRelease]:
+        """Return the readable releases that are on an edge now."""
+        topic = self._setup.topics[source, target]
+        return [release for release in self._present[topic] if release is not None]
+
+    def may_be_heard(self, key: Key, value: FloatArray) -> bool:
+        """Return whether a reader may take that value: the first one that stood there."""
+        bits = value.tobytes()
+        return any(bits == release.bits for release in self.first(key))
+
+    def first(self, key: Key) -> list[EdgeValue]:
+        """Return what readers may take: the first value, or any if the edge has lost records."""
+        values = self.values.get(key, [])
+        return values if self._setup.topics[key[0], key[1]] in self._excuses.forgotten else values[:1]
+
+    def two_valued(self, round: int) -> set[str]:
+        """Return the nodes of which two values for a round stood on edges."""
+        return {
+            name
+            for (name, _, made_for), bits in self._published.items()
+            if made_for == round and len(bits) > 1
+        }
+
+    # -------------------------------------------------------------------------- from journal to edge
+
+    def durable(self, name: str, instance: str, record: Durable, offsets: tuple[int, ...]) -> None:
+        """Take a release that is in a journal, and the records that went into it."""
+        origin = name, instance, record.round, record.value.tobytes()
+        self._offsets[origin] = () if record.exact else offsets
+
+    def sending(self, records: dict[int, Durable], instance: str, release: ReadRelease) -> None:
+        """Check that a release that a process sends is what its journal has. Raises Violation."""
+        name, round = release.source, release.round
+        record = records.get(round)
+        if record is None or release.instance != instance:
+            raise Violation(f"{name} sends a release for round {round} before its journal has it")
+        if record.value.tobytes() != release.bits:
+            raise Violation(f"{name} sends another value for round {round} than it keeps")
+        if release.exact != record.exact or release.simulated == record.exact:
+            raise Violation(f"{name} flags its release for round {round} otherwise than its noise was")
+
+    def _publish(self, release: ReadRelease, charged: int) -> None:
+        name, key, excuses = release.source, (release.instance, release.round), self._excuses
+        if name in excuses.liars or self._is_unknown(name):
+            return
+        values = self._published.setdefault((name, *key), set())
+        if release.bits in values:
+            return
+        values.add(release.bits)
+        if len(values) > 1:
+            self._split.setdefault(name, set()).add(key)
+            if len(self._split[name]) > excuses.clones[name]:
+                raise Violation(f"{name} has published two values for round {release.round}")
+        self._use(name, (name, *key, release.bits))
+        self._noisy[name] += not release.exact
+        uncounted = self._setup.topology in excuses.forgotten and name in excuses.rolled_back
+        if self._noisy[name] > charged + excuses.clones[name] and not uncounted:
+            raise Violation(f"{name} has drawn {self._noisy[name]} times, and charged {charged} rounds")
+
+    def _is_unknown(self, name: str) -> bool:
+        """Return whether disk and broker have both lost releases of the node: then nobody knows of them."""
+        topics = {topic for topic, (source, _) in self._setup.edge_topics.items() if source == name}
+        return name in self._excuses.rolled_back and bool(topics & self._excuses.forgotten)
+
+    def _use(self, name: str, origin: Made) -> None:
+        """Check that no record of the release is in another one; a copied journal may do it for one round."""
+        for offset in self._offsets.get(origin, ()):
+            earlier = self._used.setdefault((name, offset), origin)
+            if earlier != origin:
+                self._shared.setdefault(name, set()).add(origin[1:3])
+                if len(self._shared[name]) > self._excuses.clones[name]:
+                    rounds = f"{earlier[2]} and {origin[2]}"
+                    raise Violation(f"record {offset} of {name} is in its releases for rounds {rounds}")
+
+
+@dataclass(slots=True)
+class Disk:
+    """A disk, and the journal on it: the records of its newest life, and all charges before that.
+
+    `kept`: how many of the newest records it has; it forgets older ones.
+    """
+
+    instance: str
+    carried: int = 0
+    records: list[Durable] = field(default_factory=list)
+    kept: int = 0
+
+    @property
+    def charged(self) -> int:
+        """The charges of all its lives."""
+        return self.records[-1].charged if self.records else self.carried
+
+    def copied(self) -> "Disk":
+        """Return a copy of the disk."""
+        return Disk(self.instance, self.carried, self.records.copy(), self.kept)
+
+
+@dataclass(slots=True, eq=False)
+class WatchedProcess:
+    """A process of a node, and its life as the journal tells it.
+
+    `records` by round. `steps`: rounds stepped since it joined last. `lost`: what it has given up and not
+    corrected. `sent`: topics and rounds of its releases. `gradients`: of each step, with its decision, made
+    again; `scored`: those of the regret.
+    """
+
+    begun: Begun
+    at: float
+    records: dict[int, Durable] = field(default_factory=dict)
+    steps: list[int] = field(default_factory=list)
+    lost: dict[tuple[int, str], Lost] = field(default_factory=dict)
+    newest: Durable | None = None
+    wish: int | None = None
+    boot: str | None = None
+    sent: set[tuple[str, int]] = field(default_factory=set)
+    decision: HandedDecision | None = None
+    decided_at: float = 0.0
+    slot: HandedSlot | None = None
+    gradients: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    scored: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its node."""
+        return self.begun.node
+
+    @property
+    def charged(self) -> int:
+        """The charged rounds that its journal has."""
+        return self.newest.charged if self.newest else self.begun.carried
+
+    @property
+    def stepped(self) -> int:
+        """The last round stepped (0: none)."""
+        return self.newest.stepped if self.newest else 0
+
+    def remember(self, record: Durable) -> None:
+        """Take the next record."""
+        if self.newest is not None and record.stepped != self.newest.round:
+            self.lost.clear()  # it was away, and has joined again
+            self.steps.clear()
+        self.newest = self.records[record.round] = record
+        if record.stepped:
+            self.steps.append(record.stepped)
+        self.lost.update({(record.stepped, silent.source): silent for silent in record.given_up})
+        for corrected in record.corrected:
+            self.lost.pop(corrected, None)
+
+
+class Lives:
+    """All disks of a history."""
+
+    def __init__(self, setup: Setup, edges: EdgeLog) -> None:
+        self._setup, self._edges = setup, edges
+        self._folders: dict[int, Disk] = {}
+        self._most: dict[str, int] = {}
+
+    def most_charged(self, name: str) -> int:
+        """Return the most charges that a journal of the node has ever had."""
+        return self._most.get(name, 0)
+
+    def restored(self, number: int, silent: int) -> None:
+        """Take that a disk's journal is an older copy: its newest `lost` records are not there."""
+        folder = self._folders.get(number)
+        if folder is not None and silent:
+            folder.kept -= silent
+            folder.records = folder.records[:-silent] if folder.kept else []
+
+    def copied(self, folder: int, copy: int) -> None:
+        """Take that a disk was copied."""
+        if folder in self._folders:
+            self._folders[copy] = self._folders[folder].copied()
+
+    def begin(self, begun: Begun, at: float) -> WatchedProcess:
+        """Check what a process finds on its disk, and return it. Raises Violation."""
+        folder = self._folders.setdefault(begun.folder, Disk(begun.instance))
+        name = begun.node
+        if folder.instance != begun.instance:
+            if begun.records or begun.carried != folder.charged:
+                charges = f"{begun.carried} charged rounds: its journal had {folder.charged}"
+                raise Violation(f"{name} begins a new life with {charges}")
+            folder.instance, folder.carried = begun.instance, begun.carried
+            folder.records, folder.kept = [], 0
+        newest_records = folder.records[len(folder.records) - folder.kept :]
+        is_whole = list(map(_text, begun.records)) == list(map(_text, newest_records))
+        if not is_whole or begun.carried != folder.carried:
+            raise Violation(f"{name} starts with other records than its journal was given")
+        self._check_newest(begun)
+        process = WatchedProcess(begun, at)
+        for record in folder.records:  # a journal has fewer, of which a step needs no more
+            process.remember(record)
+        self._most[name] = max(self._most.get(name, 0), process.charged)
+        return process
+
+    def durable(self, process: WatchedProcess, record: Durable) -> None:
+        """Take a record that has become durable."""
+        process.remember(record)
+        folder = self._folders[process.begun.folder]
+        folder.records.append(record)
+        folder.kept = min(folder.kept + 1, self._setup.horizon + 1)
+        self._most[process.name] = max(self._most.get(process.name, 0), record.charged)
+
+    def _check_newest(self, begun: Begun) -> None:
+        """Check that no journal goes on that lacks what its node has published."""
+        name, instance = begun.node, begun.instance
+        values = {record.round: record.value.tobytes() for record in begun.records}
+        newest = max(values, default=0)
+        for source, target in self._setup.files[begun.generation].edges:
+            for release in self._edges.present(source, target) if source == name else ():
+                own_life = release.instance == instance
+                later = release.round > newest and (own_life or bool(values))
+                if later or (own_life and values.get(release.round, release.bits) != release.bits):
+                    raise Violation(
+                        f"{name} goes on with a journal older than its release for {release.round}"
+                    )
+
+
+def _text(record: Durable) -> tuple[object, ...]:
+    """Return what a restart must find again of a record."""
+    return record.round, record.stepped, record.value.tobytes(), record.exact, record.charged, record.given_up

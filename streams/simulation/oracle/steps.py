@@ -1,0 +1,448 @@
+"""Makes every step again: mixed from the edges by the plan, charged by the file, late releases added."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, islice, product
+
+import numpy as np
+
+from streams.simulation.history import History, Reached, Violation
+from streams.simulation.oracle.given import (
+    Durable,
+    Excuses,
+    FileFacts,
+    FloatArray,
+    HandedDecision,
+    Repeated,
+    Setup,
+    close,
+)
+from streams.simulation.oracle.releases import EdgeLog, WatchedProcess
+from streams.simulation.oracle.topology import PlanLog
+from streams.simulation.oracle.wire import ReadMember, ReadPlan
+
+READ = 1.0
+"""Seconds of calm in which a process has read what stands on its edges."""
+BITS = 30
+"""Bits of a clip's grid, below the bound."""
+SUBSETS = 64
+"""The most sets of sources that are tried for a listener, who does not tell whom it heard."""
+
+Draw = tuple[str, int, float]
+"""A draw of noise: its kind, its round, its scale."""
+Term = tuple[str, float, FloatArray]
+Row = list[tuple[ReadMember, float]]
+
+
+def summed(terms: list[Term]) -> FloatArray:
+    """Return the sum of weights times values, in the order of the nodes' ids: bit for bit."""
+    total: FloatArray | None = None
+    for _, weight, value in sorted(terms, key=lambda term: term[0].encode()):
+        total = weight * value if total is None else total + weight * value
+    if total is None:
+        raise ValueError("nothing to sum")
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAccount:
+    """The account of one node. An attribute is None where the file's mechanism has another formula.
+
+    `draws`: the kind of noise of a release (None: it has none). `cost`: the epsilon of a release if all
+    records of its slot change. `last`: the last round that may be learnt from. `scale`: that of the noise, in
+    steps. `known`: whether the oracle has the formula. `leaves`: whether the node does after its budget.
+    """
+
+    draws: str | None
+    cost: Fraction | None
+    last: int | None
+    scale: float | None
+    known: bool
+    leaves: bool
+
+    @classmethod
+    def of(cls, file: FileFacts, name: str) -> "NodeAccount":
+        """Return a node's account by the mesh file."""
+        mesh = file.tree["mesh"]
+        privacy = dict(mesh["privacy"])
+        nodes = mesh["nodes"]
+        if isinstance(nodes, Mapping):
+            privacy |= {
+                key: value for key, value in (nodes[name] or {}).items() if key not in {"loss", "key"}
+            }
+        leaves = privacy.get("after_budget") == "leave"
+        kind, size = privacy["mechanism"], int(mesh["slots"].get("size", 1))
+        if kind == "none":
+            return cls(None, None, None, None, known=True, leaves=leaves)
+        draws = {"laplace": "laplace", "l2-sphere": "sphere"}.get(kind, "gaussian")
+        plain = draws != "gaussian" and not any(
+            isinstance(privacy.get(key), Mapping) for key in ("epsilon", "budget")
+        )
+        if not plain:
+            return cls(draws, None, None, None, known=False, leaves=leaves)
+        epsilon, budget = Fraction(str(privacy["epsilon"])), privacy.get("budget")
+        cost = size * epsilon
+        last = None if budget is None else math.floor(Fraction(str(budget)) / cost)
+        scale = None
+        if (
+            kind == "laplace"
+            and privacy.get("on", "gradient") == "gradient"
+            and "dynamics" not in mesh["algorithm"]
+        ):
+            scale = laplace_scale(float(privacy["gradient_bound"]), int(mesh["dimension"]), epsilon)
+        return cls(draws, cost, last, scale, known=True, leaves=leaves)
+
+    def learns(self, round: int, charged: int) -> bool | None:
+        """Return whether a node that has charged so much learns in a round; None: not known."""
+        if not self.known:
+            return None
+        return self.last is None or (round <= self.last and charged < self.last)
+
+    def spent(self, charged: int) -> float | None:
+        """Return the epsilon of the stream after so many charges, rounded up; None: not known."""
+        if not self.known:
+            return None
+        return math.inf if self.cost is None else _rounded_up(charged * self.cost)
+
+    @property
+    def leave_from(self) -> int | None:
+        """The first round without a node that leaves once its budget is spent."""
+        return self.last + 2 if self.leaves and self.last is not None else None
+
+
+def laplace_scale(bound: float, dimension: int, epsilon: Fraction) -> float:
+    """Return 2K/epsilon: a record moves the slot's sum by at most 2K steps of the grid in L1.
+
+    The step is the power of two for which bound/step is in [2^29, 2^30). K leaves room to round d
+    coordinates.
+    """
+    step = 2.0 ** (math.floor(math.log2(bound)) + 1 - BITS)
+    return _rounded_up(2 * math.ceil(bound / step + dimension / 2) / epsilon)
+
+
+def _rounded_up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+class Steps:
+    """Holds each record of a journal against what it must be."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        topology: PlanLog,
+        edges: EdgeLog,
+        repeated: Repeated,
+        excuses: Excuses,
+        history: History,
+    ) -> None:
+        self._setup, self._topology, self._edges = setup, topology, edges
+        self._repeated, self._excuses, self._history = repeated, excuses, history
+        self._accounts = {
+            (generation, name): NodeAccount.of(file, name)
+            for generation, file in setup.files.items()
+            for name in file.tree["mesh"]["nodes"]
+        }
+        slots = next(iter(setup.files.values())).tree["mesh"]["slots"]
+        self._by_count, self._by_time = slots["by"] == "count", slots["by"] == "time"
+        self._size = int(slots.get("size", 1))
+        self.mixed: dict[int, dict[str, FloatArray]] = {}  # by round and node, with late releases
+
+    def account(self, process: WatchedProcess) -> NodeAccount:
+        """Return what a process's releases cost."""
+        return self._accounts[process.begun.generation, process.name]
+
+    def durable(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
+        """Check a record; the process is as before it. Raises Violation."""
+        if record.stepped == 0:
+            self._check_first(process, record)
+            return
+        name = process.name
+        self._check_draws(process, record, draws)
+        wrong = Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
+        plans = reversed(self._topology.valid.get(record.stepped, []))
+        for plan, place in product(plans, (0, -1) if self._is_unsure(process, record) else (0,)):
+            try:
+                self._check(process, record, plan, place)
+            except Violation as violation:
+                wrong = violation
+            else:
+                return
+        raise wrong
+
+    def _check(self, process: WatchedProcess, record: Durable, plan: ReadPlan, place: int) -> None:
+        """Check a record as a step of that plan; `which` of the values that stood were the late ones."""
+        name, member = process.name, plan.member(process.name)
+        if member is None or member.instance != process.begun.instance:
+            raise Violation(f"{name} has stepped round {record.stepped}, for which no plan names it")
+        self._check_evidence(name, record)
+        if not member.full:
+            self._check_listener(process, record, plan)
+            return
+        decision = process.decision
+        if decision is None or decision.round != record.stepped:
+            raise Violation(f"{name} has stepped round {record.stepped} without a decision")
+        row = plan.row(name)
+        self._check_given_up(name, record, row)
+        terms = self._heard(process, record, decision, row)
+        own_weight = self._own_weight(row, terms)
+        mixed = summed([*terms, (name, own_weight, process.records[plan.round].value)])
+        late = self._late(process, record, place)
+        self._check_corrections(process, record)
+        consensus = self._consensus(process, plan, mixed, late)
+        self._check_step(process, record, decision, consensus)
+        self.mixed.setdefault(record.stepped, {})[name] = mixed
+        for round, added in late:
+            self._history.reached.add(Reached.LATE)
+            if name in self.mixed.get(round, {}):
+                self.mixed[round][name] = self.mixed[round][name] + added
+
+    # ----------------------------------------------------------------------------------------- mixing
+
+    def _own_weight(self, row: Row, terms: list[Term]) -> float:
+        """Return 1 less all weights, and more those of sources that were not heard."""
+        total = 0.0
+        for _, weight in row:
+            total += weight
+        rest, names = max(0.0, 1.0 - total), {name for name, _, _ in terms}
+        for member, weight in row:
+            rest += 0.0 if member.name in names else weight
+        return rest
+
+    def _heard(
+        self,
+        process: WatchedProcess,
+        record: Durable,
+        decision: HandedDecision,
+        row: Row,
+    ) -> list[Term]:
+        """Return the sources that count with their values: the first ones that stood on their edges."""
+        name, edges = process.name, self._setup.files[process.begun.generation].edges
+        silent, distrusted = {lost.source for lost in record.given_up}, set(record.distrusted)
+        counted = [entry for entry in row if entry[0].name not in silent and (entry[0].name, name) in edges]
+        trusted = [entry for entry in counted if (entry[0].name, entry[0].instance) not in distrusted]
+        counted = counted if len(counted) == len(decision.heard) else trusted
+        if len(counted) != len(decision.heard):
+            raise Violation(
+                f"{name} has heard {len(decision.heard)} of {len(row)} sources in {record.stepped}"
+            )
+        for (source, _), value in zip(counted, decision.heard, strict=True):
+            if not self._edges.may_be_heard((source.name, name, record.stepped, source.instance), value):
+                text = "is not the first that stood on the edge"
+                raise Violation(f"the release of {source.name} that {name} took in {record.stepped} {text}")
+        return [(member.name, w, value) for (member, w), value in zip(counted, decision.heard, strict=True)]
+
+    def _check_given_up(self, name: str, record: Durable, row: Row) -> None:
+        """Check that what is given up is of the plan: its life, and its weight."""
+        planned = {(member.name, member.instance, weight) for member, weight in row}
+        wrong = [silent.source for silent in record.given_up if tuple(silent) not in planned]
+        if wrong:
+            raise Violation(f"{name} gives up {wrong[0]} in {record.stepped} as no plan has it")
+
+    def _check_evidence(self, name: str, record: Durable) -> None:
+        """Check that whoever is distrusted has two values for a round on the edge."""
+        for source, instance in record.distrusted:
+            if (source, name, instance) not in self._edges.second:
+                raise Violation(
+                    f"{name} distrusts {source}, of which no two values for a round are on the edge"
+                )
+
+    # ----------------------------------------------------------------------------------- late releases
+
+    def _is_unsure(self, process: WatchedProcess, record: Durable) -> bool:
+        """Return whether a late release may be either of two values, as the edge has lost the first."""
+        late = {source for round, source in record.corrected if (round, source) in process.lost}
+        return any(self._setup.topics[source, process.name] in self._excuses.forgotten for source in late)
+
+    def _late(self, process: WatchedProcess, record: Durable, place: int) -> list[tuple[int, FloatArray]]:
+        """Return what late releases add to the consensus of which rounds: a_ij (q_j - q_i)."""
+        name, late = process.name, []
+        for round, source in record.corrected:
+            silent = process.lost.get((round, source))
+            if silent is None:
+                raise Violation(f"{name} corrects for {source} in round {round} twice, or for nothing")
+            values = self._edges.values.get((source, name, round, silent.instance))
+            if not values:
+                raise Violation(f"{name} corrects for {source} in round {round}, of whom nothing has come")
+            late.append((round, silent.weight * (values[place].value - process.records[round].value)))
+        return late
+
+    def _consensus(
+        self, process: WatchedProcess, plan: ReadPlan, mixed: FloatArray, late: list[tuple[int, FloatArray]]
+    ) -> FloatArray:
+        """Return z_t: what was mixed, and what late releases add, moved by each step since."""
+        name, repeated = process.name, self._repeated
+        skipped = plan.round - plan.follows - 1 if self._by_time and plan.follows else 0
+        if skipped and repeated.moves(name):
+            mixed = repeated.contain(name, repeated.moved(name, mixed, skipped))
+        for lost_round, added in late:
+            times = sum(lost_round <= made_for < plan.round for made_for in process.records)
+            mixed = mixed + repeated.moved(name, added, times)
+        return repeated.contain(name, mixed) if late else mixed
+
+    def _check_corrections(self, process: WatchedProcess, record: Durable) -> None:
+        """Check, once the faults have stopped, that no late release of the last H steps is left out."""
+        name, excuses = process.name, self._excuses
+        since = process.decided_at - READ
+        if since < max(excuses.calm_at, process.at):
+            return
+        oldest = process.steps[-self._setup.horizon :][0] if process.steps else record.stepped
+        distrusted = {source for source, _ in record.distrusted} | excuses.liars | set(excuses.clones)
+        edges = self._setup.files[process.begun.generation].edges
+        for (round, source), silent in process.lost.items():
+            values = self._edges.values.get((source, name, round, silent.instance), [])
+            topic = self._setup.topics[source, name]
+            if round < oldest or source in distrusted or (source, name) not in edges:
+                continue
+            if topic in excuses.forgotten or not values:
+                continue
+            if values[0].time < since and (round, source) not in record.corrected:
+                raise Violation(f"{name} never makes good the late release of {source} for round {round}")
+
+    # --------------------------------------------------------------------------------------- listeners
+
+    def _check_listener(self, process: WatchedProcess, record: Durable, plan: ReadPlan) -> None:
+        """Check that a listener charges nothing, and goes on from the equal average of those it heard."""
+        name, round, newest = process.name, record.stepped, process.newest
+        if not record.exact or (newest is not None and record.charged != newest.charged):
+            raise Violation(f"{name} listens in round {round}, and charges or draws")
+        if newest is None:
+            self._check_carried(process, record, plan)
+        edges = self._setup.files[process.begun.generation].edges
+        values = {
+            member.name: self._edges.first(key)
+            for member, _ in plan.row(name)
+            if (member.name, name) in edges
+            and (key := (member.name, name, round, member.instance)) in self._edges.values
+        }
+        skipped = plan.round - plan.follows - 1 if self._by_time and plan.follows else 0
+        for size in range(len(values), 0, -1):
+            for sources in islice(combinations(sorted(values), size), SUBSETS):
+                for choice in product(*[values[source] for source in sources]):
+                    entries = zip(sources, choice, strict=True)
+                    terms = [(source, 1.0 / size, entry.value) for source, entry in entries]
+                    moved_average = self._repeated.moved(name, summed(terms), 1 + skipped)
+                    if self._repeated.contain(name, moved_average).tobytes() == record.value.tobytes():
+                        return
+        if record.value.tobytes() != self._alone(process, round).tobytes():
+            raise Violation(
+                f"{name} listens in round {round}, and is no equal average of what it may have heard"
+            )
+
+    def _alone(self, process: WatchedProcess, round: int) -> FloatArray:
+        """Return the release after listening to nobody: the last one, moved to the next round."""
+        name, newest = process.name, process.newest
+        if newest is None:
+            return self._repeated.start(name)
+        if not self._repeated.moves(name):
+            return newest.value
+        made_for = newest.stepped + 1 if newest.stepped else newest.round
+        return self._repeated.contain(name, self._repeated.moved(name, newest.value, round + 1 - made_for))
+
+    # ----------------------------------------------------------------------------------------- charges
+
+    def _check_first(self, process: WatchedProcess, record: Durable) -> None:
+        """Check the first release of a run's first plan."""
+        name = process.name
+        plans = [plan for plan in self._topology.valid.get(record.round, []) if plan.follows == 0]
+        if not plans or process.newest is not None or not record.exact:
+            raise Violation(f"{name} begins in round {record.round}, and may not")
+        if record.value.tobytes() != self._repeated.start(name).tobytes():
+            raise Violation(f"{name} does not begin at the agreed point")
+        self._check_carried(process, record, plans[-1])
+
+    def _check_carried(self, process: WatchedProcess, record: Durable, plan: ReadPlan) -> None:
+        """Check the charges at the start of a life: those of earlier ones, and what plans count."""
+        name, excuses = process.name, self._excuses
+        counted = max(process.begun.carried, plan.named.get(name, 0))
+        if record.charged != counted:
+            raise Violation(f"{name} begins a life with {record.charged} charged rounds: they are {counted}")
+        draw_count = self._edges.noisy(name)
+        silent = self._setup.topology in excuses.forgotten or name in excuses.clones or name in excuses.liars
+        if record.charged < draw_count and not silent:
+            raise Violation(
+                f"{name} begins a life with {record.charged} charged rounds, and has drawn {draw_count}"
+            )
+
+    def _check_draws(self, process: WatchedProcess, record: Durable, draws: list[Draw]) -> None:
+        """Check that a release has the noise that the node's own settings ask for, or none."""
+        name, account = process.name, self.account(process)
+        if record.exact:
+            if draws:
+                raise Violation(f"{name} draws in round {record.stepped}, and tells its release as exact")
+            return
+        if not draws or draws[-1][:2] != (account.draws, record.stepped):
+            raise Violation(f"{name} tells of noise in round {record.stepped}, and has not drawn it")
+        if account.scale is not None and draws[-1][2] != account.scale:
+            text = f"{draws[-1][2]:g}: by its own epsilon it is {account.scale:g}"
+            raise Violation(f"{name} draws in round {record.stepped} at the scale {text}")
+
+    def _check_charges(self, process: WatchedProcess, record: Durable) -> None:
+        """Check what a step has charged and spent, by the node's own epsilon and budget."""
+        name, account, round = process.name, self.account(process), record.stepped
+        learns = account.learns(round, process.charged)
+        if learns is None:  # a formula that the oracle has not
+            learns = record.charged > process.charged
+        charged, exact = process.charged + learns, not learns or account.draws is None
+        if record.charged != charged or record.exact != exact:
+            raise Violation(f"{name} charges {record.charged} rounds after round {round}: it is {charged}")
+        spent = account.spent(record.charged)
+        if spent is not None and record.spent != spent:
+            raise Violation(f"{name} says that {record.charged} rounds cost {record.spent}: it is {spent}")
+        if account.last is not None and round > account.last:
+            self._history.reached.add(Reached.RELAY)
+
+    # ------------------------------------------------------------------------------------------- steps
+
+    def _check_step(
+        self, process: WatchedProcess, record: Durable, decision: HandedDecision, consensus: FloatArray
+    ) -> None:
+        """Repeat the step with the noise that was drawn."""
+        name, round, repeated = process.name, record.stepped, self._repeated
+        point = repeated.decide(name, round, consensus)
+        if point.tobytes() != decision.point.tobytes():
+            raise Violation(f"the decision of {name} in round {round} is not that of the releases it heard")
+        if process.slot is None or process.slot.round != round:
+            raise Violation(f"{name} has stepped round {round} without a slot")
+        span = self._span(process, record)
+        self._check_charges(process, record)
+        lesson = repeated.learn(process, name, round, consensus, point, process.charged, span)
+        if not close(record.value, lesson.value):
+            raise Violation(f"the release of {name} after round {round} is not that of its step")
+        newest = process.newest
+        sum_before = 0.0 if newest is None or newest.mean is None else newest.decisions * newest.mean
+        count = 1 if newest is None or newest.mean is None else newest.decisions + 1
+        if (
+            record.mean is None
+            or record.decisions != count
+            or not close(record.mean, (sum_before + point) / count)
+        ):
+            raise Violation(f"the average of {name}'s decisions is wrong after round {round}")
+        process.gradients[round] = lesson.gradient, point
+
+    def _span(self, process: WatchedProcess, record: Durable) -> tuple[int, int] | None:
+        """Return from where to where a slot by count read; None: the journal does not say.
+
+        Raises Violation where a record is passed over.
+        """
+        newest, slot = process.newest, process.slot
+        first = newest.offset if newest is not None else None
+        if not self._by_count or first is None or record.offset is None or slot is None:
+            return None
+        places, after = list(slot.offsets), record.offset
+        if places != list(range(first, first + len(places))) or after != first + len(places):
+            raise Violation(
+                f"{process.name} reads records {places} in {record.stepped}, from {first} up to {after}"
+            )
+        if len(places) > self._size:
+            raise Violation(f"{process.name} reads {len(places)} records in a slot of {self._size}")
+        return first, after
+
+
+def rows_of(points: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Return gradients and decisions as arrays."""
+    gradients, decisions = zip(*points, strict=True)
+    return np.array(gradients), np.array(decisions)

@@ -1,0 +1,196 @@
+"""Reads the topology as its readers do, and checks every plan: whom it names, and by which file."""
+
+from collections.abc import Iterable, Mapping
+
+from streams.simulation.history import History, Reached, Violation
+from streams.simulation.oracle.given import Excuses, Setup
+from streams.simulation.oracle.wire import (
+    NOTHING,
+    TOLERANCE,
+    ReadBeat,
+    ReadPlan,
+    ReadPlans,
+    Unreadable,
+    WireReader,
+)
+
+READ = 1.0
+"""Seconds after which a scheduler has read what stands on a topic, and its plans are on the topology."""
+
+
+class PlanLog:
+    """The chain of valid plans. `valid` has those of each round: more than one only if plans were lost."""
+
+    def __init__(self, setup: Setup, wire: WireReader, excuses: Excuses, history: History) -> None:
+        self.last: ReadPlan | None = None
+        self.valid: dict[int, list[ReadPlan]] = {}
+        self._setup, self._wire, self._excuses, self._history = setup, wire, excuses, history
+        self._topics = {name: topic for topic, name in setup.progress.items()}
+        self._named: dict[str, int] = {}
+        self._marks = {NOTHING}
+        self._told: dict[str, dict[str, float]] = {}  # instances, with when each was told last, by node
+        self._beats: dict[str, ReadBeat] = {}
+        self._beaten: dict[str, float] = {}
+        self._leaving: dict[str, float] = {}  # since when the last heartbeats name the same round
+        self._replaced: dict[str, set[str]] = {}  # boots of processes before the one that said hello last
+
+    @property
+    def named(self) -> Mapping[str, int]:
+        """How many valid plans have named each node."""
+        return self._named
+
+    def heard(self, beat: ReadBeat) -> None:
+        """Take a heartbeat that stands on a node's progress from now on."""
+        now = self._history.now
+        self._told.setdefault(beat.node, {})[beat.instance] = now
+        before_it, replaced = self._beats.get(beat.node), self._replaced.setdefault(beat.node, set())
+        if beat.boot in replaced:
+            return
+        if before_it is not None and beat.hello and before_it.boot != beat.boot:
+            replaced.add(before_it.boot)
+        if before_it is None or before_it.instance != beat.instance:
+            self._beaten[beat.node] = now
+        if before_it is None or before_it.leave_from != beat.leave_from:
+            self._leaving[beat.node] = now
+        self._beats[beat.node] = beat
+
+    def last_beat(self, name: str) -> ReadBeat | None:
+        """Return what a node has told last."""
+        return self._beats.get(name)
+
+    def appended(self, value: bytes, stepped: Mapping[str, int]) -> None:
+        """Take a record; only schedulers write plans that anybody can read. Raises Violation."""
+        record = self._record(value, self._history.now)
+        if record is None:
+            return
+        first, last = record.plans[0].round, record.plans[-1].round
+        if record.continues not in self._marks:
+            raise Violation(f"plan {first} continues a plan that nobody has published")
+        self._marks.update(plan.mark for plan in record.plans)
+        if not self._continues(record):
+            self._history.note("topology", "void", f"plans {first} to {last}")
+            return
+        self._history.note("topology", "plans", f"{first} to {last}: {_words(record.plans[-1])}")
+        for plan in record.plans:
+            self._check(plan, stepped)
+            self.valid.setdefault(plan.round, []).append(plan)
+            self._count(plan)
+
+    def read_again(self, left: Iterable[tuple[bytes, float]]) -> None:
+        """Take that the topology has lost its tail; `left`: its records, and when each was appended."""
+        self.last, self._named = None, {}
+        for value, appended in left:
+            record = self.readable(value, appended)
+            if record is not None and self._continues(record):
+                for plan in record.plans:
+                    self._count(plan)
+
+    def readable(self, value: bytes, appended: float) -> ReadPlans | None:
+        """Return the plans of a record; None if readers refuse it."""
+        try:
+            return self._wire.plans(value, appended)
+        except Unreadable:
+            return None
+
+    def _record(self, value: bytes, appended: float) -> ReadPlans | None:
+        try:
+            record = self._wire.plans(value, appended)
+        except Unreadable as refusal:
+            if str(refusal) != "ahead" and value not in self._excuses.forged:
+                raise Violation(f"a scheduler publishes what nobody can read: {refusal}") from None
+            if str(refusal) == "ahead":
+                self._history.note("topology", "ahead", "of the clock")
+            return None
+        if value in self._excuses.forged:
+            raise Violation("a stranger's plan can be read")
+        return record
+
+    def _continues(self, record: ReadPlans) -> bool:
+        last = self.last
+        if last is None:
+            return record.continues == NOTHING
+        return not last.ended and record.continues == last.mark and record.plans[0].follows == last.round
+
+    def _count(self, plan: ReadPlan) -> None:
+        for member in plan.members:
+            self._named[member.name] = self._named.get(member.name, 0) + 1
+        self.last = plan
+
+    # -------------------------------------------------------------------------------------- one plan
+
+    def _check(self, plan: ReadPlan, stepped: Mapping[str, int]) -> None:
+        if plan.named != self._named:
+            raise Violation(f"plan {plan.round} counts {plan.named}: the plans so far say {self._named}")
+        if plan.round > plan.follows + 1 and plan.follows:
+            self._history.reached.add(Reached.GAP)
+        self._check_round(plan, stepped)
+        self._check_file(plan)
+        self._check_weights(plan)
+        self._check_members(plan)
+
+    def _check_round(self, plan: ReadPlan, stepped: Mapping[str, int]) -> None:
+        """Check that a plan is not far ahead of everybody, and that the run does not end early."""
+        setup, excuses = self._setup, self._excuses
+        horizon, furthest = setup.horizon, max(stepped.values(), default=0)
+        clock_round = excuses.ahead if setup.clock is None else setup.clock.round_at(self._history.now)
+        if plan.round > max(furthest + 2 * horizon, plan.follows + horizon, clock_round + horizon) + 1:
+            raise Violation(f"plan {plan.round} is far ahead: nobody has stepped more than {furthest}")
+        left = set(self._named) - excuses.rolled_back - excuses.liars - set(excuses.clones)
+        left -= {name for name, beat in self._beats.items() if beat.leave_from is not None}
+        if plan.ended and plan.round <= setup.rounds and left:
+            raise Violation(f"the run ends before round {plan.round}, though {min(left)} has its journal")
+
+    def _check_file(self, plan: ReadPlan) -> None:
+        """Check that a plan is made by the newest file of the plans so far, and fits it."""
+        before = 0 if self.last is None else self.last.generation
+        if plan.generation < before:
+            raise Violation(f"plan {plan.round} is of generation {plan.generation}, after one of {before}")
+        if plan.generation > min(self._setup.files):
+            self._history.reached.add(Reached.GENERATION)
+        file = self._setup.files.get(plan.generation)
+        names = [member.name for member in plan.members]
+        if file is None or not set(names) <= set(file.tree["mesh"]["nodes"]):
+            raise Violation(
+                f"plan {plan.round} names {names}, by a mesh file of generation {plan.generation}"
+            )
+        edges = {(names[source], names[target]) for source, target, _ in plan.edges}
+        if not edges <= file.edges:
+            raise Violation(f"plan {plan.round} has edges {sorted(edges - file.edges)}, which have no topic")
+
+    def _check_weights(self, plan: ReadPlan) -> None:
+        """Check that a listener hears all alike; whoever reads the plan has checked its sums."""
+        for member in plan.members:
+            row = plan.row(member.name)
+            if not member.full and any(abs(weight * len(row) - 1) > TOLERANCE for _, weight in row):
+                raise Violation(f"plan {plan.round} lets {member.name} listen with unequal weights")
+
+    def _check_members(self, plan: ReadPlan) -> None:
+        """Check that each member's life has been told, and that a new one listens first."""
+        begins_again = not any(member.full for member in plan.members)
+        for member in plan.members:
+            named = self.last.member(member.name) if self.last else None
+            if member.instance not in self._told.get(member.name, {}) and named is None:
+                raise Violation(f"plan {plan.round} names a life of {member.name} that nobody has told")
+            new = self.last is not None and (named is None or named.instance != member.instance)
+            if member.full and new and not begins_again:
+                raise Violation(f"plan {plan.round} has {member.name} full at once: it has not listened")
+            self._check_current(plan, member.name, member.instance)
+
+    def _check_current(self, plan: ReadPlan, name: str, instance: str) -> None:
+        """Check, unless schedulers may be late, that a plan follows what the node tells now."""
+        excuses, beat, since = self._excuses, self._beats.get(name), self._history.now - READ
+        if since < excuses.late_until or beat is None or name in excuses.liars:
+            return
+        if self._topics[name] in excuses.forgotten:
+            return
+        if beat.instance != instance and since > self._beaten[name]:
+            raise Violation(f"plan {plan.round} names an earlier life of {name}")
+        leave_from = beat.leave_from
+        if leave_from is not None and plan.round >= leave_from and since > self._leaving[name]:
+            raise Violation(f"plan {plan.round} names {name}, which leaves from round {leave_from} on")
+
+
+def _words(plan: ReadPlan) -> str:
+    if plan.ended:
+        return "the run ends"
+    return " ".join(f"{member.name}{'' if member.full else ' listens'}" for member in plan.members)

@@ -1,0 +1,53 @@
+"""Histories in which owners leave, and in which a newer mesh file comes while the mesh runs."""
+
+from pathlib import Path
+
+import pytest
+
+from streams.mesh.file import load
+from streams.simulation.faults import Kind
+from streams.simulation.search import run
+from streams.simulation.stage import Stage
+
+MESH = Path(__file__).parent / "mesh.yaml"
+
+
+@pytest.fixture(scope="module")
+def stage():
+    return Stage(load(MESH))
+
+
+def histories(stage, kind, most=12):
+    """Outcomes of the first seeds with that kind of fault."""
+    with_it = [seed for seed in range(200) if kind in {fault.kind for fault in stage.scene(seed).faults}]
+    return [run(stage, seed) for seed in with_it[:most]]
+
+
+def details(outcomes, what):
+    return [line.detail for outcome in outcomes for line in outcome.history.lines if line.what == what]
+
+
+def test_owners_leave_and_take_it_back_and_every_rule_holds(stage):
+    outcomes = histories(stage, Kind.LEAVES)
+    assert [outcome.violation for outcome in outcomes if outcome.violation] == []
+    assert any("has left, as asked" in detail for detail in details(outcomes, "ends"))
+
+
+def test_a_newer_file_adds_a_node_that_listens_and_is_heard(stage):
+    outcomes = histories(stage, Kind.NEW_FILE)
+    assert [outcome.violation for outcome in outcomes if outcome.violation] == []
+    planned = details(outcomes, "plans")
+    added = max(stage.names)
+    assert any(f"{added} listens" in detail for detail in planned)
+    assert any("gets a newer mesh file" in detail for detail in details(outcomes, "ends"))
+    for outcome in outcomes:
+        files = stage.scene(outcome.seed).files
+        before, after = (tree["mesh"]["nodes"] for tree, _ in files.values())
+        assert set(after) - set(before) == {added}
+
+
+def test_one_node_s_own_epsilon_is_drawn_where_the_mesh_file_has_none(stage):
+    trees = [next(iter(stage.scene(seed).files.values()))[0] for seed in range(12)]
+    own = [tree["mesh"]["nodes"]["b"] for tree in trees]
+    assert {"epsilon": "1/2"} in own
+    assert None in own
