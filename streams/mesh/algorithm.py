@@ -152,10 +152,10 @@ def loss(mesh: MeshSettings, node: str | None, code: Code) -> Loss:
     settings = mesh.loss if node is None else mesh.loss_of(node)
     if settings.own is not None:
         return code.loss(settings.own, None if settings == mesh.loss else node)
-    made = plain_loss(settings)
+    plain = plain_loss(settings)
     if mesh.class_weights is None:
-        return made
-    return Weighted(made, np.array(settings.labels), np.array(mesh.class_weights))
+        return plain
+    return Weighted(plain, np.array(settings.labels), np.array(mesh.class_weights))
 
 
 def plain_loss(settings: LossSettings) -> Loss:
@@ -215,8 +215,8 @@ def _content(settings: GraphSettings, nodes: tuple[str, ...], seed: int) -> Grap
     if settings.grid is not None:
         return grid(nodes, *settings.grid)
     if settings.erdos_renyi is not None:
-        drawn = settings.erdos_renyi
-        return erdos_renyi(nodes, seed, mean_degree=drawn.mean_degree, p=drawn.p)
+        random_graph = settings.erdos_renyi
+        return erdos_renyi(nodes, seed, mean_degree=random_graph.mean_degree, p=random_graph.p)
     edges = settings.edges or settings.directed_edges
     if edges is not None:
         return from_edges(nodes, edges, directed=settings.directed_edges is not None)

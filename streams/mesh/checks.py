@@ -36,20 +36,20 @@ from topology.scheduler import heartbeat_period
 def shared_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the shared part, found by building what it describes."""
     attempt, mesh = partial(attempted, file), whole.settings
-    own = mesh.algorithm
-    key = "mirror_map" if own.gains is None else "gains"
-    found = attempt(("algorithm", key), getattr(own, key), partial(mirror_map, mesh))
-    found += attempt(("algorithm", "constraint"), own.constraint, partial(constraint, mesh))
-    found = found or attempt(("algorithm",), None, lambda: whole.algorithm)
-    found += _loss_problems(file, whole, None)
-    found += attempt(("loss",), mesh.loss, partial(check_place, mesh.loss, mesh.loss_dimension))
+    algorithm = mesh.algorithm
+    key = "mirror_map" if algorithm.gains is None else "gains"
+    problems_so_far = attempt(("algorithm", key), getattr(algorithm, key), partial(mirror_map, mesh))
+    problems_so_far += attempt(("algorithm", "constraint"), algorithm.constraint, partial(constraint, mesh))
+    problems_so_far = problems_so_far or attempt(("algorithm",), None, lambda: whole.algorithm)
+    problems_so_far += _loss_problems(file, whole, None)
+    problems_so_far += attempt(("loss",), mesh.loss, partial(check_place, mesh.loss, mesh.loss_dimension))
     for name, node in mesh.nodes.items():
         if node.loss is not None:
             path = ("nodes", name, "loss")
-            found += _loss_problems(file, whole, name)
-            found += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
-    found = found or privacy_problems(file, whole)
-    return found + attempt(("topology",), mesh.topology, lambda: whole.schedule)
+            problems_so_far += _loss_problems(file, whole, name)
+            problems_so_far += attempt(path, node.loss, partial(check_place, node.loss, mesh.loss_dimension))
+    problems_so_far = problems_so_far or privacy_problems(file, whole)
+    return problems_so_far + attempt(("topology",), mesh.topology, lambda: whole.schedule)
 
 
 def _loss_problems(file: str, whole: Mesh, node: str | None) -> list[Problem]:
@@ -86,32 +86,32 @@ def own_problems(
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
     """Return the mistakes where own parts do not fit the shared part; `named`: all nodes in the file."""
-    found = [
+    wrong = [
         Problem(file, ("nodes", name), f"not a node of the mesh: {one_of(mesh.nodes, name)}")
         for name in named
         if name not in mesh.nodes
     ]
     reading: list[str] = []
     least = 10 * heartbeat_period(mesh.silence)
-    for name, own in nodes.items():
-        if own.liveness < least:
+    for name, part in nodes.items():
+        if part.liveness < least:
             text = f"must be at least {least:g}, ten heartbeats"
-            found.append(Problem(file, ("nodes", name, "liveness"), text, own.liveness))
-        found += _late_problems(file, mesh, name, own)
+            wrong.append(Problem(file, ("nodes", name, "liveness"), text, part.liveness))
+        wrong += _late_problems(file, mesh, name, part)
         path = ("nodes", name, "source")
-        if isinstance(own.source, LocalisationSettings):
-            found += _localisation_problems(file, mesh, name)
-        elif isinstance(own.source, OwnSourceSettings):
-            found += untimed_problems(file, mesh)
-        elif own.source is not None:
-            found += file_problems(file, path, mesh, own.source)
-            reading += [name] if own.source.path == "-" else []
+        if isinstance(part.source, LocalisationSettings):
+            wrong += _localisation_problems(file, mesh, name)
+        elif isinstance(part.source, OwnSourceSettings):
+            wrong += untimed_problems(file, mesh)
+        elif part.source is not None:
+            wrong += file_problems(file, path, mesh, part.source)
+            reading += [name] if part.source.path == "-" else []
     if len(reading) > 1:
         text = f"node {reading[0]} reads standard input already: must be a file"
-        found.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
+        wrong.append(Problem(file, ("nodes", reading[1], "source", "path"), text, "-"))
     if held_out is not None:
-        found += file_problems(file, ("held_out",), mesh, held_out)
-    return found
+        wrong += file_problems(file, ("held_out",), mesh, held_out)
+    return wrong
 
 
 def _late_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) -> list[Problem]:
@@ -128,14 +128,14 @@ def _late_problems(file: str, mesh: MeshSettings, node: str, own: NodeSettings) 
 
 
 def _localisation_problems(file: str, mesh: MeshSettings, node: str) -> list[Problem]:
-    found, loss = [], mesh.loss_of(node)
+    wrong, loss = [], mesh.loss_of(node)
     if loss.of_a_place is None and loss.own is None:
-        own = () if mesh.nodes[node].loss is None else ("nodes", node)
+        node_path = () if mesh.nodes[node].loss is None else ("nodes", node)
         text = "localisation measures distances and angles: must be range, bearing, range-difference or own"
-        found.append(Problem(file, ("mesh", *own, "loss"), text, loss.model_dump()))
+        wrong.append(Problem(file, ("mesh", *node_path, "loss"), text, loss.model_dump()))
     if mesh.loss_dimension != 2:
-        found.append(_not_a_plane(file, mesh))
-    return found
+        wrong.append(_not_a_plane(file, mesh))
+    return wrong
 
 
 def _not_a_plane(file: str, mesh: MeshSettings) -> Problem:
@@ -149,27 +149,27 @@ def file_problems(
     file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings | SparseSettings
 ) -> list[Problem]:
     """Return the mistakes of a source that does not fit the shared part."""
-    found = []
+    wrong = []
     if by_time(mesh) and source.shuffle:
         text = "with slots by time the place of no record may decide anything: must be false"
-        found.append(Problem(file, (*path, "shuffle"), text, value=True))
+        wrong.append(Problem(file, (*path, "shuffle"), text, value=True))
     if isinstance(source, LibsvmSettings | CsrSettings):
-        return found + sparse_problems(file, path, mesh, source)
-    return found + _schema_problems(file, path, mesh, source)
+        return wrong + sparse_problems(file, path, mesh, source)
+    return wrong + _schema_problems(file, path, mesh, source)
 
 
 def _schema_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: FileSettings) -> list[Problem]:
-    found = []
+    wrong = []
     schema, path = source.record, (*path, "schema")
-    found += width_problems(file, path, mesh, schema.width)
-    found += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
+    wrong += width_problems(file, path, mesh, schema.width)
+    wrong += label_problems(file, (*path, "label"), loss_at(mesh, path), schema.label)
     if schema.truth is not None and len(schema.truth) != mesh.loss_dimension:
         text = f"must be {mesh.loss_dimension}, one for each coordinate of the decision that the loss sees"
         named = f"names {len(schema.truth)} columns"
-        found.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
+        wrong.append(Problem(file, (*path, "truth"), f"{named}: {text}", list(schema.truth)))
     if by_time(mesh) and schema.timestamp is None and path[0] == "nodes":
-        found.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
-    return found
+        wrong.append(Problem(file, (*path, "timestamp"), "missing: slots by time need a column"))
+    return wrong
 
 
 _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
@@ -178,20 +178,20 @@ _KEYS = {"theta": "gradient_bound", "the clip's bound": "gradient_bound"}
 
 def privacy_problems(file: str, whole: Mesh) -> list[Problem]:
     """Return the mistakes in the nodes' privacy settings, each being right by itself."""
-    mesh, found = whole.settings, list[Problem]()
-    overriding = {name for name, own in mesh.nodes.items() if own.overrides}
+    mesh, wrong = whole.settings, list[Problem]()
+    overriding = {name for name, node_settings in mesh.nodes.items() if node_settings.overrides}
     ordinary = [name for name in mesh.nodes if name not in overriding][:1]  # one stands for all alike
     for name in [*ordinary, *sorted(overriding)]:
         path = ("mesh", "nodes", name) if name in overriding else ("mesh", "privacy")
         try:
             _ = whole.node(name).ledger
         except ValidationError as error:
-            found += problems(file, path, _written(mesh.privacy) | _written(mesh.nodes[name]), error)
+            wrong += problems(file, path, _written(mesh.privacy) | _written(mesh.nodes[name]), error)
         except OutOfRange as error:
-            found.append(_out_of_range(file, mesh, name, error))
+            wrong.append(_out_of_range(file, mesh, name, error))
         except ValueError as error:
-            found.append(Problem(file, path, str(error)))
-    return found
+            wrong.append(Problem(file, path, str(error)))
+    return wrong
 
 
 def _out_of_range(file: str, mesh: MeshSettings, name: str, error: OutOfRange) -> Problem:
@@ -208,14 +208,14 @@ def _place(mesh: MeshSettings, name: str, key: str) -> tuple[tuple[str, ...], ob
         return ("slots", "size"), mesh.slots.size
     if key == "dimension":
         return ("dimension",), mesh.dimension
-    own = key in mesh.nodes[name].overrides
-    return ("nodes", name, key) if own else ("privacy", key), getattr(mesh.privacy_of(name), key)
+    overridden = key in mesh.nodes[name].overrides
+    return ("nodes", name, key) if overridden else ("privacy", key), getattr(mesh.privacy_of(name), key)
 
 
 def printed(value: object) -> object:
     """Return a setting's value as a mesh file has it."""
     if isinstance(value, Settings):
-        return {key: printed(own) for key, own in value}
+        return {key: printed(inner) for key, inner in value}
     return json.loads(as_text(value)) if isinstance(value, Fraction) else value
 
 

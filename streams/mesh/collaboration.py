@@ -32,13 +32,13 @@ class Collaboration:
     @cached_property
     def step(self) -> Step:
         """How theta moves."""
-        own, queries, eta = self.settings.algorithm, self.settings.queries, self.settings.regulariser
-        if own.name == "strongly-convex":
-            return StronglyConvex(self.settings.dimension, queries, own.rho or 0.0, eta)
+        algorithm, queries, eta = self.settings.algorithm, self.settings.queries, self.settings.regulariser
+        if algorithm.name == "strongly-convex":
+            return StronglyConvex(self.settings.dimension, queries, algorithm.rho or 0.0, eta)
         if self.settings.constraint is None:
             raise ValueError("constraint is missing: averaged needs one")
         within = omega(self.settings.constraint, self.settings.dimension)
-        return Averaged(within, queries, own.step or 0.0, eta)
+        return Averaged(within, queries, algorithm.step or 0.0, eta)
 
     @cached_property
     def loss(self) -> Loss:

@@ -48,13 +48,13 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 
     def mesh_broker_of(self, owner: str) -> BrokerSettings:
         """Return the shared broker, as the owner reaches it. Raises MeshFileError if there is none."""
-        own = self.own(owner).brokers
-        return self.mesh_broker if own is None else own.mesh
+        brokers = self.own(owner).brokers
+        return self.mesh_broker if brokers is None else brokers.mesh
 
     @property
     def on_topics(self) -> tuple[str, ...]:
         """The owners here whose set is the topic of their own broker."""
-        return tuple(name for name, own in self.owners.items() if own.source and own.source.path is None)
+        return tuple(name for name, part in self.owners.items() if part.source and part.source.path is None)
 
     @property
     def dimension(self) -> int:
@@ -69,15 +69,15 @@ class CollaborationFile(OwnParts[OwnerSettings]):
 def shared_problems(file: str, whole: Collaboration) -> list[Problem]:
     """Return the mistakes in the shared part, found by building what it describes."""
     settings = whole.settings
-    found = attempted(file, ("constraint",), settings.constraint, lambda: whole.step)
+    wrong = attempted(file, ("constraint",), settings.constraint, lambda: whole.step)
     for name in settings.owners:
         try:
             whole.mechanism(name)
         except OutOfRange as error:
-            found.append(_out_of_range(file, settings, name, error))
+            wrong.append(_out_of_range(file, settings, name, error))
         except ValueError as error:
-            found.append(Problem(file, ("mesh", "owners", name), str(error)))
-    return found
+            wrong.append(Problem(file, ("mesh", "owners", name), str(error)))
+    return wrong
 
 
 def own_problems(
@@ -88,17 +88,17 @@ def own_problems(
     held_out: FileSettings | SparseSettings | None,
 ) -> list[Problem]:
     """Return the mistakes where own parts do not fit the shared part; `named`: all owners in the file."""
-    found = [
+    wrong = [
         Problem(file, ("owners", name), f"not an owner of the mesh: {one_of(settings.owners, name)}")
         for name in named
         if name not in settings.owners
     ]
-    for name, own in owners.items():
-        if own.source is not None:
-            found += file_problems(file, ("owners", name, "source"), settings, own.source)
+    for name, part in owners.items():
+        if part.source is not None:
+            wrong += file_problems(file, ("owners", name, "source"), settings, part.source)
     if held_out is not None:
-        found += file_problems(file, ("held_out",), settings, held_out)
-    return found
+        wrong += file_problems(file, ("held_out",), settings, held_out)
+    return wrong
 
 
 _KEYS = {

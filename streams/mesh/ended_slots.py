@@ -21,9 +21,9 @@ def begins(file: MeshFile, now: float) -> str:
 
 def refuse_ended(file: MeshFile, now: float) -> None:
     """Raise MeshFileError if every slot of the run had ended at `now`."""
-    said = ended_slots(file, file.mesh.rounds, now)
-    if said is not None and has_ended(file, now):
-        allowed = f"{said}: must be later; with up --replay a mesh starts now, and all times move along"
+    end = ended_slots(file, file.mesh.rounds, now)
+    if end is not None and has_ended(file, now):
+        allowed = f"{end}: must be later; with up --replay a mesh starts now, and all times move along"
         raise file.refuse(("mesh", "slots", "start"), allowed)
 
 

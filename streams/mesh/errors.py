@@ -64,13 +64,13 @@ def told_once(lines: Iterable[str]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for line in dict.fromkeys(lines):
         alike.setdefault(_SOURCE.sub("*", line), []).append(line)
-    found = []
-    for first, *others in alike.values():
-        places = [match for match in map(_SOURCE.search, others) if match]
+    texts = []
+    for first, *repeated in alike.values():
+        places = [match for match in map(_SOURCE.search, repeated) if match]
         names = [match[1] or match[0] for match in places]
-        shown = names if len(names) <= _NAMES else [*names[:_NAMES], f"{len(names) - _NAMES:,} more"]
-        found.append(f"{first} (the same in {', '.join(shown)})" if shown else first)
-    return found
+        named = names if len(names) <= _NAMES else [*names[:_NAMES], f"{len(names) - _NAMES:,} more"]
+        texts.append(f"{first} (the same in {', '.join(named)})" if named else first)
+    return texts
 
 
 class MeshFileError(Exception):
@@ -104,49 +104,49 @@ class Problem:
 
 def problems(file: str, path: tuple[str | int, ...], tree: object, error: ValidationError) -> list[Problem]:
     """Return the mistakes that pydantic found in `tree`, at `path` of the file."""
-    found = error.errors(include_url=False)
-    places = [details["loc"] for details in found]
+    details_list = error.errors(include_url=False)
+    places = [details["loc"] for details in details_list]
     return [
         _problem(file, path, tree, details)
-        for details in found
+        for details in details_list
         # pydantic also calls a list too short if its items were refused: the items' own errors say more.
         if details["type"] != "too_short" or not _has_inner(places, details["loc"])
     ]
 
 
 def _has_inner(places: list[tuple[int | str, ...]], place: tuple[int | str, ...]) -> bool:
-    return any(len(other) > len(place) and other[: len(place)] == place for other in places)
+    return any(len(inner) > len(place) and inner[: len(place)] == place for inner in places)
 
 
 def _problem(file: str, path: tuple[str | int, ...], tree: object, details: ErrorDetails) -> Problem:
     context: Mapping[str, Any] = details.get("ctx", {})
-    where = [*details["loc"], *context.get("keys", ())]
+    location = [*details["loc"], *context.get("keys", ())]
     keep_last = details["type"] == "missing" or bool(context.get("keys"))
-    if where[-1:] == ["[key]"]:  # the key is wrong, not its value
-        value: object = where[-2]
-        found, _ = _walk(tree, where[:-2], keep_last=False)
+    if location[-1:] == ["[key]"]:  # the key is wrong, not its value
+        value: object = location[-2]
+        keys, _ = _walk(tree, location[:-2], keep_last=False)
     else:
-        found, value = _walk(tree, where, keep_last=keep_last)
+        keys, value = _walk(tree, location, keep_last=keep_last)
     if "expected" in context:
         words = re.findall("'(.*?)'", context["expected"])
         context = {**context, "expected": context["expected"].replace("'", "") + meant(words, value)}
     template = _ALLOWED.get(details["type"])
     allowed = template.format(**context) if template else details["msg"].replace("Input should be", "must be")
-    return Problem(file, (*path, *found), allowed, value)
+    return Problem(file, (*path, *keys), allowed, value)
 
 
 def _walk(tree: Any, where: list[str | int], *, keep_last: bool) -> tuple[list[str | int], object]:
     """Follow pydantic's path through the file, without parts that are not in the file (a union's tag)."""
-    found: list[str | int] = []
+    keys: list[str | int] = []
     for k, key in enumerate(where):
         if key in (tree if isinstance(tree, Mapping) else range(len(tree) if isinstance(tree, list) else 0)):
             tree = tree[key]
         elif keep_last and k == len(where) - 1:
-            return [*found, key], ABSENT
+            return [*keys, key], ABSENT
         else:
             continue
-        found.append(key)
-    return found, tree
+        keys.append(key)
+    return keys, tree
 
 
 def _key(key: str | int) -> str:
@@ -162,7 +162,7 @@ def _is_secret(key: object) -> bool:
 
 def _holds_secret(value: object) -> bool:
     if isinstance(value, Mapping):
-        return any(_is_secret(key) or _holds_secret(held) for key, held in value.items())
+        return any(_is_secret(key) or _holds_secret(inner) for key, inner in value.items())
     return isinstance(value, list) and any(map(_holds_secret, value))
 
 

@@ -18,8 +18,8 @@ def example_mesh(name: str) -> Path:
 def examples() -> dict[str, Path]:
     """Return all example meshes by name, without `.yaml`, in order."""
     folder = next((folder for folder in _folders() if folder.is_dir()), None)
-    found = {} if folder is None else {path.stem: path for path in folder.glob("*.yaml")}
-    return dict(sorted(found.items()))
+    examples_by_name = {} if folder is None else {path.stem: path for path in folder.glob("*.yaml")}
+    return dict(sorted(examples_by_name.items()))
 
 
 def about(example: Path) -> str:
@@ -34,8 +34,8 @@ def data(example: Path) -> list[Path]:
     """Return the files that an example needs, notices included, as paths relative to its folder."""
     named = {Path(text) for text in _paths(read_yaml(example))}
     beside = {path.parts[0] for path in named if not path.is_absolute() and len(path.parts) > 1}
-    found = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
-    return sorted(path.relative_to(example.parent) for path in found)
+    files = (path for folder in beside for path in (example.parent / folder).rglob("*") if path.is_file())
+    return sorted(path.relative_to(example.parent) for path in files)
 
 
 def _folders() -> Iterator[Path]:

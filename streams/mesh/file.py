@@ -138,9 +138,9 @@ class MeshFile(OwnParts[NodeSettings]):
 
     def trusts_broker(self, node: str) -> bool:
         """Return whether the mesh broker is known to carry the node's data too, and is trusted."""
-        own = self.nodes.get(node)
-        brokers = self.common if own is None or own.brokers is None else own.brokers
-        return own is not None and brokers is not None and brokers.trust_broker
+        part = self.nodes.get(node)
+        brokers = self.common if part is None or part.brokers is None else part.brokers
+        return part is not None and brokers is not None and brokers.trust_broker
 
 
 def load(
@@ -187,19 +187,19 @@ def load_any(
     tree = reader.parts(path)
     kind: Kind = _COLLABORATION if "owners" in tree else _MESH
     mesh = reader.attempt(partial(reader.validated, kind.shared, tree["mesh"], path, ("mesh",)))
-    owns = {name: own for name, own in tree[kind.part].items() if not _is_elsewhere(path, own)}
+    owns = {name: part for name, part in tree[kind.part].items() if not _is_elsewhere(path, part)}
     read = {
-        name: reader.attempt(partial(reader.own, kind.own, own, path, (kind.part, name)))
-        for name, own in owns.items()
+        name: reader.attempt(partial(reader.own, kind.own, part, path, (kind.part, name)))
+        for name, part in owns.items()
     }
-    parts = {name: own for name, own in read.items() if own is not None}
+    parts = {name: part for name, part in read.items() if part is not None}
     held_out, common = None, None
     if tree["held_out"] is not None:
         held_out = reader.attempt(partial(reader.source, tree["held_out"], path))
     if tree["brokers"] is not None:
         common = reader.attempt(partial(reader.validated, CommonBrokers, tree["brokers"], path, ("brokers",)))
-    elsewhere = {name: str(path.parent / own) for name, own in tree[kind.part].items() if name not in owns}
-    file = None if mesh is None else kind.file(path, mesh, parts, elsewhere, held_out, common)
+    absent = {name: str(path.parent / part) for name, part in tree[kind.part].items() if name not in owns}
+    file = None if mesh is None else kind.file(path, mesh, parts, absent, held_out, common)
     if isinstance(file, MeshFile):
         file = replace(file, code=allowed)
     if file is not None:

@@ -31,15 +31,15 @@ def untimed_problems(file: str, mesh: MeshSettings) -> list[Problem]:
 
 def width_problems(file: str, path: tuple[str, ...], mesh: Fitted, width: int) -> list[Problem]:
     """Return the mistakes in a number of features; with an own loss any number fits."""
-    seen, loss = mesh.loss_dimension, loss_at(mesh, path)
-    if loss.own is not None or loss.decisions_per_feature * width == seen:
+    dimension, loss = mesh.loss_dimension, loss_at(mesh, path)
+    if loss.own is not None or loss.decisions_per_feature * width == dimension:
         return []
-    if seen != mesh.dimension:
+    if dimension != mesh.dimension:
         needed = loss.decisions_per_feature * width
-        text = f"makes {width} features: the loss must see {needed} coordinates of the state, not {seen}"
+        text = f"makes {width} features: the loss must see {needed} coordinates of the state, not {dimension}"
         return [Problem(file, path, text)]
     if loss.softmax is None:
-        text = f"makes {width} features: must be {seen}, the dimension of the mesh"
+        text = f"makes {width} features: must be {dimension}, the dimension of the mesh"
         return [Problem(file, path, text)]
     whole = f"{loss.softmax} classes of {width} features ({'.'.join(path)})"
     text = f"must be {loss.softmax * width}: {whole}"
@@ -67,16 +67,16 @@ def label_problems(
 
 def sparse_problems(file: str, path: tuple[str, ...], mesh: Fitted, source: SparseSettings) -> list[Problem]:
     """Return the mistakes of a source of sparse records."""
-    found, loss = [], loss_at(mesh, path)
+    wrong, loss = [], loss_at(mesh, path)
     if loss.takes_sparse:
-        found += _sign_problems(file, (*path, "label"), loss, signed=source.label.positive is not None)
+        wrong += _sign_problems(file, (*path, "label"), loss, signed=source.label.positive is not None)
     else:
         text = f"makes sparse records, and loss {loss} takes none: must be csv or json-lines"
-        found.append(Problem(file, (*path, "kind"), text, source.kind))
+        wrong.append(Problem(file, (*path, "kind"), text, source.kind))
     if by_time(mesh) and path[0] == "nodes":
         text = "has no times: must be csv, json-lines or localisation for slots by time"
-        found.append(Problem(file, (*path, "kind"), text, source.kind))
-    return found
+        wrong.append(Problem(file, (*path, "kind"), text, source.kind))
+    return wrong
 
 
 def _sign_problems(file: str, path: tuple[str, ...], loss: LossSettings, *, signed: bool) -> list[Problem]:

@@ -27,15 +27,15 @@ class LossFacts:
     @property
     def convex(self) -> bool | None:
         """Whether all are convex; None: of one it is not known."""
-        found = {convex(loss) for loss in self.losses.values()}
-        return None if None in found else all(found)
+        answers = {convex(loss) for loss in self.losses.values()}
+        return None if None in answers else all(answers)
 
     @property
     def curvature(self) -> float | None:
         """The largest curvature; None: one has none, or it is not known."""
-        found = [curvature(loss) for loss in self.losses.values()]
-        known = [one for one in found if one is not None]
-        return max(known) if len(known) == len(found) else None
+        curvatures = [curvature(loss) for loss in self.losses.values()]
+        finite = [value for value in curvatures if value is not None]
+        return max(finite) if len(finite) == len(curvatures) else None
 
     @property
     def smooth_apart(self) -> bool:

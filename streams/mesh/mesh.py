@@ -93,7 +93,7 @@ class Mesh:
         settings = self.settings
         if settings.signatures == "none":
             return PLAIN
-        nodes = {name: public_bytes(own.key) for name, own in settings.nodes.items() if own.key}
+        nodes = {name: public_bytes(node.key) for name, node in settings.nodes.items() if node.key}
         schedulers = {name: public_bytes(key) for name, key in settings.schedulers.items()}
         return SignedEnvelope(settings.name, settings.run, self.digest, nodes, schedulers)
 
@@ -162,19 +162,19 @@ class MeshNode:
     @cached_property
     def mechanism(self) -> Mechanism:
         """The mechanism that makes its releases private, with the settings' noise."""
-        made, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
+        mechanisms, noise = self.mesh.mechanisms, sampler(self.mesh.settings, self.name)
         key = self.privacy, self.name if noise.simulated else ""
-        if key not in made:
-            made[key] = mechanism(self.mesh.settings, self.name, noise)
-        return made[key]
+        if key not in mechanisms:
+            mechanisms[key] = mechanism(self.mesh.settings, self.name, noise)
+        return mechanisms[key]
 
     @cached_property
     def ledger(self) -> Ledger:
         """Its ledger. Making a tight composition takes about a second."""
-        made = self.mesh.ledgers
-        if self.privacy not in made:
-            made[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
-        return made[self.privacy]
+        ledgers = self.mesh.ledgers
+        if self.privacy not in ledgers:
+            ledgers[self.privacy] = ledger(self.mesh.settings, self.name, self.mechanism)
+        return ledgers[self.privacy]
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -190,8 +190,8 @@ class MeshNode:
     @cached_property
     def loss(self) -> Loss:
         """Its loss of one record, with its label's weight."""
-        own = self.mesh.settings.loss_of(self.name)
-        if own.own is None and own == self.mesh.settings.loss:
+        settings = self.mesh.settings.loss_of(self.name)
+        if settings.own is None and settings == self.mesh.settings.loss:
             return self.mesh.loss
         return loss(self.mesh.settings, self.name, self.mesh.code)
 
@@ -229,14 +229,14 @@ class MeshNode:
         """Its settings for its mesh."""
         mesh, (sources, targets) = self.mesh, self.mesh.graph.neighbours(self.name)
         waits = mesh.settings.round_timeout, mesh.settings.silence
-        heard = {source: mesh.node(source).expected for source in sources}
+        expected = {source: mesh.node(source).expected for source in sources}
         return Surroundings(
             mesh.topics,
             mesh.digest,
             mesh.settings.horizon,
             *waits,
             self.expected,
-            heard,
+            expected,
             targets,
             mesh.settings.agreed_text,
             mesh.settings.generation,

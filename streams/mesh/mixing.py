@@ -39,13 +39,13 @@ class Least(NamedTuple):
 
 def windows(schedule: Schedule, rounds: int | None) -> Windows:
     """Return what can be afforded to be seen of a schedule's windows; `rounds` None: without end."""
-    drawn = isinstance(schedule, SwitchingSchedule)
+    random = isinstance(schedule, SwitchingSchedule)
     starts, limit = _looked_at(schedule, rounds)
     width = window(schedule, limit, starts)
     measured = min(starts, max(1, _PRODUCTS // len(schedule.graph.nodes) ** 3))
     rate = None if width is None else mixing_rate(schedule, width, measured)
-    whole = measured >= (rounds or math.inf) if drawn else measured == starts
-    return Windows(drawn, starts, limit, width, rate, measured, whole)
+    whole = measured >= (rounds or math.inf) if random else measured == starts
+    return Windows(random, starts, limit, width, rate, measured, whole)
 
 
 def least(schedule: Schedule, seen: Windows) -> Least:

@@ -93,7 +93,7 @@ def read_model(path: Path) -> Model:
     try:
         return Model.model_validate(tree)
     except ValidationError as error:
-        raise MeshFileError(found.line for found in problems(str(path), (), tree, error)) from None
+        raise MeshFileError(problem.line for problem in problems(str(path), (), tree, error)) from None
 
 
 def _json(path: Path) -> Any:

@@ -54,16 +54,16 @@ class OwnParts(Generic[P]):
 
     def brokers(self, name: str) -> BrokersSettings:
         """Return the brokers of one whose own part is here. Raises MeshFileError if there are none."""
-        own, common = self.own(name).brokers, self.common
-        if isinstance(own, BrokersSettings):
-            return own
-        if own is not None:
-            return self._with_data(name, own)
+        brokers, common = self.own(name).brokers, self.common
+        if isinstance(brokers, BrokersSettings):
+            return brokers
+        if brokers is not None:
+            return self._with_data(name, brokers)
         if common is None:
             raise self.refuse((self.part, name, "brokers"), "missing: must be given to use a broker")
         if common.data is None:
-            whose = f"here or for the {self.member} {name}"
-            raise self.refuse(("brokers", "data"), f"missing: must be given, {whose}")
+            place = f"here or for the {self.member} {name}"
+            raise self.refuse(("brokers", "data"), f"missing: must be given, {place}")
         return BrokersSettings.model_validate(dict(common))
 
     def _with_data(self, name: str, own: CommonBrokers) -> BrokersSettings:
@@ -77,12 +77,12 @@ class OwnParts(Generic[P]):
         """The broker that all share. Raises MeshFileError if there is none."""
         if self.common is not None:
             return self.common.mesh
-        for own in self.owns.values():
-            if own.brokers is not None:
-                return own.brokers.mesh
+        for part in self.owns.values():
+            if part.brokers is not None:
+                return part.brokers.mesh
         raise self.refuse(("brokers",), "missing: must be given to use a broker")
 
     @property
     def names_brokers(self) -> bool:
         """Whether any broker is named here: without one it runs in one process only."""
-        return self.common is not None or any(own.brokers is not None for own in self.owns.values())
+        return self.common is not None or any(part.brokers is not None for part in self.owns.values())

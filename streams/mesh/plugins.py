@@ -27,8 +27,8 @@ def found(group: str, name: str) -> Any:
     if ":" not in name:
         matching = list(entry_points(group=group, name=name))
         if len(matching) != 1:
-            several = f"{len(matching)} entry points" if matching else "no entry point"
-            raise ValueError(f"{several} of that name in {group}: must be one, or package.module:attribute")
+            count = f"{len(matching)} entry points" if matching else "no entry point"
+            raise ValueError(f"{count} of that name in {group}: must be one, or package.module:attribute")
         name = matching[0].value
     module, _, path = name.partition(":")
     try:
@@ -156,6 +156,6 @@ def _own_source(name: str, node: str) -> tuple[OwnSource, int]:
     if raised:
         raise ValueError(f"asking for its dimension raised {raised[0]}")
     if type(dimension) is not int or dimension < 1:
-        said = dimension if dimension is None or type(dimension) is int else f"a {type_name(type(dimension))}"
-        raise ValueError(f"its dimension is {said}: must be the number of features")
+        text = dimension if dimension is None or type(dimension) is int else f"a {type_name(type(dimension))}"
+        raise ValueError(f"its dimension is {text}: must be the number of features")
     return source, dimension

@@ -89,10 +89,10 @@ def composition(mesh: MeshSettings, node: str, mechanism: Mechanism) -> Composit
     """Return how the releases of a node with a mechanism compose at stream level."""
     budget = mesh.privacy_of(node).budget
     account = DeltaBudget(budget.epsilon, budget.delta) if isinstance(budget, BudgetSettings) else None
-    found = mechanism.composition(account)
-    if found is None:
+    composition = mechanism.composition(account)
+    if composition is None:
         raise ValueError("epsilon is missing: the spent epsilon is unknown")
-    return found
+    return composition
 
 
 def price(mesh: MeshSettings, own: PrivacySettings, promised: Guarantee) -> Price:

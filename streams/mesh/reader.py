@@ -67,8 +67,8 @@ class Reader:
         try:
             return kind.validate_python(tree, context=context)
         except ValidationError as error:
-            found = problems(str(file), path, tree, error)
-        raise MeshFileError(problem.line for problem in found)
+            wrong = problems(str(file), path, tree, error)
+        raise MeshFileError(problem.line for problem in wrong)
 
     def own(self, kind: type[S], tree: object, file: Path, path: tuple[str, ...]) -> S:
         """Return an own part, which may be in its own file. Raises MeshFileError."""
@@ -92,8 +92,10 @@ class Reader:
         try:
             read_small(schema_file)
         except OSError as error:
-            why = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
-            raise MeshFileError([Problem(str(file), (*path, "schema"), why, source["schema"]).line]) from None
+            reason = f"cannot be read: {error.strerror or 'no such file'}: must be a YAML file, or a mapping"
+            raise MeshFileError(
+                [Problem(str(file), (*path, "schema"), reason, source["schema"]).line]
+            ) from None
         return source | {"schema": self.validated(SchemaSettings, read_yaml(schema_file), schema_file, ())}
 
 

@@ -57,8 +57,8 @@ class Part(NamedTuple):
         same_order = self[2:] == other[2:]
         if not same_order and (self.shuffled or other.shuffled or self[4:] != other[4:]):
             return True  # they count in different orders
-        apart = self.header + self.first - other.header - other.first
-        return apart % gcd(self.every, other.every) == 0
+        distance = self.header + self.first - other.header - other.first
+        return distance % gcd(self.every, other.every) == 0
 
 
 def part_of(source: SourceSettings | None, *, by_time: bool) -> Part:

@@ -8,8 +8,8 @@ from streams.mesh.settings.signing import private_key, public_of
 
 def node_envelope(file: MeshFile, node: str) -> Envelope:
     """Return the envelope of a node's process. Raises MeshFileError if its key is missing, or another's."""
-    known = file.mesh.nodes[node].key
-    return _signing(file, file.brokers(node).mesh, {node: known or ""}, f"the node {node}")
+    public_key = file.mesh.nodes[node].key
+    return _signing(file, file.brokers(node).mesh, {node: public_key or ""}, f"the node {node}")
 
 
 def scheduler_envelope(file: MeshFile) -> Envelope:
@@ -30,7 +30,7 @@ def _signing(file: MeshFile, broker: BrokerSettings, keys: dict[str, str], whose
     if broker.signing_key is None:
         raise file.refuse(place, f"missing: must be the private key of {whose}, as signatures are required")
     key = private_key(broker.signing_key)
-    own = next((name for name, known in keys.items() if known == public_of(key)), None)
-    if own is None:
+    signer = next((name for name, public_key in keys.items() if public_key == public_of(key)), None)
+    if signer is None:
         raise file.refuse(place, f"must be the private key of {whose}", broker.signing_key)
-    return envelope.signing(own, key.sign)
+    return envelope.signing(signer, key.sign)

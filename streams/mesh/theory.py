@@ -113,7 +113,7 @@ class Theory:
         if not math.isfinite(self.geometry.smoothness):
             raise NoBound("M: the entropy has none")
         size = len(settings.nodes)
-        found = zhou_li_theorem_2(
+        bound = zhou_li_theorem_2(
             nodes=size,
             dimension=settings.dimension,
             rounds=self.rounds,
@@ -124,9 +124,9 @@ class Theory:
             start=math.sqrt(size) * math.hypot(*self.mesh.algorithm.start.tolist()),
             mixing=zhou_li_lemma_2(size, self.mixes.window, self.mixes.least),
         )
-        if not math.isfinite(found):
+        if not math.isfinite(bound):
             raise NoBound("lambda: with these weights it is 1, or 1 to the last digit")
-        return found
+        return bound
 
     def li(self) -> float:
         """Return Li et al. 2018, Theorem 5; a regulariser makes it strongly convex."""
@@ -166,13 +166,13 @@ class Theory:
 
     def _epsilon(self) -> float:
         """Return the least epsilon of a release; the theorems have Laplace noise alone."""
-        found = math.inf
+        smallest = math.inf
         for node, _ in self._groups:
             if node.privacy.mechanism not in {"laplace", "none"}:
                 raise NoBound(f"its noise is Laplace's, not that of {node.privacy.mechanism}")
             if node.mechanism.epsilon is not None:
-                found = min(found, float(node.mechanism.epsilon))
-        return found
+                smallest = min(smallest, float(node.mechanism.epsilon))
+        return smallest
 
     def _gradients(self) -> tuple[float, float]:
         """Return root mean square and maximum over nodes of theta in L2, with the regulariser's part."""

@@ -43,8 +43,8 @@ def labelled(settings: LabelSettings) -> Callable[[object], float | None]:
         return partial(_place, {word: float(k) for k, word in enumerate(settings.classes)})
     if settings.positive is None:
         return number
-    others = None if settings.negative is None else frozenset(settings.negative)
-    return partial(_sign, frozenset(settings.positive), others)
+    negative = None if settings.negative is None else frozenset(settings.negative)
+    return partial(_sign, frozenset(settings.positive), negative)
 
 
 def number(value: object) -> float | None:
@@ -52,10 +52,10 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def moment(value: object) -> float | None:
@@ -64,8 +64,8 @@ def moment(value: object) -> float | None:
     if seconds is not None or not isinstance(value, str):
         return seconds
     try:
-        found = datetime.fromisoformat(value)
-        return None if found.tzinfo is None else found.timestamp()
+        parsed = datetime.fromisoformat(value)
+        return None if parsed.tzinfo is None else parsed.timestamp()
     except (ValueError, OverflowError):
         return None
 
@@ -84,33 +84,33 @@ def bounded(row: FloatArray, norm: float | None) -> FloatArray:
 
 
 def _plain(value: object) -> list[float] | None:
-    found = number(value)
-    return None if found is None else [found]
+    parsed = number(value)
+    return None if parsed is None else [parsed]
 
 
 def _scaled(lowest: float, highest: float, value: object) -> list[float] | None:
-    found = number(value)
-    if found is None:
+    parsed = number(value)
+    if parsed is None:
         return None
-    return [(min(max(found, lowest), highest) - lowest) / (highest - lowest)]
+    return [(min(max(parsed, lowest), highest) - lowest) / (highest - lowest)]
 
 
 def _log(lowest: float, highest: float, value: object) -> list[float] | None:
-    found = number(value)
-    if found is None:
+    parsed = number(value)
+    if parsed is None:
         return None
-    return _scaled(math.log(lowest), math.log(highest), math.log(max(found, lowest)))
+    return _scaled(math.log(lowest), math.log(highest), math.log(max(parsed, lowest)))
 
 
 def _bucket(edges: tuple[float, ...], value: object) -> list[float] | None:
-    found = number(value)
-    return None if found is None else _only(bisect_right(edges, found), len(edges) + 1)
+    parsed = number(value)
+    return None if parsed is None else _only(bisect_right(edges, parsed), len(edges) + 1)
 
 
 def _at(width: int, zone: ZoneInfo, place: Callable[[datetime], int], value: object) -> list[float] | None:
-    found = moment(value)
+    seconds = moment(value)
     try:
-        return None if found is None else _only(place(datetime.fromtimestamp(found, zone)), width)
+        return None if seconds is None else _only(place(datetime.fromtimestamp(seconds, zone)), width)
     except (ValueError, OverflowError, OSError):  # beyond the years 1 to 9999
         return None
 

@@ -49,10 +49,10 @@ def csv_fields(columns: tuple[str, ...]) -> Fields:
 def json_fields(value: bytes) -> Mapping[str, object] | None:
     """Return a JSON object's fields."""
     try:
-        found = json.loads(value)
+        fields = json.loads(value)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return fields if isinstance(fields, dict) else None
 
 
 class SchemaDecoder(TotalDecoder[FloatArray]):
@@ -148,8 +148,8 @@ class SchemaDecoder(TotalDecoder[FloatArray]):
 
     def _truth(self, value: bytes) -> FloatArray | None:
         fields = self._fields(value) if self.truth_columns else None
-        found = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
-        return None if None in found else np.array(found, dtype=np.float64)
+        numbers = [number(fields.get(name)) for name in self.truth_columns] if fields is not None else [None]
+        return None if None in numbers else np.array(numbers, dtype=np.float64)
 
     def _timestamp(self, value: bytes) -> float | None:
         fields = self._fields(value) if self._time is not None else None

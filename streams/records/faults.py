@@ -63,8 +63,8 @@ class FaultCounts:
         """Return the commonest faults, `amount: not a number (87), label: not one of no, yes (13)`."""
         most = self.faults.most_common(_FEW)
         rest = self.malformed - sum(count for _, count in most)
-        said = [f"{fault} ({count:,})" for fault, count in most]
-        return ", ".join([*said, f"others ({rest:,})"] if rest else said)
+        lines = [f"{fault} ({count:,})" for fault, count in most]
+        return ", ".join([*lines, f"others ({rest:,})"] if rest else lines)
 
 
 def number_fault(value: object) -> str | None:
@@ -116,10 +116,10 @@ def time_fault(value: object) -> str | None:
     if number_fault(value) == "not finite":
         return "not finite"
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        parsed = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
-        found = None
-    return "a time without a zone" if found is not None and found.tzinfo is None else "not a time"
+        parsed = None
+    return "a time without a zone" if parsed is not None and parsed.tzinfo is None else "not a time"
 
 
 def csv_fault(value: bytes) -> str:
@@ -149,7 +149,7 @@ def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimen
     first, *pairs = value.split() or [b""]
     label = number_fault(_text(first))
     if label is None and allowed is not None and float(first) not in allowed:
-        label = f"not one of {some_of([f'{one:g}' for one in allowed])}"
+        label = f"not one of {some_of([f'{label_value:g}' for label_value in allowed])}"
     if label is not None:
         return Fault("label", label)
     split = [_text(pair).split(":") for pair in pairs]
@@ -160,8 +160,8 @@ def sparse_fault(value: bytes, allowed: Sequence[float] | None, base: int, dimen
         return Fault("index", f"not from {base} to {dimension - 1 + base}")
     if any(index <= before for before, index in pairwise(indices)):
         return Fault("index", "not above the one before it")
-    found = next((kind for _, value in split if (kind := number_fault(value)) is not None), None)
-    return Fault(None, UNKNOWN) if found is None else Fault("value", found)
+    fault = next((kind for _, value in split if (kind := number_fault(value)) is not None), None)
+    return Fault(None, UNKNOWN) if fault is None else Fault("value", fault)
 
 
 def _text(part: bytes) -> str:
@@ -170,5 +170,5 @@ def _text(part: bytes) -> str:
 
 def some_of(words: Sequence[str]) -> str:
     """Return the words, only the first few if there are many."""
-    shown = ", ".join(words[:_FEW])
-    return shown if len(words) <= _FEW else f"{shown} and {len(words) - _FEW:,} more"
+    text = ", ".join(words[:_FEW])
+    return text if len(words) <= _FEW else f"{text} and {len(words) - _FEW:,} more"

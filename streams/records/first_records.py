@@ -41,12 +41,12 @@ def most_looked_at(files: int) -> int:
 
 def data_files(file: MeshFile) -> list[DataFile]:
     """Return the nodes' regular files, each once, and the held-out one."""
-    found: dict[str, DataFile] = {}
-    for name, own in file.nodes.items():
-        for settings, take in _regular(own.source):
-            made = DataFile(settings, ("nodes", name, "source"))
-            found.setdefault(settings.model_dump_json(), made).takes[name] = take
-    return [*found.values(), *(DataFile(settings, ("held_out",)) for settings, _ in _regular(file.held_out))]
+    files: dict[str, DataFile] = {}
+    for name, part in file.nodes.items():
+        for settings, take in _regular(part.source):
+            data_file = DataFile(settings, ("nodes", name, "source"))
+            files.setdefault(settings.model_dump_json(), data_file).takes[name] = take
+    return [*files.values(), *(DataFile(settings, ("held_out",)) for settings, _ in _regular(file.held_out))]
 
 
 def _regular(source: object) -> Iterator[tuple[FileSettings | SparseSettings, TakeSettings]]:
@@ -69,24 +69,26 @@ def file_oddities(file: MeshFile, one: DataFile, most: int) -> Iterator[str]:
             column.add(value)
     size = 0 if timed else file.mesh.slots.size
     needed = max([most, *(take.offset + (size - 1) * take.every for take in one.takes.values())]) + 1
-    there = counts.records + sum(1 for _ in islice(lines, needed - counts.records))
-    records = _looked_at(counts.records, one.settings.path, whole=there <= most)
+    record_count = counts.records + sum(1 for _ in islice(lines, needed - counts.records))
+    records = _looked_at(counts.records, one.settings.path, whole=record_count <= most)
     if counts.notable:
         are = "is" if counts.malformed == 1 else "are"
         yield f"{'.'.join(one.place)}: {counts.malformed:,} of {records} {are} malformed: {counts}"
     for column in words:
         yield from column.oddities(records)
-    yield from _short(one, there, size)
+    yield from _short(one, record_count, size)
 
 
 def _short(one: DataFile, records: int, size: int) -> Iterator[str]:
     """Yield a line if nodes take fewer of the file's records than one slot holds."""
-    taken = {name: len(range(take.offset, records, take.every)) for name, take in one.takes.items()}
-    names = [name for name, count in taken.items() if count < size]
+    counts = {name: len(range(take.offset, records, take.every)) for name, take in one.takes.items()}
+    names = [name for name, count in counts.items() if count < size]
     if names:
-        held = f"{max(taken[name] for name in names):,}{' at most' if len(names) > 1 else ''}"
-        what = f"{some_of(names)} {'takes' if len(names) == 1 else 'take'} of {one.settings.path} ({held})"
-        yield f"mesh.slots.size: {size:,} is more than the records that {what}: they fill no slot"
+        most_held = f"{max(counts[name] for name in names):,}{' at most' if len(names) > 1 else ''}"
+        subject = (
+            f"{some_of(names)} {'takes' if len(names) == 1 else 'take'} of {one.settings.path} ({most_held})"
+        )
+        yield f"mesh.slots.size: {size:,} is more than the records that {subject}: they fill no slot"
 
 
 def _fault(decoder: SchemaDecoder | LibsvmDecoder, record: bytes, *, timed: bool) -> Fault | None:

@@ -37,10 +37,10 @@ def _within(lines: Iterator[bytes], packed: int) -> Iterator[bytes]:
 
     Records that are sorted, shuffled or scored are all in memory, and a byte can hold a thousand empty lines.
     """
-    most, held = max(_LEAST, _RATIO * packed), 0
+    most, unpacked = max(_LEAST, _RATIO * packed), 0
     for line in lines:
-        held += len(line) + _LINE
-        if held > most:
+        unpacked += len(line) + _LINE
+        if unpacked > most:
             raise OSError(EFBIG, f"it unpacks to more than {_RATIO} times its size")
         yield line
 
@@ -70,9 +70,9 @@ def ordered(
     if by_time:
         return lines if take is None else filter(partial(takes, take), lines)
     if shuffle:
-        everything = list(lines)
-        order = generator("order", seed).permutation(len(everything))
-        lines = (everything[k] for k in order.tolist())
+        all_lines = list(lines)
+        order = generator("order", seed).permutation(len(all_lines))
+        lines = (all_lines[k] for k in order.tolist())
     return lines if take is None else islice(lines, take.offset, None, take.every)
 
 

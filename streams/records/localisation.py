@@ -81,14 +81,14 @@ class Readings:
         step = (self.target.speed or 0.0) / self.size
         for index, block in enumerate(positions(self.target.path, step, self.seed)):
             measured = self._measured(block, index)
-            sent = seen = self._sent(len(block), index)
+            is_sent = in_reach = self._sent(len(block), index)
             if self.settings.reach is not None:
-                seen = sent & (self._distances(block, self.position) <= self.settings.reach)
-            rows = zip(measured.tolist(), seen.tolist(), sent.tolist(), block.tolist(), strict=True)
-            for label, here, goes, at in rows:
-                said = f', "{column}": {label!r}' if here else ""
+                in_reach = is_sent & (self._distances(block, self.position) <= self.settings.reach)
+            rows = zip(measured.tolist(), in_reach.tolist(), is_sent.tolist(), block.tolist(), strict=True)
+            for label, reached, goes, at in rows:
+                label_text = f', "{column}": {label!r}' if reached else ""
                 truth = ', "target_x": {!r}, "target_y": {!r}'.format(*at) if self.settings.truth else ""
-                yield Reading(f"{place}{said}{truth}}}".encode(), goes)
+                yield Reading(f"{place}{label_text}{truth}}}".encode(), goes)
 
     def _measured(self, block: FloatArray, index: int) -> FloatArray:
         """Return the measurements of a block of positions, with their errors."""
@@ -98,9 +98,9 @@ class Readings:
         else:
             errors = self.settings.noise * random.standard_normal(len(block))
         if self.settings.outliers is not None:
-            random, own = generator("outliers", self.seed, self.number, index), self.settings.outliers
-            hit = random.random(len(block)) < own.share
-            errors = errors + np.where(hit, random.uniform(0.0, own.excess, len(block)), 0.0)
+            random, outliers = generator("outliers", self.seed, self.number, index), self.settings.outliers
+            hit = random.random(len(block)) < outliers.share
+            errors = errors + np.where(hit, random.uniform(0.0, outliers.excess, len(block)), 0.0)
         return self._exact(block) + errors
 
     def _exact(self, block: FloatArray) -> FloatArray:
@@ -121,10 +121,10 @@ class Readings:
 
     def _sent(self, count: int, index: int) -> BoolArray:
         """Return which of a block's records are sent."""
-        own, last = self.settings, self.settings.last or math.inf
+        settings, last = self.settings, self.settings.last or math.inf
         rounds = 1 + (index * count + np.arange(count)) // self.size
-        sent: BoolArray = (rounds >= own.first) & (rounds <= last)
-        if own.dropouts:
+        is_sent: BoolArray = (rounds >= settings.first) & (rounds <= last)
+        if settings.dropouts:
             random = generator("dropouts", self.seed, self.number, index)
-            sent &= random.random(count) >= own.dropouts
-        return sent
+            is_sent &= random.random(count) >= settings.dropouts
+        return is_sent

@@ -38,8 +38,8 @@ def number_chunks(
 
     def chunks() -> Iterator[Observations]:
         with readable(file, name, path):
-            for found in parquet_numbers(name, columns, rows):
-                yield _observations(found, schema)
+            for numbers in parquet_numbers(name, columns, rows):
+                yield _observations(numbers, schema)
 
     return chunks
 

@@ -16,8 +16,8 @@ from streams.records.sparse import LibsvmDecoder, sparse_observations
 
 def slot_closed(slot: ClosedSlot[bytes], observations: Observations, decoder: Decoder) -> SlotClosed:
     """Return the slot for the machine; the content of its records is private from here on."""
-    said = Private(truth(slot.values, decoder))
-    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), said)
+    slot_truth = Private(truth(slot.values, decoder))
+    return SlotClosed(slot.round, Private(observations), slot.position, Private(slot.places), slot_truth)
 
 
 def has_truth(decoder: Decoder) -> bool:
@@ -29,7 +29,7 @@ def truth(values: tuple[bytes, ...], decoder: Decoder) -> FloatArray | None:
     """Return the truth (d,) of the last record that holds it, even if the rest cannot be decoded."""
     if not isinstance(decoder, SchemaDecoder) or not decoder.truth_columns:
         return None
-    return next((found for found in map(decoder.truth, reversed(values)) if found is not None), None)
+    return next((target for target in map(decoder.truth, reversed(values)) if target is not None), None)
 
 
 def observed(values: tuple[bytes, ...], decoder: Decoder) -> Observations:
@@ -60,8 +60,8 @@ def _together(decoded: Sequence[Decoded | None], decoder: Decoder) -> Observatio
     features = np.zeros((len(decoded), decoder.dimension))
     labels = np.zeros(len(decoded))
     present = np.zeros(len(decoded), dtype=np.bool_)
-    for k, found in enumerate(decoded):
-        if found is not None:
-            features[k], labels[k] = found
+    for k, pair in enumerate(decoded):
+        if pair is not None:
+            features[k], labels[k] = pair
             present[k] = True
     return Observations(features, labels, present)

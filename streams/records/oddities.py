@@ -15,16 +15,16 @@ from topology.schedules import CycleSchedule, FixedSchedule, window
 
 def oddities(file: MeshFile) -> list[str]:
     """Return a line for each oddity. Raises MeshFileError for all files that cannot be read so far."""
-    found, wrong = [*_unconnected(file), *_growing(file), *_tested_on_learnt(file)], list[str]()
+    lines, wrong = [*_unconnected(file), *_growing(file), *_tested_on_learnt(file)], list[str]()
     files = data_files(file)
-    for one in files:
+    for data_file in files:
         try:
-            found += file_oddities(file, one, most_looked_at(len(files)))
+            lines += file_oddities(file, data_file, most_looked_at(len(files)))
         except MeshFileError as error:
             wrong += error.lines
     if wrong:
         raise MeshFileError(wrong)
-    return found
+    return lines
 
 
 def _unconnected(file: MeshFile) -> Iterator[str]:

@@ -30,11 +30,11 @@ class OwnDecoder(TotalDecoder[FloatArray]):
         """Yield the records. The refusal names only the type of an exception, whose text may hold data."""
         raised: list[str] = []
         with UserCode(raised.append):
-            found = iter(self._source.records())
+            values = iter(self._source.records())
         while not raised:
             record: object = None
             with UserCode(raised.append):
-                record = next(found, _END)
+                record = next(values, _END)
             if record is _END:
                 return
             if isinstance(record, bytes):

@@ -92,11 +92,11 @@ def parquet_numbers(path: str, columns: Sequence[str], rows: int) -> Iterator[Fl
     """
     with _opened(path) as (pa, file):
         for chunk in file.iter_batches(rows, columns=list(dict.fromkeys(columns)), use_threads=False):
-            found = np.empty((chunk.num_rows, len(columns)))
+            numbers = np.empty((chunk.num_rows, len(columns)))
             for k, name in enumerate(columns):
                 column = chunk.column(name).cast(pa.float64(), safe=False)
-                found[:, k] = column.to_numpy(zero_copy_only=False)
-            yield found
+                numbers[:, k] = column.to_numpy(zero_copy_only=False)
+            yield numbers
 
 
 @contextmanager
@@ -185,8 +185,10 @@ def _column(pa: Any, chunk: Any) -> _Column:
         rows = len(chunk)
     if rows == 1:
         return _Column([_SPOILT], (0,))
-    alone = [_column(pa, chunk.slice(row, 1)) for row in range(rows)]
-    return _Column([row.values[0] for row in alone], [k for k, row in enumerate(alone) if row.spoilt])
+    rows_alone = [_column(pa, chunk.slice(row, 1)) for row in range(rows)]
+    return _Column(
+        [row.values[0] for row in rows_alone], [k for k, row in enumerate(rows_alone) if row.spoilt]
+    )
 
 
 def _values(pa: Any, chunk: Any) -> list[Any]:
@@ -231,7 +233,7 @@ def _texts(pa: Any, chunk: Any) -> _Column:
         except UnicodeDecodeError:  # pyarrow does not check text while it reads it
             decoded.append(word.decode(errors="surrogateescape"))
             spoilt.add(number)
-    held = places.fill_null(len(decoded)).to_pylist()
+    numbers = places.fill_null(len(decoded)).to_pylist()
     decoded.append(None)
-    values = [decoded[number] for number in held]
-    return _Column(values, [row for row, number in enumerate(held) if number in spoilt] if spoilt else ())
+    values = [decoded[number] for number in numbers]
+    return _Column(values, [row for row, number in enumerate(numbers) if number in spoilt] if spoilt else ())

@@ -60,43 +60,51 @@ class Passes:
         Raises MeshFileError, which names owner and field, unless it holds n_l records that can be decoded.
         """
         if self._arrays is not None:
-            seen = [(int(chunk.present.sum()), chunk.present.size) for chunk in self._arrays()]
-            if sum(found for found, _ in seen) == sum(size for _, size in seen) == self._mechanism.records:
+            sizes = [(int(chunk.present.sum()), chunk.present.size) for chunk in self._arrays()]
+            if (
+                sum(present for present, _ in sizes)
+                == sum(size for _, size in sizes)
+                == self._mechanism.records
+            ):
                 return self._set(self._mechanism.records)
         return self._set(self._looked_at())
 
     def _looked_at(self) -> int:
         """Return the number of records, each decoded from its line; a small set is kept."""
-        counts, kept, numbers, first = FaultCounts(), list[Observations](), 0, 0
+        counts, chunks_kept, numbers, first = FaultCounts(), list[Observations](), 0, 0
         extent, values = self._extent(), self._values()
         while chunk := list(islice(values, _rows(self._decoder))):
-            seen = observed(tuple(chunk), self._decoder)
-            for value, present in zip(chunk, seen.present.tolist(), strict=True):
+            chunk_observations = observed(tuple(chunk), self._decoder)
+            for value, present in zip(chunk, chunk_observations.present.tolist(), strict=True):
                 counts.add(None if present else self._decoder.fault(value))
                 first = first or (0 if present else counts.records)
-            numbers += seen.labels.size * (self._decoder.dimension + 2)
-            kept = [*kept, seen] if numbers <= _KEPT else []
-        self._kept = (extent, kept) if numbers <= _KEPT else None
+            numbers += chunk_observations.labels.size * (self._decoder.dimension + 2)
+            chunks_kept = [*chunks_kept, chunk_observations] if numbers <= _KEPT else []
+        self._kept = (extent, chunks_kept) if numbers <= _KEPT else None
         path = ("owners", self._owner, "source")
         if counts.malformed:
             allowed = f"{counts.malformed:,} of {counts.records:,} records cannot be read ({counts})"
-            where = "" if first == 0 else f", the first is record {first:,}"
-            raise self._file.refuse(path, f"{allowed}{where}: must be none, as nothing of a set is left out")
+            first_text = "" if first == 0 else f", the first is record {first:,}"
+            raise self._file.refuse(
+                path, f"{allowed}{first_text}: must be none, as nothing of a set is left out"
+            )
         due = self._mechanism.records
         if counts.records != due:
-            held = "no record" if not counts.records else f"{counts.records:,} of them"
+            count_text = "no record" if not counts.records else f"{counts.records:,} of them"
             named = ("mesh", "owners", self._owner, "records")
-            raise self._file.refuse(named, f"the set holds {held}: must be that number, at least 2", due)
+            raise self._file.refuse(
+                named, f"the set holds {count_text}: must be that number, at least 2", due
+            )
         return counts.records
 
     def read(self, asked: ReadSet, wanted: Callable[[], bool] = lambda: True) -> SetRead | None:
         """Return the sum of the clipped gradients at a query's parameters; None once it is not `wanted`."""
-        found = GradientPass(self._mechanism, self._loss, asked.parameters)
+        gradient_pass = GradientPass(self._mechanism, self._loss, asked.parameters)
         for chunk in self._chunks():
             if not wanted():
                 return None
-            found.add(chunk)
-        return SetRead(asked.query, self._set(found.records), found.total)
+            gradient_pass.add(chunk)
+        return SetRead(asked.query, self._set(gradient_pass.records), gradient_pass.total)
 
     def _chunks(self) -> Iterator[Observations]:
         """Return the set in chunks: as it was looked at, if it is small and ends where it did."""
@@ -152,8 +160,8 @@ def passes(file: CollaborationFile, owner: str) -> Passes:
     _, decoder = opened_records(file, settings, path)
 
     def values() -> Iterator[bytes]:
-        found, _ = opened_records(file, settings, path)
-        return ordered(found, 0, shuffle=False, take=settings.take, by_time=False)
+        lines, _ = opened_records(file, settings, path)
+        return ordered(lines, 0, shuffle=False, take=settings.take, by_time=False)
 
     def extent() -> tuple[tuple[str, int], ...]:
         try:
@@ -167,13 +175,13 @@ def passes(file: CollaborationFile, owner: str) -> Passes:
 
 def fixed_sets(file: CollaborationFile, owners: Iterable[str]) -> dict[str, tuple[Passes, RecordSet]]:
     """Return the owners' passes, and their sets as they stand. Raises MeshFileError with all mistakes."""
-    found, wrong = {}, list[str]()
+    sets, wrong = {}, list[str]()
     for name in owners:
         try:
-            own = passes(file, name)
-            found[name] = own, own.fixed()
+            owner_passes = passes(file, name)
+            sets[name] = owner_passes, owner_passes.fixed()
         except MeshFileError as error:
             wrong += error.lines
     if wrong:
         raise MeshFileError(told_once(wrong))
-    return found
+    return sets

@@ -67,8 +67,8 @@ def _curve(at: Place) -> Place:
     ways = _ways(at(angles))
 
     def place(way: FloatArray) -> FloatArray:
-        found: FloatArray = np.interp(np.remainder(way, ways[-1]), ways, angles)
-        return at(found)
+        angle: FloatArray = np.interp(np.remainder(way, ways[-1]), ways, angles)
+        return at(angle)
 
     return place
 

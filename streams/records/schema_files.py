@@ -32,8 +32,8 @@ def records_to_predict(
     Labels and times may be missing. `also`: columns to read beside the schema's, if they are there. `path` is
     that of the settings in `file`. Raises MeshFileError.
     """
-    found, decoder = opened_file(file, settings, path, settings.record.features, also)
-    return 2 if settings.kind == "csv" and settings.columns is None else 1, found, decoder
+    lines, decoder = opened_file(file, settings, path, settings.record.features, also)
+    return 2 if settings.kind == "csv" and settings.columns is None else 1, lines, decoder
 
 
 def opened_file(
@@ -50,10 +50,10 @@ def opened_file(
     """
     if settings.kind == "parquet":
         return _parquet(file, settings, path, needed, also)
-    found = _lines(file, settings, path)
+    lines = _lines(file, settings, path)
     if settings.kind == "csv" and settings.columns is None:
-        return found, _with_header(file, settings, path, next(found, None), needed)
-    return found, file_decoder(file, settings, path, needed)
+        return lines, _with_header(file, settings, path, next(lines, None), needed)
+    return lines, file_decoder(file, settings, path, needed)
 
 
 def file_decoder(
@@ -145,9 +145,9 @@ def _check_columns(
     """Raise MeshFileError unless each of the `needed` columns, by default all, is there once."""
     for name in settings.record.columns if needed is None else needed:
         if columns.count(name) != 1:
-            what = "twice" if name in columns else "not"
-            near = meant(columns, name) if what == "not" else ""
-            allowed = f"{what} in {where}, which is {json.dumps(columns)[1:-1]}{near}"
+            times = "twice" if name in columns else "not"
+            near = meant(columns, name) if times == "not" else ""
+            allowed = f"{times} in {where}, which is {json.dumps(columns)[1:-1]}{near}"
             raise file.refuse((*path, "schema"), allowed, name)
 
 

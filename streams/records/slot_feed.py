@@ -127,15 +127,15 @@ class SlotFeed:
         if np.count_nonzero(present) == len(closed.values):
             counts.read.records += len(closed.values)
             return
-        for value, here in zip(closed.values, present.tolist(), strict=True):
-            counts.read.add(None if here else self._decoder.fault(value))
+        for value, is_present in zip(closed.values, present.tolist(), strict=True):
+            counts.read.add(None if is_present else self._decoder.fault(value))
 
     def _untimed(self, value: bytes) -> None:
         self._counts.untimed += 1
         self._counts.late -= 1  # its slot counts it there too
         decoder = self._decoder
-        found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
-        self._counts.read.add(found or Fault(None, NO_TIME))
+        fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+        self._counts.read.add(fault or Fault(None, NO_TIME))
 
     def _complete(self, round: int) -> bool:
         if isinstance(self._slots, TimeSlots):

@@ -59,12 +59,12 @@ def open_source(file: MeshFile, node: str, seed: int) -> Source:
         return _localisation(settings, file.mesh, node, seed)
     timed = by_time(file.mesh)
     if isinstance(settings, OwnSourceSettings):
-        own = _own(settings, file, node)
-        values = own.records(partial(file.refuse, (*path, "name")))
+        own_source = _own(settings, file, node)
+        values = own_source.records(partial(file.refuse, (*path, "name")))
         values = ordered(values, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
-        return Source(map(RawRecord, values), own)
-    found, decoder = opened_records(file, settings, path)
-    chosen = ordered(found, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
+        return Source(map(RawRecord, values), own_source)
+    lines, decoder = opened_records(file, settings, path)
+    chosen = ordered(lines, seed, shuffle=settings.shuffle, take=settings.take, by_time=timed)
     if timed and isinstance(decoder, SchemaDecoder):
         records = (RawRecord(line, moved(decoder.timestamp(line), file.mesh.shift)) for line in chosen)
         # Standard input may have no end, so it is not sorted; `run` refuses it.
@@ -80,10 +80,10 @@ def check_source(file: MeshFile, node: str) -> None:
     """
     settings, path = _source(file, node), ("nodes", node, "source")
     if isinstance(settings, FileSettings | LibsvmSettings) and Path(settings.path or "-").is_file():
-        found, _ = opened_records(file, settings, path)
+        lines, _ = opened_records(file, settings, path)
         if by_time(file.mesh):
-            next(found, None)
-        elif next(ordered(found, 0, shuffle=False, take=settings.take, by_time=False), None) is None:
+            next(lines, None)
+        elif next(ordered(lines, 0, shuffle=False, take=settings.take, by_time=False), None) is None:
             raise file.refuse((*path, "path"), "holds no record", settings.path)
 
 
@@ -109,18 +109,20 @@ def decoded(
 
     All are counted in `counts`. Raises MeshFileError, which names `path`, if none remain.
     """
-    found, decoder = opened_records(file, settings, path)
+    lines, decoder = opened_records(file, settings, path)
     counts = FaultCounts() if counts is None else counts
     pairs = []
     timed = by_time(file.mesh)
-    for value in ordered(found, 0, shuffle=False, take=settings.take, by_time=timed):
+    for value in ordered(lines, 0, shuffle=False, take=settings.take, by_time=timed):
         pair = decoder.decode(value)
         counts.add(None if pair is not None else decoder.fault(value))
         if pair is not None:
             pairs.append(pair)
     if not pairs:
-        said = f": {counts}" if counts.malformed else ""
-        raise file.refuse((*path, "path"), f"{settings.path} holds no record that can be decoded{said}")
+        counts_text = f": {counts}" if counts.malformed else ""
+        raise file.refuse(
+            (*path, "path"), f"{settings.path} holds no record that can be decoded{counts_text}"
+        )
     rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
     return rows_of(rows, decoder.dimension), labels
 
@@ -130,10 +132,10 @@ def _localisation(settings: LocalisationSettings, mesh: MeshSettings, node: str,
     position = settings.position or sensor(number, len(mesh.nodes))
     slots, decoder = mesh.slots, _measured(settings, mesh, node)
     size = 1 if isinstance(slots, TimeSlots) else slots.size
-    found = Readings(seed, number, position, settings, mesh.target, mesh.loss_of(node), size)
+    readings = Readings(seed, number, position, settings, mesh.target, mesh.loss_of(node), size)
     if isinstance(slots, TimeSlots):
-        return Source(_in_time(islice(found, settings.last), slots), decoder)
-    return Source((RawRecord(reading.value) for reading in found), decoder)
+        return Source(_in_time(islice(readings, settings.last), slots), decoder)
+    return Source((RawRecord(reading.value) for reading in readings), decoder)
 
 
 def _in_time(readings: Iterable[Reading], slots: TimeSlots) -> Iterator[RawRecord]:

@@ -36,9 +36,9 @@ class LibsvmDecoder(TotalDecoder[SparseRow]):
             return None
         try:
             first, *pairs = value.split()
-            found = [pair.split(b":") for pair in pairs]
-            indices = np.array([int(index) for index, _ in found], dtype=np.int64) - self._base
-            values = np.array([float(number) for _, number in found], dtype=np.float64)
+            entries = [pair.split(b":") for pair in pairs]
+            indices = np.array([int(index) for index, _ in entries], dtype=np.int64) - self._base
+            values = np.array([float(number) for _, number in entries], dtype=np.float64)
             label = _label(self._label, float(first))
         except (ValueError, OverflowError):
             return None
@@ -73,10 +73,10 @@ def rows_of(rows: Sequence[FloatArray | SparseRow], dimension: int) -> Rows:
 
 def sparse_observations(decoded: Sequence[tuple[SparseRow, float] | None], dimension: int) -> Observations:
     """Return the decoded lines as observations, in order; None becomes absent and empty in its place."""
-    found = [_ABSENT if pair is None else pair for pair in decoded]
-    labels: FloatArray = np.array([label for _, label in found], dtype=np.float64)
+    pairs = [_ABSENT if pair is None else pair for pair in decoded]
+    labels: FloatArray = np.array([label for _, label in pairs], dtype=np.float64)
     present = np.array([pair is not None for pair in decoded], dtype=np.bool_)
-    return Observations(SparseRows.of([row for row, _ in found], dimension), labels, present)
+    return Observations(SparseRows.of([row for row, _ in pairs], dimension), labels, present)
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -93,8 +93,8 @@ def csr_lines(path: str, settings: CsrSettings, dimension: int) -> Iterator[byte
     """
     arrays = _loaded(path, ("data", "indices", "indptr", "shape", "y"), settings.split)
     _check(arrays, dimension)
-    wanted = _wanted(arrays, settings)
-    return (_line(arrays, k) for k in wanted)
+    row_numbers = _wanted(arrays, settings)
+    return (_line(arrays, k) for k in row_numbers)
 
 
 def _loaded(path: str, names: tuple[str, ...], split: int | None) -> Arrays:
@@ -132,10 +132,10 @@ def _check(arrays: Arrays, dimension: int) -> None:
 def _wanted(arrays: Arrays, settings: CsrSettings) -> list[int]:
     rows = arrays["y"].size
     if settings.split is not None:
-        found: list[int] = np.flatnonzero(arrays["split"] == settings.split).tolist()
-        if not found:
+        in_split: list[int] = np.flatnonzero(arrays["split"] == settings.split).tolist()
+        if not in_split:
             raise NotCsr(f"has no row where split is {settings.split}")
-        return found
+        return in_split
     first, end = settings.rows or (0, rows)
     if end > rows:
         raise NotCsr(f"has {rows:,} rows: must have the {end:,} that rows asks for")

@@ -25,8 +25,8 @@ def _matrix_rows(value: object) -> object:
         if not 1 <= len(value) <= 3 * MOST:
             raise refusal(f"has {len(value)} rows: must have from 1 to {3 * MOST}")
         if lengths != {len(value)}:
-            shown = " or ".join(str(length) for length in sorted(lengths))
-            raise refusal(f"{len(value)} rows of {shown} numbers: must be square")
+            text = " or ".join(str(length) for length in sorted(lengths))
+            raise refusal(f"{len(value)} rows of {text} numbers: must be square")
     return value
 
 
@@ -49,10 +49,10 @@ class DynamicsSettings(Settings):
         if (self.model is None) == (self.matrix is None):
             raise refusal("must have either model or matrix")
         for key in ("dimensions", "period"):
-            given = getattr(self, key) is not None
-            if self.model is not None and not given:
+            has_value = getattr(self, key) is not None
+            if self.model is not None and not has_value:
                 raise refusal(f"missing: {self.model} needs it, above 0", key)
-            if self.model is None and given:
+            if self.model is None and has_value:
                 raise refusal("is for a model, not for a matrix", key)
         return self
 
@@ -87,8 +87,8 @@ class ReachSettings(Settings):
     @property
     def bounds(self) -> tuple[float, ...]:
         """The bounds, one for each derivative."""
-        found = (self.position, self.speed)
-        return found if self.acceleration is None else (*found, self.acceleration)
+        bounds = (self.position, self.speed)
+        return bounds if self.acceleration is None else (*bounds, self.acceleration)
 
 
 Coordinates = Annotated[
@@ -137,12 +137,12 @@ def check_set(dynamics: DynamicsSettings, reach: ReachSettings | None, box: Mapp
             keys = ("position", "speed", "acceleration")[: dynamics.orders]
             raise refusal(f"must have {', '.join(keys)} for {dynamics.model}", "constraint", "reach")
         return
-    own = "velocities need bounds of their own"
+    text = "velocities need bounds of their own"
     if box is None:
-        raise refusal(f"{own}: must be {{reach: ...}} or {{box: ...}}", "constraint")
+        raise refusal(f"{text}: must be {{reach: ...}} or {{box: ...}}", "constraint")
     for key, numbers in box.items():
         if dynamics.orders is not None and numbers == 1:
-            raise refusal(f"{own}: must be {dynamics.dimension} numbers", "constraint", "box", key)
+            raise refusal(f"{text}: must be {dynamics.dimension} numbers", "constraint", "box", key)
 
 
 class WarmStart(Settings):

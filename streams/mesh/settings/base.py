@@ -50,8 +50,8 @@ class Settings(BaseModel):
         unknown = next((key for key in value if key not in allowed), None)
         if unknown is not None:
             # `password:mine` is a key: where values are hidden, so is this
-            shown = () if cls.model_config.get("hide_input_in_errors") else (str(unknown),)
-            raise refusal(f"unknown key: {one_of(allowed, unknown)}", *shown)
+            texts = () if cls.model_config.get("hide_input_in_errors") else (str(unknown),)
+            raise refusal(f"unknown key: {one_of(allowed, unknown)}", *texts)
         return value
 
 
@@ -68,17 +68,17 @@ class Choice(Settings):
     def _one(cls, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        settable = [f"{{{name}: ...}}" for name in known if name not in cls.words or name in cls.either]
+        names = [field.alias or name for name, field in cls.model_fields.items()]
+        settable = [f"{{{name}: ...}}" for name in names if name not in cls.words or name in cls.either]
         allowed = f"must be one of {', '.join([*cls.words, *settable])}"
         if isinstance(value, str) and value in cls.words:
             return {value: True}
-        allowed += meant([*cls.words, *known], next(iter(value), None) if isinstance(value, dict) else value)
+        allowed += meant([*cls.words, *names], next(iter(value), None) if isinstance(value, dict) else value)
         if not isinstance(value, Mapping):
             raise refusal(allowed)
         word, setting = next(iter(value.items()), (None, None))
-        alone = word in cls.words and not (word in cls.either and isinstance(setting, Mapping | Settings))
-        if len(value) != 1 or word not in known or (alone and setting is not True):
+        as_word = word in cls.words and not (word in cls.either and isinstance(setting, Mapping | Settings))
+        if len(value) != 1 or word not in names or (as_word and setting is not True):
             raise refusal(allowed)
         return value
 

@@ -115,8 +115,8 @@ class BrokerSettings(Settings):
                     raise refusal(_needs("tls"), key)
             return
         if (self.certificate is None) != (self.key is None):
-            given, other = ("key", "certificate") if self.certificate is None else ("certificate", "key")
-            raise refusal(f"missing: {given} needs {other}", other)
+            present, missing = ("key", "certificate") if self.certificate is None else ("certificate", "key")
+            raise refusal(f"missing: {present} needs {missing}", missing)
         if self.key_password is not None and self.key is None:
             raise refusal("needs a certificate and its key", "key_password")
 

@@ -74,11 +74,11 @@ class StepSettings(Settings):
 
     @model_validator(mode="after")
     def _of_the_name(self) -> Self:
-        own, other = ("step", "rho") if self.name == "averaged" else ("rho", "step")
-        if getattr(self, own) is None:
-            raise refusal(f"missing: {self.name} needs a number above 0", own)
-        if getattr(self, other) is not None:
-            raise refusal(f"goes with the other algorithm, not with {self.name}", other)
+        needed, refused = ("step", "rho") if self.name == "averaged" else ("rho", "step")
+        if getattr(self, needed) is None:
+            raise refusal(f"missing: {self.name} needs a number above 0", needed)
+        if getattr(self, refused) is not None:
+            raise refusal(f"goes with the other algorithm, not with {self.name}", refused)
         return self
 
 
@@ -164,8 +164,10 @@ class CollaborationSettings(Settings):
     def source_text(self, source: Settings) -> str:
         """Return what makes gradients of a source's bytes, as canonical JSON: no path, as files may move."""
         shared: dict[str, Any] = self.model_dump(mode="json", include={"dimension", "loss"})
-        own = source.model_dump(mode="json", by_alias=True, exclude={"path"})
-        return json.dumps(shared | {"source": own}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        source_settings = source.model_dump(mode="json", by_alias=True, exclude={"path"})
+        return json.dumps(
+            shared | {"source": source_settings}, sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
 
 
 class OwnerSettings(Settings):

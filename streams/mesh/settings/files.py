@@ -61,10 +61,10 @@ def is_path(text: str) -> bool:
 
 def _resolved(value: object, info: ValidationInfo) -> object:
     """Read a path, relative to the file that names it."""
-    found = from_environment(value, info)
-    if not isinstance(found, str) or not is_path(found):
+    path = from_environment(value, info)
+    if not isinstance(path, str) or not is_path(path):
         raise refusal("must be a path, or - for standard input")
-    return found if found == "-" else beside(found, info)
+    return path if path == "-" else beside(path, info)
 
 
 def beside(path: str, info: ValidationInfo) -> str:

@@ -104,8 +104,8 @@ class LossSettings(Choice):
     @model_serializer
     def _as_written(self) -> Any:
         """Return it as in the mesh file: only the word if it needs no setting."""
-        name, own = self.name, self.of_a_place
-        if own is not None:
-            given = own.model_dump(mode="json", exclude_none=True)
-            return {name: given} if given else name
+        name, place = self.name, self.of_a_place
+        if place is not None:
+            settings = place.model_dump(mode="json", exclude_none=True)
+            return {name: settings} if settings else name
         return name if name in self.words else {name: getattr(self, name)}

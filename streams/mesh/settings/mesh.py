@@ -220,7 +220,7 @@ class MeshSettings(Settings):
         if self.privacy.on == "parameters" and self.slots.size != 1:
             raise refusal("noise on the parameters needs one record a slot: must be 1", "slots", "size")
         self._check_motion()
-        differing = [name for name, own in self.nodes.items() if own.loss is not None]
+        differing = [name for name, node in self.nodes.items() if node.loss is not None]
         if self.class_weights is not None and differing:
             raise refusal(f"goes with one loss for all, and node {differing[0]} has its own", "class_weights")
         if self.class_weights is not None and self.loss.labels is None:
@@ -249,8 +249,8 @@ class MeshSettings(Settings):
     @property
     def loss_dimension(self) -> int:
         """The number of coordinates that the loss sees."""
-        seen = self.algorithm.seen
-        return self.dimension if seen is None else len(seen)
+        observed = self.algorithm.seen
+        return self.dimension if observed is None else len(observed)
 
     def _check_keys(self) -> None:
         if self.signatures == "none":
@@ -278,8 +278,8 @@ class MeshSettings(Settings):
 
     def loss_of(self, node: str) -> LossSettings:
         """Return the loss of one node, or the shared one for a name that is none."""
-        own = self.nodes.get(node)
-        return self.loss if own is None or own.loss is None else own.loss
+        settings = self.nodes.get(node)
+        return self.loss if settings is None or settings.loss is None else settings.loss
 
     @property
     def shift(self) -> float:
@@ -289,10 +289,10 @@ class MeshSettings(Settings):
     @property
     def agreed(self) -> dict[str, Any]:
         """The settings that all nodes must share, not membership, a node's own settings, or the schedule."""
-        given = set() if self.class_weights is None else {"class_weights"}
-        given |= set() if self.layout == "edges" else {"layout"}
-        given |= set() if self.signatures == "none" else {"signatures"}
-        return self.model_dump(mode="json", include=AGREED | {"privacy"} | given)
+        optional = set() if self.class_weights is None else {"class_weights"}
+        optional |= set() if self.layout == "edges" else {"layout"}
+        optional |= set() if self.signatures == "none" else {"signatures"}
+        return self.model_dump(mode="json", include=AGREED | {"privacy"} | optional)
 
     @property
     def agreed_text(self) -> str:

@@ -59,9 +59,12 @@ class Party:
 
 def parties(nodes: Iterable[str], named: Mapping[str, PartySettings]) -> tuple[Party, ...]:
     """Return all parties: those named, and each further node as a party of its own name."""
-    found = [Party(name, {node: own.user or node for node in own.nodes}) for name, own in named.items()]
-    taken = {node for party in found for node in party.nodes}
-    return (*found, *(Party(node, {node: node}) for node in nodes if node not in taken))
+    parties = [
+        Party(name, {node: named_party.user or node for node in named_party.nodes})
+        for name, named_party in named.items()
+    ]
+    assigned = {node for party in parties for node in party.nodes}
+    return (*parties, *(Party(node, {node: node}) for node in nodes if node not in assigned))
 
 
 def scheduler_user(mesh: str) -> str:
@@ -81,16 +84,16 @@ def feeder_user(node: str) -> str:
 
 def check_parties(mesh: str, nodes: Iterable[str], named: Mapping[str, PartySettings]) -> None:
     """Refuse parties that do not fit the nodes, and two users of one name."""
-    known = list(nodes)
-    _check_nodes(known, named)
-    found: dict[str, tuple[str, str]] = {}
-    for user, holder, path in _users(mesh, known, named):
+    node_names = list(nodes)
+    _check_nodes(node_names, named)
+    holders: dict[str, tuple[str, str]] = {}
+    for user, holder, path in _users(mesh, node_names, named):
         _check_user(user, holder, path)
         name = user.removeprefix("CN=")  # with certificates a broker knows the user a as CN=a
-        other, its_holder = found.setdefault(name, (user, holder))
+        first_user, its_holder = holders.setdefault(name, (user, holder))
         if its_holder != holder:
-            one = "" if other == user else f" (with certificates {other} is the same)"
-            raise refusal(f"{user} is the user of {its_holder} and of {holder}{one}: must differ", *path)
+            hint = "" if first_user == user else f" (with certificates {first_user} is the same)"
+            raise refusal(f"{user} is the user of {its_holder} and of {holder}{hint}: must differ", *path)
 
 
 def _check_user(user: str, holder: str, path: tuple[str, ...]) -> None:
@@ -103,17 +106,17 @@ def _check_user(user: str, holder: str, path: tuple[str, ...]) -> None:
 
 def _check_nodes(nodes: list[str], named: Mapping[str, PartySettings]) -> None:
     owner: dict[str, str] = {}
-    for name, own in named.items():
+    for name, party in named.items():
         if name.endswith("-"):
             raise refusal("a party's name must end with a letter or digit", "parties", name)
-        for node in own.nodes:
+        for node in party.nodes:
             if node not in nodes:
                 raise refusal(
                     f"{node} is no node of the mesh: {one_of(nodes, node)}", "parties", name, "nodes"
                 )
             if node in owner:
-                again = "twice" if owner[node] == name else f"also by party {owner[node]}"
-                raise refusal(f"{node} is named {again}: every node once", "parties", name, "nodes")
+                repetition = "twice" if owner[node] == name else f"also by party {owner[node]}"
+                raise refusal(f"{node} is named {repetition}: every node once", "parties", name, "nodes")
             owner[node] = name
     for name in named:
         if name in nodes and name not in owner:
@@ -130,8 +133,8 @@ def _users(
     for node in nodes:
         yield feeder_user(node), f"the feeder of {node}", ("nodes", node)
     for party in parties(nodes, named):
-        own = named.get(party.name)
-        if own is not None and own.user is not None:
-            yield own.user, f"party {party.name}", ("parties", party.name, "user")
+        settings = named.get(party.name)
+        if settings is not None and settings.user is not None:
+            yield settings.user, f"party {party.name}", ("parties", party.name, "user")
         else:
             yield from ((node, f"node {node}", ("nodes", node)) for node in party.nodes)

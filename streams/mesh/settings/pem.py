@@ -35,11 +35,13 @@ def lifetime(path: str) -> tuple[datetime, datetime]:
 
 def check_ca(path: str) -> None:
     """Refuse a file that holds no CA's certificates, or a key: nobody but the CA may have its key."""
-    held = _held(path, "ca")
-    if _KEY in held:
+    content = _held(path, "ca")
+    if _KEY in content:
         raise refusal(f"{path}: holds a private key: must hold certificates of CAs alone", "ca")
-    found = _certificates(path, held, "ca")
-    if not any(_may_sign(one) or one.issuer == one.subject for one in found):
+    certificates = _certificates(path, content, "ca")
+    if not any(
+        _may_sign(certificate) or certificate.issuer == certificate.subject for certificate in certificates
+    ):
         raise refusal(f"{path}: holds no CA's certificate: must be the CA's, not the broker's or yours", "ca")
 
 
@@ -52,12 +54,12 @@ def check_pair(certificate: str, key: str, password: SecretStr | None) -> None:
     )
 
     first = _certificates(certificate, _held(certificate, "certificate"), "certificate")[0]
-    held = _held(key, "key")
-    if _KEY not in held:
-        raise refusal(f"{key}: holds no private key{_instead(held)}: must be one in PEM", "key")
+    content = _held(key, "key")
+    if _KEY not in content:
+        raise refusal(f"{key}: holds no private key{_instead(content)}: must be one in PEM", "key")
     secret = None if password is None else password.get_secret_value().encode()
     try:
-        own = load_pem_private_key(held, secret)
+        private_key = load_pem_private_key(content, secret)
     except TypeError:
         if password is None:
             raise refusal("missing: the key is encrypted (or key_password_file)", "key_password") from None
@@ -66,7 +68,7 @@ def check_pair(certificate: str, key: str, password: SecretStr | None) -> None:
         wrong = "cannot be read" if password is None else "cannot be read: is key_password right?"
         raise refusal(f"{key}: {wrong}", "key") from None
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if own.public_key().public_bytes(*form) != first.public_key().public_bytes(*form):
+    if private_key.public_key().public_bytes(*form) != first.public_key().public_bytes(*form):
         raise refusal(f"{key}: is not the key of {certificate}", "key")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key, secret or b"")

@@ -156,7 +156,7 @@ class PrivacySettings(Settings):
             return value
         name = str(value.get("mechanism"))
         usual = {"norm": _NORMS.get(name, "l1")} | _USUAL.get(name, {})
-        return usual | {key: own for key, own in value.items() if key not in usual or own is not None}
+        return usual | {key: item for key, item in value.items() if key not in usual or item is not None}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -181,10 +181,10 @@ class PrivacySettings(Settings):
     def overridden(self, own: "NodeOverrides") -> "PrivacySettings":
         """Return these settings with a node's overrides; another mechanism drops this one's own keys."""
         changes = {key: value for key, value in own if key in type(self).model_fields and value is not None}
-        whose = {"norm": ("none", self.mechanism), **_OWN}
+        mechanisms = {"norm": ("none", self.mechanism), **_OWN}
         name = changes.get("mechanism", self.mechanism)
-        kept = {key: value for key, value in self if name in whose.get(key, (name,))}
-        return PrivacySettings.model_validate(kept | changes)
+        inherited = {key: value for key, value in self if name in mechanisms.get(key, (name,))}
+        return PrivacySettings.model_validate(inherited | changes)
 
 
 class CountSlots(Settings):
@@ -273,5 +273,5 @@ def members(value: object) -> object:
             raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")
         return {name: {} for name in value}
     if isinstance(value, dict):
-        return {name: {} if own is None else own for name, own in value.items()}
+        return {name: {} if node is None else node for name, node in value.items()}
     raise refusal("must be a list of names, or a mapping from names to what a node does otherwise")

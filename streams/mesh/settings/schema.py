@@ -46,7 +46,7 @@ def first_repeated(words: tuple[str, ...]) -> str | None:
 
 
 def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) in {int, float} for one in value)
+    return isinstance(value, list) and all(type(number) in {int, float} for number in value)
 
 
 def _bounds(value: Any) -> Any:
@@ -75,7 +75,7 @@ def _wide(scale: Callable[[float], float], bounds: list[float]) -> bool:
 
 
 def _edges(value: Any) -> Any:
-    if not value or not _numbers(value) or not all(one < other for one, other in pairwise(value)):
+    if not value or not _numbers(value) or not all(lower < upper for lower, upper in pairwise(value)):
         raise refusal("must be a list of numbers, each above the one before it")
     return value
 
@@ -140,11 +140,11 @@ def check_signs(positive: tuple[str | float, ...] | None, negative: tuple[str | 
     """Refuse `negative` values without `positive` ones, and a value that is both."""
     if negative is not None and positive is None:
         raise refusal("goes with positive", "negative")
-    both = [value for value in negative or () if value in (positive or ())]
-    if both:
-        first = min(both)
-        said = first if isinstance(first, str) else f"{first:g}"
-        raise refusal(f"{said} is both positive and negative", "negative")
+    common = [value for value in negative or () if value in (positive or ())]
+    if common:
+        first = min(common)
+        text = first if isinstance(first, str) else f"{first:g}"
+        raise refusal(f"{text} is both positive and negative", "negative")
 
 
 class LabelSettings(Settings):
@@ -217,9 +217,9 @@ class SchemaSettings(Settings):
             raise refusal(f"{repeated} is named twice: a column for each coordinate", "truth")
         used = {**dict.fromkeys(self.features, "a feature"), self.label.column: "the label"}
         used |= {} if self.timestamp is None else {self.timestamp: "the timestamp"}
-        both = next((name for name in truth if name in used), None)
-        if both is not None:
-            raise refusal(f"{both} is {used[both]}, and the truth is never learnt from", "truth")
+        common = next((name for name in truth if name in used), None)
+        if common is not None:
+            raise refusal(f"{common} is {used[common]}, and the truth is never learnt from", "truth")
         return self
 
     @property

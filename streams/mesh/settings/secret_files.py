@@ -15,10 +15,10 @@ from streams.mesh.settings.files import FromEnvironment, beside, from_environmen
 
 def _path(value: object, info: ValidationInfo) -> str:
     """Read a path, relative to the file that names it."""
-    found = from_environment(value, info)
-    if not isinstance(found, str) or not is_path(found) or "\n" in found:
+    path = from_environment(value, info)
+    if not isinstance(path, str) or not is_path(path) or "\n" in path:
         raise refusal("must be the path of a file, not what it holds")
-    return beside(found, info)
+    return beside(path, info)
 
 
 def _whole(secret: SecretStr) -> SecretStr:
@@ -38,19 +38,19 @@ PlainSecret = Annotated[SecretStr, Field(strict=False), FromEnvironment, AfterVa
 
 def read_secrets(value: Mapping[str, Any], keys: tuple[str, ...], info: ValidationInfo) -> dict[str, Any]:
     """Return the mapping with each secret `key` that `key_file` names the file of."""
-    found = dict(value)
+    with_secrets = dict(value)
     for key in keys:
         named = f"{key}_file"
-        if found.get(named) is None:
+        if with_secrets.get(named) is None:
             continue
-        if found.get(key) is not None:
+        if with_secrets.get(key) is not None:
             raise refusal(f"{key} is there too: must be one of the two", named)
         try:
-            path = _path(found[named], info)
+            path = _path(with_secrets[named], info)
         except PydanticCustomError as error:
             raise refusal(str(error), named) from None
-        found[key] = SecretStr(_secret(path, named) if are_read(info) else f"what {named} holds")
-    return found
+        with_secrets[key] = SecretStr(_secret(path, named) if are_read(info) else f"what {named} holds")
+    return with_secrets
 
 
 def are_read(info: ValidationInfo) -> bool:
@@ -76,8 +76,8 @@ def _unread(path: str, error: OSError) -> str:
     if os.path.lexists(path):
         return f"{path}: {why(error)}"
     folder = os.path.dirname(path)  # noqa: PTH120 # Path raises where a part may not be read
-    where = f" in {folder}" if os.path.lexists(folder) else ""
-    return f"there is no such file{where}: must be the path of a file that holds the password in one line"
+    place = f" in {folder}" if os.path.lexists(folder) else ""
+    return f"there is no such file{place}: must be the path of a file that holds the password in one line"
 
 
 def shown_to_others(path: str | Path) -> bool:
@@ -85,9 +85,9 @@ def shown_to_others(path: str | Path) -> bool:
 
     Where it is another's, as in a container, this process itself may be one who needs to.
     """
-    found = Path(path).stat()
-    own = os.geteuid() in {0, found.st_uid}
-    return own and bool(found.st_mode & (stat.S_IRGRP | stat.S_IROTH))
+    status = Path(path).stat()
+    is_owner = os.geteuid() in {0, status.st_uid}
+    return is_owner and bool(status.st_mode & (stat.S_IRGRP | stat.S_IROTH))
 
 
 def why(error: OSError) -> str:

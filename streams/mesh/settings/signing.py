@@ -20,10 +20,10 @@ _MADE = "must be a private key for signatures, as mirrormesh key writes it"
 
 def public_bytes(text: str) -> bytes:
     """Return the bytes of a public key. Raises ValueError."""
-    found = base64.b64decode(text, validate=True)
-    if len(found) != LENGTH:
-        raise ValueError(f"{len(found)} bytes")
-    return found
+    decoded = base64.b64decode(text, validate=True)
+    if len(decoded) != LENGTH:
+        raise ValueError(f"{len(decoded)} bytes")
+    return decoded
 
 
 def _public(text: str) -> str:
@@ -51,13 +51,13 @@ def private_key(path: str) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 # as above
 
     try:
-        held, shown = read_small(path), shown_to_others(path)
+        content, is_readable = read_small(path), shown_to_others(path)
     except OSError as error:
         raise refusal(f"{path}: {why(error)}", "signing_key") from None
-    if shown:
+    if is_readable:
         raise refusal(f"{path}: others may read it: must be its owner's alone (chmod 600)", "signing_key")
     try:
-        key = load_pem_private_key(held, None)
+        key = load_pem_private_key(content, None)
     except Exception:  # noqa: BLE001 # ValueError, TypeError, UnsupportedAlgorithm, and a library's own
         raise refusal(f"{path}: {_MADE}", "signing_key") from None
     if not isinstance(key, Ed25519PrivateKey):

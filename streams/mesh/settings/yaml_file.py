@@ -39,7 +39,7 @@ def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
         parts = (
             node.value
             if isinstance(node, yaml.SequenceNode)
-            else [held for pair in node.value for held in pair]
+            else [child for pair in node.value for child in pair]
         )
         size = sizes[id(node)] = 1 + sum(_spelt_out(part, sizes) for part in parts)
         if size > _MOST:
@@ -49,16 +49,16 @@ def _spelt_out(node: yaml.Node, sizes: dict[int, int]) -> int:
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise yaml.constructor.ConstructorError(None, None, "a key must be text", key.start_mark)
-        if key.value in found:
+        if key.value in mapping:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key.value} is there twice", key.start_mark
             )
-        found[key.value] = loader.construct_object(value, deep=True)
-    return found
+        mapping[key.value] = loader.construct_object(value, deep=True)
+    return mapping
 
 
 def _int(_: _Loader, node: yaml.ScalarNode) -> int:

@@ -62,13 +62,13 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
     """Write the lines of a source that the topic lacks, at that pace. Raises Stopped, BusError as `feed`."""
     lines, waiting = Lines(source, topic.largest), Waiting(stop)
     with waiting:
-        lost = _skip(lines, topic)
+        letters = _skip(lines, topic)
     left = None if source.most is None else max(0, source.most - topic.line)
-    began = time.monotonic()
+    started = time.monotonic()
     writer = Writer(broker, node, topic, stop)
     stopped = False
     try:
-        writer.put_again(lost)
+        writer.put_again(letters)
         with shown(source.most) as tell:
             for line in _before_end(lines, left, waiting):
                 writer.sleep(pace.delay(line.timestamp, time.time(), time.monotonic()))
@@ -79,7 +79,7 @@ def write(broker: BrokerSettings, node: str, topic: FeedTopic, source: Opened, p
         stopped = True
     finally:
         writer.close()
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     return Fed(topic.name, topic.line, writer.acknowledged, writer.counts, seconds, stopped)
 
 
@@ -106,11 +106,11 @@ def _skip(lines: Lines, topic: FeedTopic) -> list[bytes]:
             last[:] = [line]
             yield line
 
-    lost = lacking(rest(), topic.lettered)
+    letters = lacking(rest(), topic.lettered)
     if not last or (last[0].number, last[0].mark) != (topic.line, topic.mark):
         text = f"{topic.name}: the {counted(topic.line, 'line')} that it holds are not the first of these"
         raise FeedFailed(f"{text}: {ANEW}")
-    return lost
+    return letters
 
 
 def _before_end(lines: Lines, left: int | None, waiting: Waiting) -> Iterator[Line]:

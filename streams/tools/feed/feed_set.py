@@ -47,19 +47,19 @@ def feed_set(file: CollaborationFile, owner: str, path: str | None, rate: float 
 
 def _in_file(file: CollaborationFile, owner: str, path: str | None) -> CollaborationFile:
     """Return the mesh file with the owner's set in that file, in place of its topic."""
-    own = file.own(owner)
-    if own.source is None:
+    part = file.own(owner)
+    if part.source is None:
         raise file.refuse(
             ("owners", owner, "source"), "missing: must have the kind and schema of what is fed"
         )
-    if own.source.path is not None:
+    if part.source.path is not None:
         text = f"the owner reads this file itself: must not be given to take the set from data.{owner}"
-        raise file.refuse(("owners", owner, "source", "path"), text, own.source.path)
+        raise file.refuse(("owners", owner, "source", "path"), text, part.source.path)
     if path is None or path == "-":
-        given = "missing" if path is None else "standard input can be read only once"
-        raise UsageError(f"FILE: {given}: must be a file, which is looked at whole before anything is fed")
-    source = own.source.model_copy(update={"path": path})
-    return replace(file, owners={**file.owners, owner: own.model_copy(update={"source": source})})
+        mistake = "missing" if path is None else "standard input can be read only once"
+        raise UsageError(f"FILE: {mistake}: must be a file, which is looked at whole before anything is fed")
+    source = part.source.model_copy(update={"path": path})
+    return replace(file, owners={**file.owners, owner: part.model_copy(update={"source": source})})
 
 
 def _read(file: CollaborationFile, owner: str) -> tuple[Iterator[bytes], Decoder]:

@@ -66,8 +66,8 @@ def opened(file: MeshFile, node: str, wanted: Wanted) -> Opened:
     settings = file.own(node).source
     if wanted.path is not None:
         settings = _in_place(file, node, wanted.path)
-        own = file.own(node).model_copy(update={"source": settings})
-        file = replace(file, nodes={**file.nodes, node: own})
+        part = file.own(node).model_copy(update={"source": settings})
+        file = replace(file, nodes={**file.nodes, node: part})
     if wanted.timestamps:
         _check_times(file, node)
     if wanted.shift and file.mesh.shift:
@@ -105,8 +105,8 @@ def check_pace(file: MeshFile, *, rate: float | None = None, records: int | None
     the first `records` out.
     """
     if by_time(file.mesh):
-        given = {"--rate": rate, "--records": records}
-        for option in [option for option, value in given.items() if value is not None]:
+        options = {"--rate": rate, "--records": records}
+        for option in [option for option, value in options.items() if value is not None]:
             text = (
                 f"{option} goes by the place of each record, and with slots by time none may count: must be"
             )

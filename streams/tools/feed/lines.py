@@ -67,8 +67,8 @@ class Lines(Iterator[Line]):
         self._hash.update(record.value)
 
     def _timestamp(self, record: RawRecord) -> float | None:
-        found = record.timestamp if self._time_of is None else self._time_of(record.value)
-        return found if found is not None and 0.0 <= found < FURTHEST else None
+        timestamp = record.timestamp if self._time_of is None else self._time_of(record.value)
+        return timestamp if timestamp is not None and 0.0 <= timestamp < FURTHEST else None
 
     def _wrong_with(self, value: bytes, timestamp: float | None) -> Fault | None:
         decoder = self._decoder
@@ -77,8 +77,8 @@ class Lines(Iterator[Line]):
         if decoder.decode(value) is None:
             return decoder.fault(value)
         if self._timed and timestamp is None:
-            found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
-            return found or Fault(None, NO_TIME)
+            fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+            return fault or Fault(None, NO_TIME)
         return None
 
 
@@ -102,12 +102,12 @@ def lacking(lines: Iterable[Line], there: Collection[bytes]) -> list[bytes]:
 
     No more can be lost when a feed is killed; earlier missing letters were deleted by their log's retention.
     """
-    found, size = deque[bytes](), 0
+    letters, size = deque[bytes](), 0
     for line in lines:
         if line.bad is None or digest(letter := encode_letter(line)) in there:
             continue
-        found.append(letter)
+        letters.append(letter)
         size += len(letter)
-        while size > BYTES and len(found) > 1:
-            size -= len(found.popleft())
-    return list(found)
+        while size > BYTES and len(letters) > 1:
+            size -= len(letters.popleft())
+    return list(letters)

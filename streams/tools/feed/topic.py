@@ -56,16 +56,17 @@ def feed_topic(broker: BrokerSettings, node: str, access: Access, *, by_time: bo
     name = topics.records
     preflight(broker, access, {}, (name,) if by_time else (), feeder_user(node))
     with Admin(broker) as admin:
-        found = admin.topics([name])[name]
-    if timed and found.configs["message.timestamp.type"] != "CreateTime":
+        description = admin.topics([name])[name]
+    if timed and description.configs["message.timestamp.type"] != "CreateTime":
         words = "slots go by the records' own times" if by_time else "the records' own times are wanted"
         raise FeedFailed(f"{name}: message.timestamp.type must be CreateTime: {words}")
-    line, mark = _held(broker, name, found.partitions)
+    line, mark = _held(broker, name, description.partitions)
     return FeedTopic(
         name,
         topics.dead_letters,
-        max(0, int(found.configs["max.message.bytes"]) - OVERHEAD),
-        int(found.configs["message.timestamp.after.max.ms"]) / 2000,  # half, as the broker's clock may differ
+        max(0, int(description.configs["max.message.bytes"]) - OVERHEAD),
+        int(description.configs["message.timestamp.after.max.ms"])
+        / 2000,  # half, as the broker's clock may differ
         timed,
         line,
         mark,
@@ -80,8 +81,8 @@ def _held(broker: BrokerSettings, topic: str, partitions: int) -> tuple[int, byt
     try:
         for partition in range(1, partitions):
             if logs.span(topic, partition)[1] > 0:
-                where = f"partition {partition} holds records, and a feed writes to partition 0 alone"
-                raise FeedFailed(f"{topic}: {where}: {ANEW}")
+                text = f"partition {partition} holds records, and a feed writes to partition 0 alone"
+                raise FeedFailed(f"{topic}: {text}: {ANEW}")
         first, end = logs.span(topic)
     finally:
         logs.close()

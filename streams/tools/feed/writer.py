@@ -158,8 +158,8 @@ class Writer:
 
     def _arrived(self, line: Line, metadata: Any) -> None:  # in kafka-python's thread, as the next three
         if metadata.offset not in {line.number - 1, -1}:  # -1: it was stored before
-            where = f"line {line.number:,} became its record {metadata.offset + 1:,}"
-            self._fail(FeedFailed(f"{self._topic.name}: {where}: others write to it: {ANEW}"))
+            text = f"line {line.number:,} became its record {metadata.offset + 1:,}"
+            self._fail(FeedFailed(f"{self._topic.name}: {text}: others write to it: {ANEW}"))
         self.acknowledged += 1
         self.counts.add(line.bad)
         self._heard = time.monotonic()

@@ -50,21 +50,21 @@ def read_constants(path: Path, file: CollaborationFile) -> Constants:
     Raises UsageError if there are none, or if they are of other settings than the file's.
     """
     try:
-        found = _parsed(read_small(path))
+        constants = _parsed(read_small(path))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
         raise UsageError(
             f"{path}: holds no constants: must be what `mirrormesh forecast --output` has written"
         ) from None
-    asked = shape_of(file.mesh)
+    shape = shape_of(file.mesh)
     for key in sorted(_SHAPE):
-        if found.shape.get(key) != asked[key]:
+        if constants.shape.get(key) != shape[key]:
             raise UsageError(
-                f"{path}: constants for {key} {json.dumps(found.shape.get(key))}, "
-                f"but {file.path} has {json.dumps(asked[key])}: make them anew with --pilot or --synthetic"
+                f"{path}: constants for {key} {json.dumps(constants.shape.get(key))}, "
+                f"but {file.path} has {json.dumps(shape[key])}: make them anew with --pilot or --synthetic"
             )
-    return found
+    return constants
 
 
 class _Output(BaseModel):
@@ -77,10 +77,10 @@ class _Output(BaseModel):
 
 def _parsed(text: bytes) -> Constants:
     """Raise ValueError unless the JSON holds all, with finite numbers of at least 0."""
-    found = _Output.model_validate_json(text).constants
-    numbers = [*found.fit, *found.other, found.least, found.convexity, *found.noises]
+    constants = _Output.model_validate_json(text).constants
+    numbers = [*constants.fit, *constants.other, constants.least, constants.convexity, *constants.noises]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
         raise ValueError("constants must be finite and at least 0")
-    if found.least == 0 or found.records < 1:
+    if constants.least == 0 or constants.records < 1:
         raise ValueError("a pilot has a record and a cost")
-    return found
+    return constants

@@ -64,18 +64,18 @@ def estimate(
     if mesh.loss.signed and isinstance(pilot, Resampled):
         pilot, held_out = _halves(pilot)
     size = mesh.slots.size
-    wanted = rounds or mesh.rounds or UNKNOWN_ROUNDS
-    done = min(wanted, MOST_ROUNDS, max(1, MOST_NUMBERS // (len(mesh.nodes) * size * mesh.dimension)))
+    planned = rounds or mesh.rounds or UNKNOWN_ROUNDS
+    simulated = min(planned, MOST_ROUNDS, max(1, MOST_NUMBERS // (len(mesh.nodes) * size * mesh.dimension)))
 
     def reached(settings: MeshSettings, runs: int) -> list[float]:
-        trials = Trials(settings, pilot, done * size, 1, seed, held_out, file.code)
+        trials = Trials(settings, pilot, simulated * size, 1, seed, held_out, file.code)
         losses = [replace(trials, seed=seed + k).loss(Setting.of(settings)) for k in range(runs)]
         return losses if held_out is None else [1.0 - loss for loss in losses]
 
     private = reached(mesh, RUNS)
     clear = reached(_without_privacy(mesh), CLEAR_RUNS)
     measure = "mean loss" if held_out is None else "AUC"
-    return Estimate(measure, min(private), max(private), fmean(clear), done, like, _noise(file, pilot))
+    return Estimate(measure, min(private), max(private), fmean(clear), simulated, like, _noise(file, pilot))
 
 
 def _without_privacy(mesh: MeshSettings) -> MeshSettings:
@@ -88,14 +88,14 @@ def _noise(file: MeshFile, pilot: Pilot) -> float | None:
     mesh = file.mesh
     if not isinstance(pilot, Resampled) or mesh.privacy.mechanism == "none" or mesh.privacy.on != "gradient":
         return None
-    made = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
+    trial_mesh = Mesh(Setting.of(mesh).applied(mesh), code=file.code)
     present = np.ones(pilot.labels.shape, np.bool_)
-    start = made.algorithm.observed(made.algorithm.start)
-    gradients = made.loss.gradients(start, Observations(pilot.features, pilot.labels, present))
+    start = trial_mesh.algorithm.observed(trial_mesh.algorithm.start)
+    gradients = trial_mesh.loss.gradients(start, Observations(pilot.features, pilot.labels, present))
     clipped, _, _ = clip(dense(gradients), mesh.privacy.gradient_bound, mesh.privacy.norm)
     signal = clipped.mean(0)
     length = float(np.sqrt((signal * signal).sum()))
-    return made.node(min(mesh.nodes)).noise_length(1) / length if length else None
+    return trial_mesh.node(min(mesh.nodes)).noise_length(1) / length if length else None
 
 
 def _halves(pilot: Resampled) -> tuple[Resampled, tuple[FloatArray, FloatArray]]:

@@ -67,21 +67,21 @@ def constants_of(
 ) -> Constants:
     """Return the constants of exactly one of the three; UsageError, which says how to get them, otherwise."""
     options = {"--pilot": pilot, "--synthetic": synthetic or None, "--constants": constants}
-    given = [name for name, value in options.items() if value is not None]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)}: only one of them may be given")
-    if not given:
+    options_given = [name for name, value in options.items() if value is not None]
+    if len(options_given) > 1:
+        raise UsageError(f"{' and '.join(options_given)}: only one of them may be given")
+    if not options_given:
         raise UsageError(HOW)
     if constants is not None:
         return read_constants(constants, file)
     if pilot is not None:
-        found, like = from_file(file, pilot), f"the public records of {pilot.name}"
+        records, like = from_file(file, pilot), f"the public records of {pilot.name}"
     else:
-        whose, found = made_up_by_schema(file, seed, "--synthetic")
-        like = "made-up records" + ("" if whose is None else f" with the features of {whose}'s schema")
-    if not isinstance(found, Resampled):
+        owner, records = made_up_by_schema(file, seed, "--synthetic")
+        like = "made-up records" + ("" if owner is None else f" with the features of {owner}'s schema")
+    if not isinstance(records, Resampled):
         raise UsageError(f"--synthetic: there are no made-up records for loss {file.mesh.loss}: use --pilot")
-    return measured(file, found, like, seed)
+    return measured(file, records, like, seed)
 
 
 def forecast(
@@ -112,10 +112,10 @@ def worth(file: CollaborationFile, constants: Constants, what_if: Sequence[str] 
     """
     settings = supposed(file.mesh, what_if)
     whole = Collaboration(settings)
-    found = expected_of(terms(whole), constants.fit)
+    expected = expected_of(terms(whole), constants.fit)
     doubled = {name: _new(_doubled(settings, name), constants) for name in settings.owners}
-    bound = _bound(whole, found.noise, constants)
-    return Worth(settings, constants, found, doubled, bound, _shared(settings, constants))
+    bound = _bound(whole, expected.noise, constants)
+    return Worth(settings, constants, expected, doubled, bound, _shared(settings, constants))
 
 
 def fewer(file: MeshFile, rounds: int | None = None, seed: int = 1, pilot: Path | None = None) -> Fewer:
@@ -134,15 +134,15 @@ def fewer(file: MeshFile, rounds: int | None = None, seed: int = 1, pilot: Path 
 
 
 def _smaller(mesh: MeshSettings, nodes: int) -> MeshSettings:
-    kept = dict(list(mesh.nodes.items())[:nodes])
+    first_nodes = dict(list(mesh.nodes.items())[:nodes])
     least = None if mesh.min_members is None else min(mesh.min_members, nodes)
-    return MeshSettings.model_validate(dict(mesh) | {"nodes": kept, "min_members": least})
+    return MeshSettings.model_validate(dict(mesh) | {"nodes": first_nodes, "min_members": least})
 
 
 def _doubled(settings: CollaborationSettings, owner: str) -> CollaborationSettings:
-    own = settings.owners[owner]
-    twice = own.model_copy(update={"epsilon": 2 * own.epsilon})
-    return settings.model_copy(update={"owners": dict(settings.owners) | {owner: twice}})
+    settings_of_owner = settings.owners[owner]
+    doubled = settings_of_owner.model_copy(update={"epsilon": 2 * settings_of_owner.epsilon})
+    return settings.model_copy(update={"owners": dict(settings.owners) | {owner: doubled}})
 
 
 def _shared(settings: CollaborationSettings, constants: Constants) -> float | None:
@@ -163,11 +163,11 @@ def _bound(whole: Collaboration, noise: float, constants: Constants) -> float | 
     step = whole.step
     if not isinstance(step, StronglyConvex):
         return None
-    found = theorem_2(
+    bound = theorem_2(
         noise,
         rho=step.rho,
         convexity=constants.convexity,
         queries=step.queries,
         dimension=step.dimension,
     )
-    return found / constants.least
+    return bound / constants.least

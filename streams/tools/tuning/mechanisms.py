@@ -45,8 +45,10 @@ def with_mechanism(mesh: MeshSettings, name: MechanismName, delta: float | None)
     """
     if name == mesh.privacy.mechanism:
         return mesh
-    own = NodeOverrides(mechanism=name, delta=(mesh.privacy.delta or delta) if name in WITH_DELTA else None)
-    privacy = mesh.privacy.model_copy(update={"on": "gradient"}).overridden(own)
+    overrides = NodeOverrides(
+        mechanism=name, delta=(mesh.privacy.delta or delta) if name in WITH_DELTA else None
+    )
+    privacy = mesh.privacy.model_copy(update={"on": "gradient"}).overridden(overrides)
     return MeshSettings.model_validate(dict(mesh) | {"privacy": privacy})
 
 
@@ -65,24 +67,24 @@ def search(
     trials done.
     """
     tried: dict[Candidate, Measured] = {}
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     left_out: list[MechanismName] = []
     for name in names:
-        start = found[0].setting if found else Setting.of(mesh)
-        done = _after(len(tried), report)
+        start = candidates[0].setting if candidates else Setting.of(mesh)
+        after = _after(len(tried), report)
         try:
             trials = trials_of(with_mechanism(mesh, name, delta))
-            measured, chosen = _walked(trials, start, done, sizes=sizes)
+            measured, chosen = _walked(trials, start, after, sizes=sizes)
         except ValueError:
-            if not found:  # the mesh's own
+            if not candidates:  # the mesh's own
                 raise
             left_out.append(name)
             continue
-        tried |= {Candidate(name, setting): one for setting, one in measured.items()}
-        found.append(Candidate(name, chosen))
-    least = min(one.loss for one in tried.values())
-    proposed = next(one for one in found if BETTER * tried[one].loss <= least)
-    return Search(tried, tuple(found), proposed, tuple(left_out))
+        tried |= {Candidate(name, setting): candidate for setting, candidate in measured.items()}
+        candidates.append(Candidate(name, chosen))
+    least = min(candidate.loss for candidate in tried.values())
+    proposed = next(candidate for candidate in candidates if BETTER * tried[candidate].loss <= least)
+    return Search(tried, tuple(candidates), proposed, tuple(left_out))
 
 
 def _after(done: int, report: Callable[[int], None]) -> Callable[[int], None]:
@@ -130,13 +132,13 @@ def _privacy(
     if chosen.mechanism == file.mesh.privacy.mechanism:
         return written | changes
     privacy = with_mechanism(file.mesh, chosen.mechanism, delta).privacy
-    kept = {
+    inherited = {
         key: value
         for key, value in written.items()
         if key not in {"on", "norm"} and getattr(privacy, key, None) is not None
     }
     more = {} if privacy.delta is None else {"delta": privacy.delta}
-    return kept | {"mechanism": chosen.mechanism} | more | changes
+    return inherited | {"mechanism": chosen.mechanism} | more | changes
 
 
 def _short(number: float) -> float:

@@ -37,8 +37,8 @@ class Resampled:
         """Yield slots; every node draws from the whole pilot."""
         present = np.ones((runs * nodes, size), np.bool_)
         for round in range(1, rounds + 1):
-            drawn = generator("pilot", seed, round).integers(0, len(self.labels), present.shape)
-            yield Observations(self.features[drawn], self.labels[drawn], present)
+            rows = generator("pilot", seed, round).integers(0, len(self.labels), present.shape)
+            yield Observations(self.features[rows], self.labels[rows], present)
 
 
 def made_up(dimension: int, labels: str, seed: int, records: int = 20_000) -> Resampled:
@@ -77,9 +77,9 @@ def _column(settings: ColumnSettings, records: int, random: np.random.Generator)
     if settings.width == 1 and settings.categories is None:
         return random.random((records, 1))
     kinds = settings.width + int(settings.categories is not None)
-    found = np.zeros((records, kinds))
-    found[np.arange(records), random.integers(kinds, size=records)] = 1.0
-    return found[:, : settings.width]
+    one_hot = np.zeros((records, kinds))
+    one_hot[np.arange(records), random.integers(kinds, size=records)] = 1.0
+    return one_hot[:, : settings.width]
 
 
 def _labels(values: FloatArray, labels: str, random: np.random.Generator) -> FloatArray:

@@ -43,10 +43,10 @@ def made_up_by_schema(file: MeshFile | CollaborationFile, seed: int, option: str
     generic = made_up_like(file, seed, option)
     if not isinstance(generic, Resampled):
         return None, generic
-    for name, own in file.owns.items():
-        if isinstance(own.source, FileSettings):
+    for name, part in file.owns.items():
+        if isinstance(part.source, FileSettings):
             kind = "signs" if file.mesh.loss.signed else "numbers"
-            return name, made_up_by(own.source.record, kind, seed)
+            return name, made_up_by(part.source.record, kind, seed)
     return None, generic
 
 
@@ -61,18 +61,18 @@ def from_file(file: MeshFile | CollaborationFile, pilot: Path) -> Pilot:
         raise UsageError(f"{pilot}: is a folder: must be a file of public records")
     if not pilot.is_file():
         raise UsageError(f"{pilot}: no such file: must be a file of public records")
-    for name, own in file.owns.items():
-        path = Path(getattr(own.source, "path", None) or "-")
+    for name, part in file.owns.items():
+        path = Path(getattr(part.source, "path", None) or "-")
         if path.exists() and pilot.samefile(path):
-            whose = f"{file.member} {name}'s own source"
-            raise UsageError(f"{pilot}: is {whose}: must be another file, of public records")
-    for name, own in file.owns.items():
-        if isinstance(own.source, FileSettings):
-            settings = own.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
+            owner = f"{file.member} {name}'s own source"
+            raise UsageError(f"{pilot}: is {owner}: must be another file, of public records")
+    for name, part in file.owns.items():
+        if isinstance(part.source, FileSettings):
+            settings = part.source.model_copy(update={"path": str(pilot), "take": None, "shuffle": False})
             rows, labels = decoded(file, settings, (file.part, name, "source"))
-            found = Resampled(dense(rows), labels)
-            _check_not_private(file, pilot, found)
-            return found
+            records = Resampled(dense(rows), labels)
+            _check_not_private(file, pilot, records)
+            return records
     raise UsageError(
         f"{file.path}: no {file.member} here reads CSV or JSON lines, so the pilot has no schema: "
         f"use --synthetic"
@@ -85,14 +85,16 @@ def _check_not_private(file: MeshFile | CollaborationFile, pilot: Path, found: R
     Parties may take parts of one file each, so all their records together count.
     """
     distinct = {_digest(row, label) for row, label in zip(found.features, found.labels, strict=True)}
-    private, whose = set[bytes](), list[str]()
+    private, members = set[bytes](), list[str]()
     for name in file.owns:
         before = len(private)
         private |= distinct.intersection(map(_digest_of, _own_records(file, name)))
-        whose += [name] if len(private) > before else []
+        members += [name] if len(private) > before else []
         if 2 * len(private) > len(distinct):
-            theirs = f"those of {file.member} {listed(whose)}"
-            text = f"more than half of its distinct records are among {theirs}: must be public ones of others"
+            subject = f"those of {file.member} {listed(members)}"
+            text = (
+                f"more than half of its distinct records are among {subject}: must be public ones of others"
+            )
             raise UsageError(f"{pilot}: {text}")
 
 
@@ -104,8 +106,8 @@ def _own_records(file: MeshFile | CollaborationFile, name: str) -> Iterator[Deco
     if isinstance(source, OwnSourceSettings) and isinstance(file, MeshFile):
         if not file.code.allows(source.name):
             return
-        own = OwnDecoder(*file.own_source(name), source.max_record_bytes, file.dimension)
-        lines, decoder = own.records(partial(file.refuse, (*path, "name"))), own
+        own_decoder = OwnDecoder(*file.own_source(name), source.max_record_bytes, file.dimension)
+        lines, decoder = own_decoder.records(partial(file.refuse, (*path, "name"))), own_decoder
     elif isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
         if not Path(source.path or "-").is_file():  # a pipe can be read only once
             return
@@ -133,15 +135,19 @@ def _digest(features: FloatArray | SparseRow, label: float) -> bytes:
             places = np.flatnonzero(features)
             values = features[places].astype(np.float32)
         stored = values != 0.0
-        shown = places[stored].astype(np.int64).tobytes() + values[stored].tobytes()
-        return blake2b(shown + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
+        content = places[stored].astype(np.int64).tobytes() + values[stored].tobytes()
+        return blake2b(content + np.float32(label + 0.0).tobytes(), digest_size=16).digest()
 
 
 def _check_one_loss(file: MeshFile | CollaborationFile) -> None:
     """Raise UsageError if nodes have losses of their own: trials run all nodes with one."""
-    own = [name for name, node in file.mesh.nodes.items() if node.loss] if isinstance(file, MeshFile) else []
-    if own:
-        raise UsageError(f"{file.path}: node {own[0]} has its own loss: trials are for one loss of all nodes")
+    with_loss = (
+        [name for name, node in file.mesh.nodes.items() if node.loss] if isinstance(file, MeshFile) else []
+    )
+    if with_loss:
+        raise UsageError(
+            f"{file.path}: node {with_loss[0]} has its own loss: trials are for one loss of all nodes"
+        )
 
 
 def labelled(file: MeshFile, pilot: Pilot) -> tuple[FloatArray, FloatArray]:

@@ -52,7 +52,7 @@ class Setting:
             dict(mesh)
             | {
                 "nodes": {
-                    name: NodeOverrides(loss=own.loss, key=own.key) for name, own in mesh.nodes.items()
+                    name: NodeOverrides(loss=node.loss, key=node.key) for name, node in mesh.nodes.items()
                 },
                 "privacy": mesh.privacy.model_copy(update=privacy),
                 "algorithm": mesh.algorithm.model_copy(update={"step_size": step_size, "gains": gains}),
@@ -133,8 +133,8 @@ class Trials:
 def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int) -> float:
     """Return the mean loss of decisions (R N, d) at records of all nodes of their run."""
     nodes = len(decisions) // runs
-    some = slice(max(1, LOOKED_AT // nodes))
-    features, labels, present = dense(slot.features)[:, some], slot.labels[:, some], slot.present[:, some]
+    first = slice(max(1, LOOKED_AT // nodes))
+    features, labels, present = dense(slot.features)[:, first], slot.labels[:, first], slot.present[:, first]
     pooled = Observations(
         features.reshape(runs, 1, -1, features.shape[-1]),
         labels.reshape(runs, 1, -1),
@@ -145,7 +145,11 @@ def _mean_loss(loss: Loss, decisions: FloatArray, slot: Observations, runs: int)
 
 def _ranked(decisions: FloatArray, features: FloatArray, labels: FloatArray) -> Measured:
     """Return the means over decisions (R, d) of 1 - AUC and AUPRC; infinite if all labels have one sign."""
-    found = [one for one in (ranking(scores(decision, features), labels) for decision in decisions) if one]
-    if not found:
+    rankings = [
+        ranked for ranked in (ranking(scores(decision, features), labels) for decision in decisions) if ranked
+    ]
+    if not rankings:
         return Measured(math.inf)
-    return Measured(1.0 - fmean(one.auc for one in found), fmean(one.auprc for one in found))
+    return Measured(
+        1.0 - fmean(ranked.auc for ranked in rankings), fmean(ranked.auprc for ranked in rankings)
+    )

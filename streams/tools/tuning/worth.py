@@ -45,7 +45,7 @@ def measured(file: CollaborationFile, pilot: Resampled, like: str, seed: int) ->
     _, least = cost.least(within)
     if not least > 0:
         raise UsageError(f"{like} can be fitted without any cost, and nothing is relative to it: take others")
-    own = noise_of(terms(whole).values())
+    noise = noise_of(terms(whole).values())
     levels = np.geomspace(1 / WIDTH, WIDTH, LEVELS)
     fitness = np.maximum(_reached(cost, whole, levels, seed) / least - 1, _LEAST)
     if not np.isfinite(fitness).all():
@@ -53,10 +53,10 @@ def measured(file: CollaborationFile, pilot: Resampled, like: str, seed: int) ->
         raise file.refuse(("mesh", "algorithm", step), "runs on the pilot diverge: must be smaller")
     sampling = _sampling(cost, within, least, seed)
     powers: tuple[Power, ...] = (2, 1)
-    better, other = sorted((fit(own * levels, fitness, sampling, power) for power in powers), key=_error)
-    tried = (own / WIDTH, own * WIDTH)
+    better, second = sorted((fit(noise * levels, fitness, sampling, power) for power in powers), key=_error)
+    tried = (noise / WIDTH, noise * WIDTH)
     return Constants(
-        better, other, least, _convexity(cost), tried, len(cost.labels), like, shape_of(settings)
+        better, second, least, _convexity(cost), tried, len(cost.labels), like, shape_of(settings)
     )
 
 
@@ -67,7 +67,7 @@ def terms(whole: Collaboration) -> dict[str, Terms]:
 
 def supposed(settings: CollaborationSettings, changes: Iterable[str]) -> CollaborationSettings:
     """Return the settings with owners' terms as `owner.field=value` says. Raises UsageError."""
-    owners = {name: dict(own) for name, own in settings.owners.items()}
+    owners = {name: dict(owner_settings) for name, owner_settings in settings.owners.items()}
     for change in changes:
         place, _, text = change.partition("=")
         owner, _, field = place.partition(".")
@@ -100,8 +100,8 @@ def _reached(cost: Cost, whole: Collaboration, levels: FloatArray, seed: int) ->
     """Return f of the models, shape (levels, runs)."""
     total, owners = sum(whole.records.values()), whole.settings.owners
     shares = {
-        name: Share(owners[name].mechanism, levels[:, None] * own.deviation * own.records / total)
-        for name, own in terms(whole).items()
+        name: Share(owners[name].mechanism, levels[:, None] * owner.deviation * owner.records / total)
+        for name, owner in terms(whole).items()
     }
     shape = (len(levels), RUNS)
     *_, last = stages(cost, whole.step, whole.settings.gradient_bound, shares, shape, seed)
@@ -113,15 +113,15 @@ def _sampling(cost: Cost, within: Constraint | None, least: float, seed: int) ->
 
     They are drawn from the pilot's M, so psi is that of 1/m - 1/M.
     """
-    count, found = len(cost.labels), []
+    count, excesses = len(cost.labels), []
     for part in _PARTS:
         m = max(1, count // part)
         for draw in range(_DRAWS):
-            some = generator("sampling", seed, part, draw).permutation(count)[:m]
-            drawn = Cost(cost.loss, cost.features[some], cost.labels[some], cost.regulariser)
-            theta, _ = drawn.least(within, _ROUNDS)
-            found.append((float(cost.at(theta)) / least - 1) / (1 / m - 1 / count) if m < count else 0.0)
-    return max(0.0, float(np.mean(found)))
+            rows = generator("sampling", seed, part, draw).permutation(count)[:m]
+            sample = Cost(cost.loss, cost.features[rows], cost.labels[rows], cost.regulariser)
+            theta, _ = sample.least(within, _ROUNDS)
+            excesses.append((float(cost.at(theta)) / least - 1) / (1 / m - 1 / count) if m < count else 0.0)
+    return max(0.0, float(np.mean(excesses)))
 
 
 def _convexity(cost: Cost) -> float:
