@@ -12,8 +12,11 @@ from streams.cli import simulate as simulating
 from streams.mesh.errors import UsageError
 from streams.mesh.file import load
 from streams.simulation import search as searching
+from streams.simulation.broker import FaultyBroker
+from streams.simulation.bus import FaultyBus
 from streams.simulation.faults import Kind
 from streams.simulation.history import Reached
+from streams.simulation.link import Link
 from streams.simulation.search import Outcome, run, search, shrunk
 from streams.simulation.stage import Stage
 from tests.simulation.test_planted_bugs import charge_after_send
@@ -160,3 +163,26 @@ def test_a_mesh_of_two_is_too_small(tmp_path):
 
 def test_other_seeds_are_other_histories(stage):
     assert len({run(stage, seed).history.digest() for seed in range(5)}) == 5
+
+
+class Unwatched:
+    """Watches nothing."""
+
+    def happens(self):
+        pass
+
+    def appended(self, topic, value):
+        pass
+
+
+def test_a_send_overtakes_none_that_is_due_at_the_same_moment():
+    """It is sent in that moment, as an answer to one of them: as a scheduler plans on top of what it reads."""
+    broker = FaultyBroker(["plans"], None, Unwatched(), lambda: True)
+    bus = FaultyBus(broker, Link())
+    bus.subscribe({"plans": 0}, lambda *record: bus.send("plans", b"3") if record[2] == b"1" else None, print)
+    broker.latency = {"plans": 1.0}
+    bus.send("plans", b"1")
+    bus.send("plans", b"2")
+    broker.calm()
+    broker.run()
+    assert [stored.value for stored in broker.logs["plans"].records] == [b"1", b"2", b"3"]
