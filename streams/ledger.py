@@ -20,9 +20,9 @@ from nodes.accounting.price import Price
 from nodes.accounting.reuse import Reuse, Total
 from nodes.accounting.spends import Data, Spend, merged_lives
 from nodes.collaboration.guarantee import AnswerGuarantee
-from nodes.decimals import as_text
 from streams.codec.topics import DataTopics
-from streams.mesh.file import CollaborationFile, MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile, promise
+from streams.mesh.fits import by_time
 from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
@@ -83,7 +83,7 @@ def promises_of(file: AnyFile, known: Mapping[str, Reuse] | None = None) -> dict
     """Return the promise of each name, given what is known of its data; None: of all, by the mesh file."""
     if known is None:
         known = known_spends(file, file.members)
-    return {name: Promise(name, _guarantee(file, name), reuse) for name, reuse in known.items()}
+    return {name: Promise(name, promise(file, name), reuse) for name, reuse in known.items()}
 
 
 def known_spends(
@@ -127,9 +127,9 @@ def known_spends(
 def _same_files(file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]]) -> dict[str, set[str]]:
     """Return, for each path, those of files that hold the same now."""
     read = {data.path for name in file.owns for data in data_of(file, name)}
-    asked = {data.path for name in names for data in data_of(file, name)}
+    asked_paths = {data.path for name in names for data in data_of(file, name)}
     recorded = {data.path for source in lives for spend in source for data in spend.data}
-    groups = same_files(asked - {""}, (read | recorded) - {""})
+    groups = same_files(asked_paths - {""}, (read | recorded) - {""})
     return {path: group for group in groups for path in group}
 
 
@@ -168,8 +168,10 @@ def _with_data(file: AnyFile, life: Spend) -> Spend:
 
 def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]:
     """Return the other readers in the file without a life in its run: they are to learn too."""
-    begun = {spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)}
-    return [_unbegun(file, other) for other in file.owns if other != name and other not in begun]
+    begun_readers = {
+        spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)
+    }
+    return [_unbegun(file, other) for other in file.owns if other != name and other not in begun_readers]
 
 
 def lives_of(file: AnyFile, charges: Mapping[str, tuple[int, float]]) -> dict[str, Spend]:
@@ -210,8 +212,8 @@ def stated_apart(
     if not other_data and not any(spend.apart for lives in mine.values() for spend in lives):
         return dict.fromkeys(names, ())
     lives = merged_lives(*mine.values(), _beside(state, names)).values()
-    this = (file.mesh.name, file.mesh.run)
-    earlier = tuple(sorted(spend.identity for spend in lives if (spend.mesh, spend.run) != this))
+    this_run = (file.mesh.name, file.mesh.run)
+    earlier = tuple(sorted(spend.identity for spend in lives if (spend.mesh, spend.run) != this_run))
     return {
         name: earlier if other_data else _stated_before(mine[name], reads) for name, reads in data.items()
     }
@@ -234,7 +236,7 @@ def data_of(
     The file of a topic is what is fed to it. `seed` replaces the mesh file's.
     """
     source = file.owns[name].source if name in file.owns else None
-    by_time = isinstance(file, MeshFile) and file.mesh.slots.by == "time"
+    timed = by_time(file.mesh)
     path = getattr(source, "path", None)
     data = Data()
     if path not in {None, "-"}:
@@ -247,11 +249,11 @@ def data_of(
                 )
     part: dict[str, object] = {"kind": None if source is None else source.kind}
     if isinstance(source, FileSettings | LibsvmSettings | CsrSettings):
-        part["part"] = part_of(source, by_time=by_time)
+        part["part"] = part_of(source, by_time=timed)
         part["columns"] = getattr(source, "columns", None)
         if source.shuffle:
             part["seed"] = getattr(file.mesh, "seed", 0) if seed is None else seed
-        if by_time and isinstance(source, FileSettings):
+        if timed and isinstance(source, FileSettings):
             part["time"] = source.record.model_dump(mode="json")["timestamp"]
     if topic is not None:
         data = data._replace(topic=topic.name, topic_id=topic.id, cluster=topic.cluster)
@@ -349,28 +351,5 @@ def _unchanged(data: Data) -> bool:
 
 
 def price_of(file: AnyFile, name: str) -> Price:
-    """Return the price of a node's releases; of an owner, of all its answers.
-
-    An owner's holds for a record that is in up to `sharing` sets.
-    """
-    if isinstance(file, MeshFile):
-        return file.resolved.node(name).price
-    mesh, terms = file.mesh, file.mesh.owners[name]
-    settings = {
-        "mechanism": terms.mechanism,
-        "epsilon": as_text(terms.epsilon),
-        "gradient_bound": repr(mesh.gradient_bound),
-        "queries": str(mesh.queries),
-        "records": str(terms.records),
-        "sharing": str(mesh.sharing),
-    }
-    protects = file.resolved.guarantee(name).protects
-    if not protects:
-        settings["noise"] = "simulated"
-    return Price(terms.epsilon if protects else None, terms.delta or 0.0, 0.0, tuple(settings.items()))
-
-
-def _guarantee(file: AnyFile, name: str) -> Guarantee | AnswerGuarantee:
-    if isinstance(file, MeshFile):
-        return file.resolved.node(name).guarantee
-    return file.resolved.guarantee(name)
+    """Return the price of a node's releases; of an owner, of all its answers."""
+    return file.resolved.price(name)

@@ -186,8 +186,8 @@ def _named(spend: Spend, own: Spend, readers: set[str]) -> str:
 
 
 def _of_runs(known: list[Spend], own: Spend, by: str) -> str:
-    this = (own.mesh, own.run)
-    readers = {own.node, *(spend.node for spend in known if (spend.mesh, spend.run) == this)}
+    this_run = (own.mesh, own.run)
+    readers = {own.node, *(spend.node for spend in known if (spend.mesh, spend.run) == this_run)}
     names = list(dict.fromkeys(_named(spend, own, readers) for spend in known))
     runs = f"{'Run' if len(names) == 1 else 'Runs'} {', '.join(names)}"
     over_all = total([*known, own])

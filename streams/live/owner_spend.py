@@ -89,8 +89,8 @@ class OwnerSpend:
     @property
     def told(self) -> int:
         """The answers of this run that the folder's lines know of, whichever journal they are in."""
-        this = (self._file.mesh.name, self._file.mesh.run)
-        lives = [life for life in read_spends(self._path) if (life.mesh, life.run) == this]
+        this_run = (self._file.mesh.name, self._file.mesh.run)
+        lives = [life for life in read_spends(self._path) if (life.mesh, life.run) == this_run]
         return max((life.charged for life in lives), default=0)
 
     @property

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from nodes.accounting.price import Price
 from nodes.collaboration.guarantee import AnswerGuarantee
 from nodes.collaboration.steps import Averaged, Step, StronglyConvex
+from nodes.decimals import as_text
 from nodes.losses.losses import Loss
 from nodes.privacy.exact import ExactSampler
 from nodes.privacy.mechanism import Sampler
@@ -75,3 +77,19 @@ class Collaboration:
     def guarantee(self, owner: str) -> AnswerGuarantee:
         """Return what the owner promises to the owner of a record in its set."""
         return AnswerGuarantee.of(self.mechanism(owner))
+
+    def price(self, owner: str) -> Price:
+        """Return the price of all answers of an owner, for a record that is in up to `sharing` sets."""
+        mesh, terms = self.settings, self.settings.owners[owner]
+        settings = {
+            "mechanism": terms.mechanism,
+            "epsilon": as_text(terms.epsilon),
+            "gradient_bound": repr(mesh.gradient_bound),
+            "queries": str(mesh.queries),
+            "records": str(terms.records),
+            "sharing": str(mesh.sharing),
+        }
+        protects = self.guarantee(owner).protects
+        if not protects:
+            settings["noise"] = "simulated"
+        return Price(terms.epsilon if protects else None, terms.delta or 0.0, 0.0, tuple(settings.items()))

@@ -77,6 +77,10 @@ class Mesh:
         """Return the objects of one node."""
         return self._nodes.setdefault(name, MeshNode(self, name))
 
+    def price(self, name: str) -> Price:
+        """Return the price of one node's releases."""
+        return self.node(name).price
+
     @cached_property
     def topics(self) -> MeshTopics:
         """The names of its topics."""

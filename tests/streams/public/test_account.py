@@ -5,7 +5,7 @@ import pytest
 from nodes.accounting.spends import TIME, Span
 from streams.mesh.mesh import Mesh
 from streams.public.account import Standing, account
-from streams.public.standings import journal_standing, standings_by
+from streams.public.standings import accounts, journal_standing, standings_by
 from streams.state.folder import JournalError, StateFolder
 from streams.state.spend_file import read_spends, write_spends
 from streams.state.spends import begin_spend, end_spend
@@ -203,3 +203,23 @@ def test_time_slots_are_told_apart_by_time(tmp_path):
     assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME),)
     StateFolder(tmp_path).spends("a").unlink()  # then the journal tells where it goes on
     assert begin_spend(tmp_path, Mesh(mesh), "a", record(5), ()).spans == (Span(TIME, 1010.0),)
+
+
+def test_what_is_left_counts_the_runs_earlier_lives_that_a_new_journal_does_not_know(tmp_path):
+    """The state was thrown away; the folder has learnt from the broker that the run had spent its budget."""
+    file = mesh_file(tmp_path, privacy={"noise": "exact", "budget": 5})
+    begin_spend(tmp_path, Mesh(file.mesh), "a", None, ())
+    end_spend(tmp_path, Mesh(file.mesh), "a", record(5, position=((0, 5),)))
+    (earlier,) = read_spends(StateFolder(tmp_path).spends("a"))
+    state = tmp_path / "new"
+    state.mkdir()
+    StateFolder(state).id()  # it is this folder, and those lives are of another
+    elsewhere = earlier._replace(folder="f" * 32, life="e" * 32, mesh=file.mesh.name)
+    write_spends(StateFolder(state).spends("a"), [elsewhere])
+    journal(state, file, "a", None)
+    (known, _) = accounts(file, ["a"], state)["a"]
+    assert (known.charged, known.left, known.rounds_left, known.at_most) == (5, 0.0, 0, False)
+    write_spends(StateFolder(state).spends("a"), [elsewhere._replace(open=True, charged=2)])
+    (known, reuse) = accounts(file, ["a"], state)["a"]
+    assert (known.charged, known.left, known.at_most) == (2, 3.0, True)
+    assert dict(facts(known, reuse))["left"].startswith("at most, as an earlier life of the run may have")
