@@ -53,7 +53,7 @@ def test_parties_with_other_files_have_other_digests(tmp_path):
     ("x_1", "changes", "said"),
     [
         ({"model": "gone.json"}, {}, 'x_1.model: "gone.json": must be a model file: .*No such file'),
-        ({"model": "models/\0"}, {}, "x_1.model: .*must be a model file: .*is no path of a file"),
+        ({"model": "models/\0"}, {}, "x_1.model: .*must be a model file: .*no path of a file"),
         ({"model": "mesh.yaml"}, {}, "x_1.model: .*is not JSON"),
         ({"model": "models/prior.json", "vector": "last"}, {}, "x_1.vector: .*must be average or newest"),
         ({"vector": "newest"}, {}, "x_1.model: missing"),

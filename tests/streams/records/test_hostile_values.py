@@ -24,7 +24,7 @@ from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import json_fault
 from streams.records.number_chunks import number_chunks
 from streams.records.parquet import parquet_columns, parquet_lines
-from streams.records.sources import check_not_empty, held_out, open_source
+from streams.records.sources import check_source, held_out, open_source
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines
 from tests.support.commands import Commands
@@ -82,7 +82,7 @@ def plain(pair):
 
 def seen(file):
     """What each reader of many records makes of node b's: record by record, None for a malformed one."""
-    check_not_empty(file, "b")
+    check_source(file, "b")
     source = open_source(file, "b", 0)
     decoded = [plain(source.decoder.decode(record.value)) for record in source.records]
     fed = Lines(opened(file, "b", Wanted()), 1 << 30)
