@@ -85,14 +85,14 @@ def mechanism(
     if isinstance(file, CollaborationFile):
         _answers(file, node, draws, confidence)
         return
-    found = _protecting(file, node)
-    sound, each = True, 1 - (1 - confidence) / len(found)  # so that all hold together
-    for subject, mechanism in found:
-        with audit_bar(mechanism, draws) as drawn:
-            done = audited(mechanism, draws, each, drawn)
-        facts = mechanism_facts(file.resolved, subject, done, confidence, len(found))
+    protecting = _protecting(file, node)
+    sound, confidence_each = True, 1 - (1 - confidence) / len(protecting)  # so that all hold together
+    for subject, mechanism in protecting:
+        with audit_bar(mechanism, draws) as progress:
+            audit = audited(mechanism, draws, confidence_each, progress)
+        facts = mechanism_facts(file.resolved, subject, audit, confidence, len(protecting))
         say_facts(Console(highlight=False), facts)
-        sound = sound and done.sound
+        sound = sound and audit.sound
     if not sound:
         raise typer.Exit(1)
 
@@ -130,12 +130,12 @@ def releases(
         return
     try:
         read = read_mesh(file)
-        charged = {name: one.charged for name, one in standings(file, file.mesh.nodes, state).items()}
+        charged = {name: account.charged for name, account in standings(file, file.mesh.nodes, state).items()}
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     settings = file.mesh
-    found = audit_releases(
+    findings = audit_releases(
         read.plans,
         read.releases,
         read.sources,
@@ -144,10 +144,10 @@ def releases(
         charged=charged,
     )
     if as_json:
-        typer.echo(json.dumps(releases_json(settings, found, read.undecodable), indent=2))
+        typer.echo(json.dumps(releases_json(settings, findings, read.undecodable), indent=2))
     else:
-        say_facts(Console(highlight=False), release_facts(settings, found, read))
-    if found.findings or read.undecodable:
+        say_facts(Console(highlight=False), release_facts(settings, findings, read))
+    if findings.findings or read.undecodable:
         raise typer.Exit(1)
 
 
@@ -155,37 +155,37 @@ def _answers(file: CollaborationFile, owner: str | None, draws: int | None, conf
     names = chosen(file.mesh.owners, owner, "an owner of the collaboration")
     if not file.mesh.noise.exact:
         raise file.refuse(("mesh", "noise"), _SEEDED, file.mesh.noise.model_dump(exclude_unset=True))
-    found = answer_subjects(file.resolved, names)
-    sound, each = True, 1 - (1 - confidence) / len(found)
-    for subject in found:
-        made, most = subject.mechanism, draws or answer_draws(subject.mechanism)
-        with audit_bar(made.audited, most) as drawn:
-            done = audited_answers(made, most, each, drawn)
-        say_facts(Console(highlight=False), answer_facts(subject, done, confidence, len(found)))
-        sound = sound and done.sound
+    audit_subjects = answer_subjects(file.resolved, names)
+    sound, confidence_each = True, 1 - (1 - confidence) / len(audit_subjects)
+    for subject in audit_subjects:
+        mechanism, most = subject.mechanism, draws or answer_draws(subject.mechanism)
+        with audit_bar(mechanism.audited, most) as progress:
+            audit = audited_answers(mechanism, most, confidence_each, progress)
+        say_facts(Console(highlight=False), answer_facts(subject, audit, confidence, len(audit_subjects)))
+        sound = sound and audit.sound
     if not sound:
         raise typer.Exit(1)
 
 
 def _responses(file: CollaborationFile, *, as_json: bool) -> None:
     try:
-        said = read_collaboration(file)
+        messages = read_collaboration(file)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
-    found = audit_responses(said, file.mesh.queries, exact_noise=file.mesh.noise.exact)
+    findings = audit_responses(messages, file.mesh.queries, exact_noise=file.mesh.noise.exact)
     if as_json:
-        typer.echo(json.dumps(responses_json(file.mesh, found, said), indent=2))
+        typer.echo(json.dumps(responses_json(file.mesh, findings, messages), indent=2))
     else:
-        say_facts(Console(highlight=False), response_facts(file.mesh, found, said))
-    if found or said.undecodable:
+        say_facts(Console(highlight=False), response_facts(file.mesh, findings, messages))
+    if findings or messages.undecodable:
         raise typer.Exit(1)
 
 
 def _protecting(file: MeshFile, node: str | None) -> list[tuple[Subject, Audited]]:
     """Return the mechanisms to audit. Raises UsageError, MeshFileError if there is none."""
-    found = subjects(file.resolved, chosen(file.mesh.nodes, node))
-    protecting = [(one, one.mechanism) for one in found if one.mechanism is not None]
+    node_subjects = subjects(file.resolved, chosen(file.mesh.nodes, node))
+    protecting = [(subject, subject.mechanism) for subject in node_subjects if subject.mechanism is not None]
     if not protecting:
         raise UsageError("mechanism none claims no epsilon: there is nothing to audit")
     if file.mesh.privacy.noise != "exact":

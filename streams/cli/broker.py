@@ -96,12 +96,12 @@ def status(folder: FolderOption = None) -> None:
       mirrormesh broker status || mirrormesh broker start
     """  # noqa: D301 # \b is click's mark: no new line breaks
     with _in_words():
-        found = broker_status(folder or default_folder())
-    if found is None:
+        current = broker_status(folder or default_folder())
+    if current is None:
         typer.echo(f"not running; none was ever started in {folder or default_folder()}")
         raise typer.Exit(1)
-    _show(found)
-    if not found.running:
+    _show(current)
+    if not current.running:
         raise typer.Exit(1)
 
 

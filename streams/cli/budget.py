@@ -50,15 +50,15 @@ def budget(
         return
     names = chosen(file.mesh.nodes, node)
     try:
-        known = accounts(file, names, state)
+        by_node = accounts(file, names, state)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(_json(file, known), indent=2))
+        typer.echo(json.dumps(_json(file, by_node), indent=2))
         return
     console = Console(highlight=False)
-    for account, reuse in known.values():
+    for account, reuse in by_node.values():
         say_facts(console, facts(account, reuse))
 
 

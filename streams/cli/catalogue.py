@@ -89,7 +89,7 @@ class LazyGroup(TyperGroup):
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return the commands and options that begin so, without loading any command."""
         loaded = self.commands
-        self.commands = {name: TyperCommand(name, help=said) for name, said in COMMANDS.items()}
+        self.commands = {name: TyperCommand(name, help=help_text) for name, help_text in COMMANDS.items()}
         try:
             return super().shell_complete(ctx, incomplete)
         finally:

@@ -88,14 +88,14 @@ def check(mesh: MeshArgument, *, last: LastOption = False, code: CodeOption = No
         typer.echo(left_out(file))
     typer.echo(headline(file.mesh))
     ended = ended_slots(file, file.mesh.rounds, time.time()) if file.names_brokers else None
-    said = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *last_lines]
-    for line in [*said, *([] if ended is None else [ended])]:
+    lines = [*shared(file), *uneven_parts(file), *proposed_rounds(file), *last_lines]
+    for line in [*lines, *([] if ended is None else [ended])]:
         typer.echo(line)
     for line in odd:
         typer.echo(f"Warning: {line}")
-    elsewhere = [name for name in file.mesh.nodes if name not in file.nodes]
-    if elsewhere:
-        typer.echo(f"the own part of {listed(elsewhere)} is not here: its owner has it")
+    absent = [name for name in file.mesh.nodes if name not in file.nodes]
+    if absent:
+        typer.echo(f"the own part of {listed(absent)} is not here: its owner has it")
 
 
 def faulty_loss(file: MeshFile) -> list[str]:
@@ -115,11 +115,11 @@ def faulty_loss(file: MeshFile) -> list[str]:
 
 
 def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
-    mesh, owns = file.mesh, [own for node, own in file.nodes.items() if node in nodes]
+    mesh, owns = file.mesh, [part for node, part in file.nodes.items() if node in nodes]
     node = None if mesh.loss.own == name else nodes[0]
-    schemas = [own.source.record for own in owns if isinstance(own.source, FileSettings)]
+    schemas = [part.source.record for part in owns if isinstance(part.source, FileSettings)]
     width = schemas[0].width if schemas else mesh.loss_dimension
-    found = check_loss(
+    faults = check_loss(
         file.code.raw_loss(name, node),
         mesh.loss_dimension,
         width,
@@ -128,22 +128,22 @@ def _faults(file: MeshFile, name: str, nodes: list[str]) -> list[str]:
         norm=mesh.privacy.norm,
     )
     path = ("mesh", "loss", "own") if node is None else ("mesh", "nodes", node, "loss", "own")
-    return [Problem(str(file.path), path, problem, name).line for problem in found]
+    return [Problem(str(file.path), path, problem, name).line for problem in faults]
 
 
 def unreadable(file: MeshFile) -> list[str]:
     """Return a line for each source's file that cannot be read, or holds no record."""
     wrong: list[str] = []
-    for name, own in file.nodes.items():
-        path = getattr(own.source, "path", None)
-        if own.source is None or path == "-":
+    for name, part in file.nodes.items():
+        path = getattr(part.source, "path", None)
+        if part.source is None or path == "-":
             continue
-        if isinstance(own.source, OwnSourceSettings) and not file.code.allows(own.source.name):
+        if isinstance(part.source, OwnSourceSettings) and not file.code.allows(part.source.name):
             continue
         if path is not None and Path(path).is_fifo():
             wrong += file.refuse(("nodes", name, "source", "path"), _PIPE, path).lines
             continue
-        opened = replace(file, nodes={name: _in_order(own)})
+        opened = replace(file, nodes={name: _in_order(part)})
         try:
             _look_at(opened, name)
         except MeshFileError as error:
@@ -162,7 +162,7 @@ def uneven_parts(file: MeshFile) -> list[str]:
     """Return a line that says how sources are split, if slots go by time and some are."""
     if not by_time(file.mesh):
         return []
-    names = [name for name, own in file.nodes.items() if getattr(own.source, "take", None) is not None]
+    names = [name for name, part in file.nodes.items() if getattr(part.source, "take", None) is not None]
     names += [] if file.held_out is None or file.held_out.take is None else ["held_out"]
     text = "with slots by time each record's own bytes choose its part: parts may be uneven"
     return [f"take of {listed(names)}: {text}, as identical records are all in one"] if names else []
@@ -190,13 +190,15 @@ def last_slot(file: MeshFile) -> str:
     if not isinstance(slots, TimeSlots):
         raise file.refuse(("mesh", "slots", "by"), "--last is for slots by time: must be time", "count")
     last = 0
-    for name, own in file.nodes.items():
-        if isinstance(own.source, FileSettings) and own.source.path not in {None, "-"}:
-            records = open_source(replace(file, nodes={name: _in_order(own)}), name, 0).records
-            found = (slots.round_of(record.timestamp) for record in records if record.timestamp is not None)
-            last = max(last, max(found, default=0))
-    where = f"is of slot {last:,}" if last else "lies before the first slot, or there is none"
-    return f"the last record here {where}: this tells when the last record was, so keep it to yourself"
+    for name, part in file.nodes.items():
+        if isinstance(part.source, FileSettings) and part.source.path not in {None, "-"}:
+            records = open_source(replace(file, nodes={name: _in_order(part)}), name, 0).records
+            slot_numbers = (
+                slots.round_of(record.timestamp) for record in records if record.timestamp is not None
+            )
+            last = max(last, max(slot_numbers, default=0))
+    place = f"is of slot {last:,}" if last else "lies before the first slot, or there is none"
+    return f"the last record here {place}: this tells when the last record was, so keep it to yourself"
 
 
 def _look_at(file: MeshFile, name: str) -> None:
@@ -214,8 +216,8 @@ def _look_at(file: MeshFile, name: str) -> None:
         return  # no record is a stream too: a record's presence is protected, that of the only one too
     if not first:
         path = getattr(file.own(name).source, "path", None)
-        where = ("nodes", name, "source", *([] if path is None else ["path"]))
-        raise file.refuse(where, "holds no record", ABSENT if path is None else path)
+        key = ("nodes", name, "source", *([] if path is None else ["path"]))
+        raise file.refuse(key, "holds no record", ABSENT if path is None else path)
     longest = source.decoder.longest
     if all(len(record.value) > longest for record in first):
         allowed = f"each of the first {_of(len(first))} is longer than {longest} bytes"
@@ -237,8 +239,8 @@ def _of(records: int) -> str:
 
 
 def _time_fault(decoder: Decoder, value: bytes) -> Fault:
-    found = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
-    return found or Fault(None, NO_TIME)
+    fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
+    return fault or Fault(None, NO_TIME)
 
 
 def _timeless(records: list[RawRecord]) -> bool:

@@ -45,18 +45,18 @@ def deadletters(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     file, console = load(mesh), Console(highlight=False)
     chosen(file.mesh.nodes, node)
-    found, failed = dict[str, Letters](), False
+    letters_by_kind, failed = dict[str, Letters](), False
     for kind, read in _KINDS.items():
         try:
-            found[kind] = read(file, node, last)
+            letters_by_kind[kind] = read(file, node, last)
         except BusError as error:
             failed = True
             typer.echo(str(error), err=True)
     if as_json:
-        shown = {kind: _json(letters, content=content) for kind, letters in found.items()}
-        typer.echo(json.dumps({"node": node} | shown, indent=2))
+        trees = {kind: _json(letters, content=content) for kind, letters in letters_by_kind.items()}
+        typer.echo(json.dumps({"node": node} | trees, indent=2))
     else:
-        for letters in found.values():
+        for letters in letters_by_kind.values():
             for line in _lines(letters, content=content):
                 say(console, line)
     if failed:
@@ -66,17 +66,17 @@ def deadletters(
 def _lines(letters: Letters, *, content: bool) -> list[str]:
     more = f", the last {len(letters.last):,} of them" if len(letters.last) < letters.kept else ""
     lines = [f"{letters.topic}: {counted(letters.kept, 'letter')}{more}"]
-    for one in letters.last:
-        lines.append(f"  {one.offset:>8}  {_time(one)}  {one.source}: {one.reason}")
-        lines += [f"            {_text(one)}"] if content else []
+    for letter in letters.last:
+        lines.append(f"  {letter.offset:>8}  {_time(letter)}  {letter.source}: {letter.reason}")
+        lines += [f"            {_text(letter)}"] if content else []
     return lines
 
 
 def _json(letters: Letters, *, content: bool) -> dict[str, object]:
     last = [
-        {"offset": one.offset, "time": _time(one), "source": one.source, "reason": one.reason}
-        | ({"content": _text(one)} if content else {})
-        for one in letters.last
+        {"offset": letter.offset, "time": _time(letter), "source": letter.source, "reason": letter.reason}
+        | ({"content": _text(letter)} if content else {})
+        for letter in letters.last
     ]
     return {"topic": letters.topic, "kept": letters.kept, "last": last}
 

@@ -50,5 +50,5 @@ def end(
 def _confirm(file: MeshFile) -> None:
     if not sys.stdin.isatty():
         raise UsageError("--yes: must be given where nobody can be asked")
-    asked = f"End run {file.mesh.run} of mesh {file.mesh.name}, for good?"
-    typer.confirm(asked, abort=True)
+    question = f"End run {file.mesh.run} of mesh {file.mesh.name}, for good?"
+    typer.confirm(question, abort=True)

@@ -70,26 +70,26 @@ def forecast(
     file = load_any(mesh, code=code or ())
     if isinstance(file, MeshFile):
         refused = {"--constants": constants, "--what-if": what_if, "--plot": plot, "--json": as_tree}
-        given = [name for name, one in (refused | {"--output": output}).items() if one]
-        _mesh(console, file, rounds, seed, pilot, given)
+        options = [name for name, value in (refused | {"--output": output}).items() if value]
+        _mesh(console, file, rounds, seed, pilot, options)
         return
     if rounds is not None:
         raise UsageError("--rounds: is for a mesh of nodes: a collaboration has queries in its file")
     fitted = constants_of(file, pilot=pilot, synthetic=synthetic, constants=constants, seed=seed)
-    found = worth(file, fitted)
+    forecast_value = worth(file, fitted)
     supposing = worth(file, fitted, what_if) if what_if else None
     if plot is not None:
-        shown = found if supposing is None else supposing
-        alone = {name: owner.alone for name, owner in shown.forecast.owners.items()}
-        plot_forecast(plot, *curve(shown), alone)
+        plotted = forecast_value if supposing is None else supposing
+        by_owner = {name: owner.alone for name, owner in plotted.forecast.owners.items()}
+        plot_forecast(plot, *curve(plotted), by_owner)
     written = [path for path in (plot, output) if path is not None]
-    text = json.dumps(_tree(found, supposing), indent=2, allow_nan=False)
+    text = json.dumps(_tree(forecast_value, supposing), indent=2, allow_nan=False)
     if output is not None:
         save_whole(output, lambda path: path.write_text(text + "\n", "utf-8"))
     if as_tree:
         typer.echo(text)
     else:
-        _say(console, found)
+        _say(console, forecast_value)
         if supposing is not None:
             say(console, f"What if {', '.join(what_if or ())}:", "bold")
             _say(console, supposing)

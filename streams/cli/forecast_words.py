@@ -19,18 +19,21 @@ HEADINGS = ("owner", "records", "epsilon", "noise", "without", "epsilon\ntwice",
 
 def facts(found: Worth) -> Iterator[tuple[str, str]]:
     """Yield what is expected, where that is from, and what the theorem bounds."""
-    settings, said = found.settings, found.forecast
+    settings, prediction = found.settings, found.forecast
     owners, total = (
         counted(len(settings.owners), "owner"),
-        sum(own.records for own in settings.owners.values()),
+        sum(owner.records for owner in settings.owners.values()),
     )
     records, sets = counted(total, "record"), counted(settings.sharing, "set")
     queries = "1 query" if settings.queries == 1 else f"{settings.queries:,} queries"
-    band = f"8 of 10 runs from {_much(said.low)} to {_much(said.high)}"
+    band = f"8 of 10 runs from {_much(prediction.low)} to {_much(prediction.high)}"
     yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}"
-    yield "expected", f"a cost {_much(said.expected)} above the least (relative fitness); {band}"
+    yield "expected", f"a cost {_much(prediction.expected)} above the least (relative fitness); {band}"
     yield from _floor(found)
-    yield "new records", f"a cost {_much(said.new)} above the least, as {records} are not all that there are"
+    yield (
+        "new records",
+        f"a cost {_much(prediction.new)} above the least, as {records} are not all that there are",
+    )
     yield from _fitted(found)
     yield "bound", _bound(found)
     more = "" if found.shared is None else f"; in one more: {_much(found.shared)} is expected"
@@ -51,10 +54,10 @@ def _floor(found: Worth) -> Iterator[tuple[str, str]]:
 
 def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
     constants, noise = found.constants, found.forecast.noise
-    fit, other = constants.fit, constants.other
+    fit, second_fit = constants.fit, constants.other
     form = f"{fit.floor:.3g} + {fit.slope:.3g} noise^{fit.power}"
     yield "noise", f"{noise:.3g} in a coordinate of the weighted answer, in standard deviations"
-    yield "fit", f"{form}, off by {_off(fit.error)} (noise^{other.power}: {_off(other.error)})"
+    yield "fit", f"{form}, off by {_off(fit.error)} (noise^{second_fit.power}: {_off(second_fit.error)})"
     yield "", f"from runs on a pilot, {counted(constants.records, 'record')} of {constants.like}; no promise"
     if found.beyond:
         least, most = constants.noises
@@ -114,16 +117,16 @@ def break_even(owner: Owner, terms: OwnerTerms) -> str:
 
 def as_json(found: Worth) -> dict[str, Any]:
     """Return all numbers, and the constants for `--constants`; what is infinite or unknown is null."""
-    said = found.forecast
+    prediction = found.forecast
     terms = found.settings.owners
     owners = {
         name: {"records": terms[name].records, "epsilon": float(terms[name].epsilon)}
         | owner._asdict()
         | {"doubled": found.doubled[name]}
-        for name, owner in said.owners.items()
+        for name, owner in prediction.owners.items()
     }
     tree = {
-        "expected": said._asdict() | {"owners": owners},
+        "expected": prediction._asdict() | {"owners": owners},
         "bound": found.bound,
         "one_more_set": found.shared,
         "beyond_the_pilot": found.beyond,
@@ -146,8 +149,8 @@ def mesh_facts(found: Fewer, nodes: int) -> Iterator[tuple[str, str]]:
     if found.fewer is not None:
         yield "", f"{_span(found.fewer)} with one node less: what the last one brings is the difference"
     if found.alone is not None:
-        alone = _number(found.alone, found.alone.open)
-        yield "", f"{alone} by one node alone, without privacy: what it must beat"
+        one_node = _number(found.alone, found.alone.open)
+        yield "", f"{one_node} by one node alone, without privacy: what it must beat"
     rounds = counted(found.all.rounds, "round")
     yield "", f"from {RUNS} runs each on public or made-up records, {rounds}; no promise"
 

@@ -49,17 +49,17 @@ def init(file: TargetArgument = None, *, example: ExampleOption = None) -> None:
 
 def _write_example(file: Path, name: str) -> None:
     """Write the data first, so that no mesh file exists without it."""
-    known = examples()
-    if name not in known:
-        raise UsageError(f"--example: {name!r}: must be list or one of {', '.join(known)}")
+    by_name = examples()
+    if name not in by_name:
+        raise UsageError(f"--example: {name!r}: must be list or one of {', '.join(by_name)}")
     if file.exists():
         raise UsageError(f"{file}: is there already: must be a new file")
-    for path in data(known[name]):
-        content, target = (known[name].parent / path).read_bytes(), file.parent / path
+    for path in data(by_name[name]):
+        content, target = (by_name[name].parent / path).read_bytes(), file.parent / path
         if not (target.is_file() and target.read_bytes() == content):  # another example may have written it
             _make(target.parent, file.parent)
             _write(target, content)
-    _write(file, known[name].read_bytes())
+    _write(file, by_name[name].read_bytes())
 
 
 def _make(folder: Path, within: Path) -> None:

@@ -46,6 +46,6 @@ def _make(file: Path) -> None:
         PrivateFormat,
     )
 
-    made = Ed25519PrivateKey.generate()
-    text = made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+    private_key = Ed25519PrivateKey.generate()
+    text = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     write_private(file, lambda _: text)

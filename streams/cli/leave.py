@@ -40,21 +40,21 @@ def leave(
         say(console, f"{name} stays in run {file.mesh.run}: start its process if it has ended.")
         return
     try:
-        found = announce(file, name, state)
+        announced = announce(file, name, state)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
-    for sentence in _sentences(name, file.mesh.run, found):
+    for sentence in _sentences(name, file.mesh.run, announced):
         say(console, sentence)
 
 
 def _sentences(name: str, run: str, found: Leaving) -> list[str]:
-    told = [f"{name} leaves run {run} after round {found.last:,}; planned are {found.planned:,}."]
+    sentences = [f"{name} leaves run {run} after round {found.last:,}; planned are {found.planned:,}."]
     if found.works:
-        told.append("Its process takes part until then, and ends with exit code 0.")
+        sentences.append("Its process takes part until then, and ends with exit code 0.")
     else:
-        told.append(
+        sentences.append(
             f"No process of it works with this folder: it has stepped round {found.stepped:,}, schedulers "
             "plan without it once it is silent, and a process that is started leaves as announced."
         )
-    return [*told, "What it has spent stays on record, in the folder and on its data broker."]
+    return [*sentences, "What it has spent stays on record, in the folder and on its data broker."]

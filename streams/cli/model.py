@@ -55,18 +55,18 @@ def model(
     writable_folder(output.parent, (path.name for path in model_paths(output)))
     try:
         if isinstance(file, CollaborationFile):
-            made = learner_model(file, state or Path())
+            model_of_run = learner_model(file, state or Path())
         elif state is not None and node is not None:
             chosen(file.mesh.nodes, node)
-            made = journal_model(file, state, node)
+            model_of_run = journal_model(file, state, node)
         else:
-            made = public_model(file)
+            model_of_run = public_model(file)
     except BusError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     console = Console(highlight=False)
-    say_facts(console, _facts(made))
-    for path in write_model(output, made):
+    say_facts(console, _facts(model_of_run))
+    for path in write_model(output, model_of_run):
         say(console, f"Wrote {path}.")
 
 

@@ -119,21 +119,23 @@ def node(
 
 def nodes_of(file: MeshFile, names: Sequence[str], *, all_here: bool, share: str | None) -> tuple[str, ...]:
     """Return the nodes that the operator has chosen. Raises UsageError, MeshFileError for an unknown name."""
-    given = [option for option, there in [("NAME", names), ("--all", all_here), ("--share", share)] if there]
-    if len(given) != 1:
-        said = "none is given" if not given else f"{' and '.join(given)} are given"
-        raise UsageError(f"the nodes: {said}: must be NAME, --all or --share K/N")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"{twice}: is given twice")
+    options = [
+        option for option, value in [("NAME", names), ("--all", all_here), ("--share", share)] if value
+    ]
+    if len(options) != 1:
+        mistake = "none is given" if not options else f"{' and '.join(options)} are given"
+        raise UsageError(f"the nodes: {mistake}: must be NAME, --all or --share K/N")
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UsageError(f"{repeated}: is given twice")
     for name in names:
         file.own(name)
     if names:
         return tuple(names)
-    here = tuple(file.nodes)
-    if not here:
+    nodes_here = tuple(file.nodes)
+    if not nodes_here:
         raise file.refuse(("nodes",), "missing: the own part of one node at least must be here")
-    return here if share is None else part(here, share)
+    return nodes_here if share is None else part(nodes_here, share)
 
 
 def part(names: Sequence[str], share: str) -> tuple[str, ...]:
@@ -145,5 +147,5 @@ def part(names: Sequence[str], share: str) -> tuple[str, ...]:
         raise UsageError(
             f"--share is {share!r}: must be K/N, with K from 1 to N and N at most {most}, the nodes here"
         )
-    first, end = ((int(k) - one) * most // int(n) for one in (1, 0))
+    first, end = ((int(k) - back) * most // int(n) for back in (1, 0))
     return tuple(names[first:end])

@@ -17,10 +17,10 @@ class OrderlyEnd:
         self._stopped = False
 
     def __enter__(self) -> Self:
-        heard = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
         if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
-            heard.remove(signal.SIGHUP)
-        self._before = {number: signal.signal(number, self._ask) for number in heard}
+            signals.remove(signal.SIGHUP)
+        self._before = {number: signal.signal(number, self._ask) for number in signals}
         return self
 
     def __exit__(

@@ -48,11 +48,11 @@ def plan(mesh: MeshArgument, *, rounds: RoundsOption = None, estimated: Estimate
             )
         say_facts(Console(highlight=False), collaboration_facts(file))
         return
-    found = estimate(file, rounds) if estimated else None
+    expected = estimate(file, rounds) if estimated else None
     console = Console(highlight=False)
     say_facts(
         console,
-        [*facts(file, rounds, time.time()), *(() if found is None else in_words(file, found, rounds))],
+        [*facts(file, rounds, time.time()), *(() if expected is None else in_words(file, expected, rounds))],
     )
 
 
@@ -68,9 +68,9 @@ def in_words(file: MeshFile, found: Estimate, rounds: int | None) -> Iterator[Fa
         yield "", f"noise is {found.noise:.3g} times as long as {signal}"
     like = "" if found.like is None else f" with the features of node {found.like}'s schema"
     yield "", f"made by runs on made-up records{like}; no promise: yours may be easier or harder"
-    wanted = rounds or mesh.rounds
-    of = "" if wanted in {None, found.rounds} else f" (the first of {wanted:,})"
+    planned = rounds or mesh.rounds
+    of = "" if planned in {None, found.rounds} else f" (the first of {planned:,})"
     learnt = f"{counted(found.rounds, 'round')}{of}, {counted(found.rounds * size, 'record')} a node"
-    differ = any(own.model_fields_set for own in mesh.nodes.values())
+    differ = any(node.model_fields_set for node in mesh.nodes.values())
     shared = ", the shared privacy settings at every node" if differ else ""
     yield "", f"{counted(len(mesh.nodes), 'node')}, {learnt}, {protection(mesh.privacy)}{shared}"

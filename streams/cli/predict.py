@@ -77,31 +77,31 @@ def predict(
     if output is not None:
         writable_folder(output.parent, [output.name])
     trusted = None if mesh is None else (load(mesh[0], code=code or ()), mesh[1])
-    made = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
-    text = _json_lines(_columns(made)) if as_json else _csv(_columns(made))
+    predicted = predictions_of(model, records, vector, trusted, id_column=id_column, threshold=threshold)
+    text = _json_lines(_columns(predicted)) if as_json else _csv(_columns(predicted))
     if output is None:
         sys.stdout.writelines(text.splitlines(keepends=True))  # unbuffered, one long text may be cut off
     else:
         write_whole(output, text.encode())
-    _say(Console(highlight=False, stderr=output is None), records, made)
-    if made.left_out.records.mostly:
+    _say(Console(highlight=False, stderr=output is None), records, predicted)
+    if predicted.left_out.records.mostly:
         if output is not None:
-            say(Console(highlight=False, stderr=True), _unread(records, made))
+            say(Console(highlight=False, stderr=True), _unread(records, predicted))
         raise typer.Exit(MALFORMED)
 
 
 def _columns(made: Predictions) -> dict[str, list[Any]]:
     """Return what to write, by heading; None where a record has nothing."""
-    found = [prediction for _, prediction in made.records]
-    read = [prediction is not None for prediction in found]
+    values = [prediction for _, prediction in made.records]
+    read = [prediction is not None for prediction in values]
     columns: dict[str, list[Any]] = {"line": [line for line, _ in made.records]}
     if made.ids is not None:
         columns["id"] = made.ids
     if made.classes:
-        places = [None if place is None else int(place) for place in found]
+        places = [None if place is None else int(place) for place in values]
         names = [None if place is None else made.classes[place] for place in places]
         return columns | {"prediction": places, "class": names}
-    columns["prediction"] = found
+    columns["prediction"] = values
     if made.probabilities is not None:
         columns["probability"] = _among(read, made.probabilities)
     if made.decided is not None:
@@ -113,7 +113,7 @@ def _columns(made: Predictions) -> dict[str, list[Any]]:
 def _among(read: list[bool], values: Iterable[object]) -> list[object]:
     """Return a value for each record that could be read, None for the others."""
     following = iter(values)
-    return [next(following) if one else None for one in read]
+    return [next(following) if is_present else None for is_present in read]
 
 
 def _csv(columns: dict[str, list[Any]]) -> str:
@@ -138,25 +138,26 @@ def _say(console: Console, records: str, predictions: Predictions) -> None:
     left_out = predictions.left_out
     if left_out.records.malformed:
         say(console, _unread(records, predictions))
-    why = f", {most_often(left_out.labels)}" if left_out.labels.malformed else ""
+    reason = f", {most_often(left_out.labels)}" if left_out.labels.malformed else ""
     if predictions.score is None:
-        if why:
-            say(console, f"No score: {counted(left_out.unlabelled, 'record')} left out{why}.")
+        if reason:
+            say(console, f"No score: {counted(left_out.unlabelled, 'record')} left out{reason}.")
         return
     labelled = counted(predictions.score.records, "labelled record")
-    without = f" ({left_out.unlabelled:,} left out{why})" if left_out.unlabelled else ""
+    without = f" ({left_out.unlabelled:,} left out{reason})" if left_out.unlabelled else ""
     say(console, f"{labelled}{without}: {scored(predictions.score)}.", "bold")
-    found = predictions.decided
-    if found is not None:
+    at_threshold = predictions.decided
+    if at_threshold is not None:
         precision, recall = (
-            "undefined" if share is None else f"{share:.4f}" for share in (found.precision, found.recall)
+            "undefined" if share is None else f"{share:.4f}"
+            for share in (at_threshold.precision, at_threshold.recall)
         )
-        taken = f"At {found.threshold:g} and above: {found.taken:,} of the {labelled}"
-        say(console, f"{taken}, precision {precision}, recall {recall}.", "bold")
+        text = f"At {at_threshold.threshold:g} and above: {at_threshold.taken:,} of the {labelled}"
+        say(console, f"{text}, precision {precision}, recall {recall}.", "bold")
 
 
 def _unread(records: str, predictions: Predictions) -> str:
     counts = predictions.left_out.records
-    lines = [f"{number:,}" for number, found in predictions.records if found is None]
+    lines = [f"{number:,}" for number, prediction in predictions.records if prediction is None]
     share = f"{counts.malformed:,} of {counted(counts.records, 'record')}"
     return f"{records}: {share} cannot be read ({most_often(counts)}): line {listed(lines)}."

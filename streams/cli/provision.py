@@ -86,14 +86,14 @@ def provision(
 
 
 def _refuse_with_check(*, dry_run: bool, prune: bool) -> None:
-    for option, given in (("--dry-run", dry_run), ("--prune", prune)):
-        if given:
+    for option, is_given in (("--dry-run", dry_run), ("--prune", prune)):
+        if is_given:
             raise UsageError(f"{option}: goes without --check, which changes nothing")
 
 
 def _refuse_without_users(output: Path | None, *, users: bool, prune: bool) -> None:
-    for option, given in (("--output", output is not None), ("--prune", prune)):
-        if given and not users:
+    for option, is_given in (("--output", output is not None), ("--prune", prune)):
+        if is_given and not users:
             raise UsageError(f"{option}: goes with --users")
 
 
@@ -145,8 +145,8 @@ def _say(side: Provisioned, *, dry_run: bool) -> None:
         kinds.setdefault(spec.kind, []).append(spec)
     for specs in kinds.values():
         longest = _size(specs[0].max_message_bytes)
-        kept = "the last of each key" if specs[0].compacted else _size(specs[0].retention_bytes)
-        typer.echo(f"  {_names(specs)}: keeps {kept}, messages up to {longest}")
+        retention = "the last of each key" if specs[0].compacted else _size(specs[0].retention_bytes)
+        typer.echo(f"  {_names(specs)}: keeps {retention}, messages up to {longest}")
     for line in side.bounded:
         typer.echo(f"  {'would change' if dry_run else 'changed'}: {line}")
 

@@ -56,27 +56,27 @@ def simulate(
     """  # noqa: D301 # \b is click's mark: no new line breaks
     stage, console = Stage(load(mesh, code=code or ())), Console(highlight=False)
     if faults is not None:
-        found = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
-        _show(console, str(mesh), found)
-        raise typer.Exit(0 if found.violation is None else 1)
-    began, reached, events = time.monotonic(), set[Reached](), 0
+        replayed = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
+        _show(console, str(mesh), replayed)
+        raise typer.Exit(0 if replayed.violation is None else 1)
+    started, reached, events = time.monotonic(), set[Reached](), 0
     failed: Outcome | None = None
     with progress_bar(histories, thing="history", things="histories") as advance:
-        for done, outcome in enumerate(search(stage, range(seed, seed + histories)), 1):
+        for count, outcome in enumerate(search(stage, range(seed, seed + histories)), 1):
             if outcome.violation is not None:
                 failed = outcome
                 break
-            advance(done)
+            advance(count)
             reached |= outcome.history.reached
             events += outcome.history.events
     if failed is not None:
         _show(console, str(mesh), shrunk(stage, failed))
         raise typer.Exit(1)
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - started
     text = f"{histories:,} histories, {events:,} events, {seconds:,.1f} s: no violation."
     say(console, text)
-    missing = [what for what in Reached if what not in reached]
-    say(console, f"Reached: {', '.join(what for what in Reached if what in reached) or 'nothing'}.")
+    missing = [event for event in Reached if event not in reached]
+    say(console, f"Reached: {', '.join(event for event in Reached if event in reached) or 'nothing'}.")
     if missing and histories >= ALL:
         say(console, f"Never reached: {', '.join(missing)}.", "bold red")
         raise typer.Exit(1)
@@ -84,12 +84,12 @@ def simulate(
 
 def _places(text: str, most: int) -> tuple[int, ...]:
     try:
-        found = sorted({int(place) for place in text.split(",") if text != NONE})
+        numbers = sorted({int(place) for place in text.split(",") if text != NONE})
     except ValueError:
         raise UsageError(f"--faults {text}: must be whole numbers, with commas between them") from None
-    if found and not 0 <= found[0] <= found[-1] < most:
+    if numbers and not 0 <= numbers[0] <= numbers[-1] < most:
         raise UsageError(f"--faults {text}: the seed has {counted(most, 'fault')}: must be places from 0 on")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _show(console: Console, mesh: str, outcome: Outcome) -> None:
@@ -101,5 +101,5 @@ def _show(console: Console, mesh: str, outcome: Outcome) -> None:
         say(console, f"  {place:>3}  {fault}")
     if outcome.violation is not None:
         say(console, f"Violation: {outcome.violation}", "bold red")
-    kept = ",".join(map(str, outcome.keep))
-    say(console, f"Again: mirrormesh simulate {mesh} --seed {outcome.seed} --faults {kept or NONE}")
+    places = ",".join(map(str, outcome.keep))
+    say(console, f"Again: mirrormesh simulate {mesh} --seed {outcome.seed} --faults {places or NONE}")

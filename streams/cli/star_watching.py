@@ -17,20 +17,20 @@ LINES = 10.0
 def once(file: CollaborationFile, console: Console) -> None:
     """Print the state once. Raises BusError, MeshFileError."""
     reach(file.mesh_broker)
-    seen = look(file)
-    say(console, f"{file.mesh.name}, run {file.mesh.run}: {line(file.mesh, seen)}")
-    console.print(parties_table(file.mesh, seen))
+    parties = look(file)
+    say(console, f"{file.mesh.name}, run {file.mesh.run}: {line(file.mesh, parties)}")
+    console.print(parties_table(file.mesh, parties))
 
 
 def watch(file: CollaborationFile, console: Console, stopped: Asked) -> None:
     """Print a line every ten seconds until asked to stop, or the learner is done. Raises BusError."""
     while not stopped.is_set():
         try:
-            seen = look(file)
+            parties = look(file)
         except Unreachable as away:
             say(console, str(away))
         else:
-            say(console, line(file.mesh, seen))
-            if seen[0].query > file.mesh.queries:
+            say(console, line(file.mesh, parties))
+            if parties[0].query > file.mesh.queries:
                 return
         stopped.wait(LINES)

@@ -102,7 +102,7 @@ def tune(
     rows = labelled(file, source) if by_auc else None
     say(console, PUBLIC, "bold red")
     with progress_bar(MOST * len(names)) as advance:
-        found = search(
+        result = search(
             settings,
             names,
             delta,
@@ -110,16 +110,16 @@ def tune(
             sizes=slot_size,
             report=advance,
         )
-    count = f"{counted(len(found.tried), 'setting')} tried, {counted(total, 'record')} a node"
+    count = f"{counted(len(result.tried), 'setting')} tried, {counted(total, 'record')} a node"
     if rows is None:
-        report(console, file, found, "mean loss", f"{count}; the least mean loss first")
+        report(console, file, result, "mean loss", f"{count}; the least mean loss first")
     else:
         share = f"by chance the AUPRC is {(rows[1] > 0).mean():.4f}"
-        report(console, file, found, "AUC", f"{count}; the largest AUC first; {share}")
-    if small := too_small(settings, found.proposed.setting.size, total):
+        report(console, file, result, "AUC", f"{count}; the largest AUC first; {share}")
+    if small := too_small(settings, result.proposed.setting.size, total):
         say(console, small, "bold yellow")
     say(console, "For the mesh file:")
-    typer.echo(indent(block(file, found.proposed, delta, total), "  "), nl=False)
+    typer.echo(indent(block(file, result.proposed, delta, total), "  "), nl=False)
 
 
 def too_small(mesh: MeshSettings, size: int, total: int) -> str:
@@ -138,39 +138,41 @@ def too_small(mesh: MeshSettings, size: int, total: int) -> str:
 
 def compared(mesh: MeshSettings, delta: float | None) -> tuple[MechanismName, ...]:
     """Return the mechanisms to compare, the mesh's own first. Raises UsageError if it has none."""
-    own = mesh.privacy.mechanism
-    if own == "none":
+    current = mesh.privacy.mechanism
+    if current == "none":
         raise UsageError("--mechanisms: the mesh file's mechanism is none: must be one with an epsilon")
-    others = PURE if mesh.privacy.delta is None and delta is None else PURE + WITH_DELTA
-    return (own, *(name for name in others if name != own))
+    alternatives = PURE if mesh.privacy.delta is None and delta is None else PURE + WITH_DELTA
+    return (current, *(name for name in alternatives if name != current))
 
 
 def report(console: Console, file: MeshFile, found: Search, measure: str, title: str) -> None:
     """Print what was tried, what is proposed, and why."""
     start = Candidate(file.mesh.privacy.mechanism, Setting.of(file.mesh))
     gains = file.mesh.algorithm.gains
-    ranked = sorted(found.tried, key=lambda one: found.tried[one].loss)
-    marked, several = {*found.best, start}, len(found.best) > 1
-    names: dict[str, tuple[str, ...]] = {one.mechanism: (one.mechanism,) * several for one in found.best}
+    ranked = sorted(found.tried, key=lambda candidate: found.tried[candidate].loss)
+    marked, is_comparison = {*found.best, start}, len(found.best) > 1
+    names: dict[str, tuple[str, ...]] = {
+        candidate.mechanism: (candidate.mechanism,) * is_comparison for candidate in found.best
+    }
     rows = [
         (
-            _marks(one, found.proposed, start),
-            *names[one.mechanism],
-            *_figures(one.setting, found.tried[one], measure, gains),
+            _marks(candidate, found.proposed, start),
+            *names[candidate.mechanism],
+            *_figures(candidate.setting, found.tried[candidate], measure, gains),
         )
-        for k, one in enumerate(ranked)
-        if k < SHOWN or one in marked
+        for k, candidate in enumerate(ranked)
+        if k < SHOWN or candidate in marked
     ]
     columns = (measure, "AUPRC") if measure == "AUC" else (measure,)
     tilts = () if gains is None else ("gains",)
     settings = ("gradient\nbound", "a of\nstep_size", *tilts, "slot\nsize")
-    headings = ("", *("mechanism",) * several, *settings, *columns)
+    headings = ("", *("mechanism",) * is_comparison, *settings, *columns)
     say(console, f"{title}.", "bold")
     console.print(table(headings, rows))
     if found.left_out:
         left_out = ", ".join(found.left_out)
         say(console, f"Not tried: {left_out}: not with the mesh file's epsilon or budget.")
-    near = ", of the first mechanism that gets so near" if several else ""
+    near = ", of the first mechanism that gets so near" if is_comparison else ""
     say(console, f"Proposed: the largest clip within 2 % of the best{near}.")
 
 
@@ -181,11 +183,11 @@ def _marks(one: Candidate, proposed: Candidate, start: Candidate) -> str:
 def _figures(
     setting: Setting, measured: Measured, measure: str, gains: tuple[float, ...] | None
 ) -> tuple[str, ...]:
-    made = tilted(gains, setting.tilt)
-    moved = () if made is None else (", ".join(f"{gain:.4g}" for gain in made),)
-    said = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", *moved, f"{setting.size:,}")
+    tilted_gains = tilted(gains, setting.tilt)
+    gain_cells = () if tilted_gains is None else (", ".join(f"{gain:.4g}" for gain in tilted_gains),)
+    cells = (f"{setting.gradient_bound:.4g}", f"{setting.step:.4g}", *gain_cells, f"{setting.size:,}")
     if not math.isfinite(measured.loss):
-        return (*said, *("impossible", "")[: 2 if measure == "AUC" else 1])
+        return (*cells, *("impossible", "")[: 2 if measure == "AUC" else 1])
     if measured.auprc is None:
-        return (*said, f"{measured.loss:.5g}")
-    return (*said, f"{1 - measured.loss:.4f}", f"{measured.auprc:.4f}")
+        return (*cells, f"{measured.loss:.5g}")
+    return (*cells, f"{1 - measured.loss:.4f}", f"{measured.auprc:.4f}")

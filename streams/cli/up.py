@@ -163,8 +163,8 @@ def up(
 
 
 def _refuse_for_star(**given: bool) -> None:
-    for option, asked in given.items():
-        if asked:
+    for option, is_given in given.items():
+        if is_given:
             raise UsageError(f"--{option.replace('_', '-')}: goes with a mesh of nodes, not a collaboration")
 
 

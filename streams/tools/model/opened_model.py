@@ -49,17 +49,17 @@ class ModelFile:
 
     def source(self, records: str) -> FileSettings:
         """Return the settings to read the records at the path. Raises MeshFileError."""
-        given = self.model.source
-        if given is None:
+        settings = self.model.source
+        if settings is None:
             raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
-        tree = {"source": given | {"path": records}}
+        tree = {"source": settings | {"path": records}}
         try:
-            found = NodeSettings.model_validate(tree).source
+            source = NodeSettings.model_validate(tree).source
         except ValidationError as error:
             raise MeshFileError(p.line for p in problems(str(self.path), (), tree, error)) from None
-        if not isinstance(found, FileSettings):
-            raise self.refuse(("source", "kind"), "must be of records in a file", given.get("kind"))
-        return found
+        if not isinstance(source, FileSettings):
+            raise self.refuse(("source", "kind"), "must be of records in a file", settings.get("kind"))
+        return source
 
 
 def check_fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:

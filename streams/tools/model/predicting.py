@@ -62,16 +62,16 @@ def predict(
     Records are read as the model says, or like the source of a node of a trusted mesh: (mesh file, node).
     `id_column`: a column to copy. `threshold`: the least probability (logistic) or score of a positive.
     """
-    file, wanted = ModelFile(model, read_model(model)), Wanted(id_column, threshold)
+    file, options = ModelFile(model, read_model(model)), Wanted(id_column, threshold)
     if mesh is None:
-        return predictions(file, vector, file.source(records), file, ("source",), wanted=wanted)
+        return predictions(file, vector, file.source(records), file, ("source",), wanted=options)
     trusted, node = mesh
     path = ("nodes", node, "source")
-    own = trusted.own(node).source
-    if not isinstance(own, FileSettings):
+    source = trusted.own(node).source
+    if not isinstance(source, FileSettings):
         raise trusted.refuse(path, "must be of records in a file to read others as it does")
-    settings = own.model_copy(update={"path": records})
-    return predictions(file, vector, settings, trusted, path, trusted, wanted)
+    settings = source.model_copy(update={"path": records})
+    return predictions(file, vector, settings, trusted, path, trusted, options)
 
 
 _NOTHING = Wanted()
@@ -107,19 +107,21 @@ def predictions(
         ids.append(None if wanted.id_column is None else decoder.text(line, wanted.id_column))
     readable = [(features, label) for features, label in parts if features is not None]
     if not readable:
-        why = f": {left_out.records}" if parts else ""
-        raise refuser.refuse((*path, "path"), f"holds no record that can be read{why}", settings.path)
+        reason = f": {left_out.records}" if parts else ""
+        raise refuser.refuse((*path, "path"), f"holds no record that can be read{reason}", settings.path)
     features = np.array([row for row, _ in readable])
-    said = _said(file, loss, vector, features)
-    made = iter(said.tolist())
-    records = [(k, None if row is None else next(made)) for k, (row, _) in enumerate(parts, first)]
+    predictions_made = _said(file, loss, vector, features)
+    following = iter(predictions_made.tolist())
+    records = [(k, None if row is None else next(following)) for k, (row, _) in enumerate(parts, first)]
     classes = (settings.record.label.classes or ()) if file.model.loss.softmax else ()
-    known = np.array([label is not None for _, label in readable])
+    is_labelled = np.array([label is not None for _, label in readable])
     labels = np.array([label for _, label in readable if label is not None])
-    scored = score(loss, vector, features[known], labels) if known.any() else None
-    likely = probabilities(loss, said)
-    values = said if likely is None else likely
-    found = None if wanted.threshold is None else decided(wanted.threshold, values, known, labels)
+    scored = score(loss, vector, features[is_labelled], labels) if is_labelled.any() else None
+    likely = probabilities(loss, predictions_made)
+    values = predictions_made if likely is None else likely
+    at_threshold = (
+        None if wanted.threshold is None else decided(wanted.threshold, values, is_labelled, labels)
+    )
     return Predictions(
         records,
         classes,
@@ -127,7 +129,7 @@ def predictions(
         left_out,
         None if wanted.id_column is None else ids,
         None if likely is None else likely.tolist(),
-        found,
+        at_threshold,
     )
 
 

@@ -35,18 +35,18 @@ def public_model(file: MeshFile) -> Model:
     """
     mesh = file.mesh
     algorithm = file.resolved.algorithm
-    nothing = _Sum(0, np.zeros(mesh.dimension))
-    newest, last, rounds = nothing, 0, defaultdict[int, _Sum](lambda: nothing)
+    empty_sum = _Sum(0, np.zeros(mesh.dimension))
+    newest, last, rounds = empty_sum, 0, defaultdict[int, _Sum](lambda: empty_sum)
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
         plans = log.valid_plans()
         members = next((plan.members for plan in reversed(plans.values()) if plan.members), ())
         for name in sorted(mesh.nodes):
-            found = _released(file, log, name, plans)
-            for round, release in found.items():
+            releases = _released(file, log, name, plans)
+            for round, release in releases.items():
                 rounds[round] = rounds[round].plus(release)
-            if found and any(member.name == name for member in members):
-                newest, last = newest.plus(found[max(found)]), max(last, *found)
+            if releases and any(member.name == name for member in members):
+                newest, last = newest.plus(releases[max(releases)]), max(last, *releases)
     if not newest.members:
         raise BusError(f"{mesh.name}, run {mesh.run}: no edge holds a release yet, so there is no model")
     average = _average(algorithm, rounds)
@@ -81,9 +81,9 @@ def _released(file: MeshFile, log: MeshLog, node: str, plans: Mapping[int, Plan]
     """
     released: dict[int, FloatArray] = {}
     contradicted: set[int] = set()
-    own = file.resolved.node(node).surroundings
-    for target in own.targets:
-        for _, _, message in log.releases(own.own, [target]):
+    surroundings = file.resolved.node(node).surroundings
+    for target in surroundings.targets:
+        for _, _, message in log.releases(surroundings.own, [target]):
             plan = plans.get(message.round)
             member = None if plan is None else plan.member(node)
             if member is None or not member.full or member.instance != message.instance:

@@ -40,8 +40,8 @@ def probabilities(loss: Loss, scores: FloatArray) -> FloatArray | None:
     """Return the logistic loss's probability of a positive label, 1/(1 + e^-score); None for other losses."""
     if not isinstance(unweighted(loss), Logistic):
         return None
-    found: FloatArray = np.exp(-np.logaddexp(0.0, -scores))  # no overflow at any score
-    return found
+    probability: FloatArray = np.exp(-np.logaddexp(0.0, -scores))  # no overflow at any score
+    return probability
 
 
 def decided(threshold: float, values: FloatArray, known: BoolArray, labels: FloatArray) -> Deciding:
@@ -50,12 +50,12 @@ def decided(threshold: float, values: FloatArray, known: BoolArray, labels: Floa
     `labels`: of the records that are `known` to have one.
     """
     positive = values >= threshold
-    taken, hits = positive[known], labels > 0.0
-    right = int((taken & hits).sum())
+    selected, hits = positive[known], labels > 0.0
+    right = int((selected & hits).sum())
     return Deciding(
         threshold,
         positive.tolist(),
-        int(taken.sum()),
-        right / int(taken.sum()) if taken.any() else None,
+        int(selected.sum()),
+        right / int(selected.sum()) if selected.any() else None,
         right / int(hits.sum()) if hits.any() else None,
     )

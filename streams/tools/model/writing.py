@@ -91,17 +91,17 @@ def promised_of_all(file: MeshFile, state: Path | None) -> dict[str, Promise]:
 
     Raises JournalError, BusError.
     """
-    asked = written(file, file.nodes) if file.names_brokers else {}
-    return promises_of(file, known_spends(file, file.mesh.nodes, state, asked))
+    spends_written = written(file, file.nodes) if file.names_brokers else {}
+    return promises_of(file, known_spends(file, file.mesh.nodes, state, spends_written))
 
 
 def weakest(promised: Mapping[str, Promise]) -> ModelGuarantee:
     """Return the weakest promise of a node or owner: the model is a function of all their releases."""
     epsilons = [promise.epsilon for promise in promised.values()]
-    known = [epsilon for epsilon in epsilons if epsilon is not None]
+    finite = [epsilon for epsilon in epsilons if epsilon is not None]
     return ModelGuarantee(
         adjacency="event",
-        epsilon=rounded_up(max(known)) if len(known) == len(epsilons) else None,
+        epsilon=rounded_up(max(finite)) if len(finite) == len(epsilons) else None,
         delta=min(1.0, max(promise.delta for promise in promised.values())),
         nodes={name: promise.sentence for name, promise in promised.items()},
     )
@@ -109,19 +109,19 @@ def weakest(promised: Mapping[str, Promise]) -> ModelGuarantee:
 
 def _source(file: MeshFile, node: str | None) -> dict[str, Any] | None:
     if node is not None:
-        own = file.nodes.get(node)
-        return source_of([own.source if own is not None else None])
-    return source_of([file.held_out, *(own.source for own in file.nodes.values())])
+        part = file.nodes.get(node)
+        return source_of([part.source if part is not None else None])
+    return source_of([file.held_out, *(part.source for part in file.nodes.values())])
 
 
 def source_of(candidates: Iterable[Settings | None]) -> dict[str, Any] | None:
     """Return how records are read, by the first of these sources that is of a file with a schema."""
     for settings in candidates:
         if isinstance(settings, FileSettings):
-            made: dict[str, Any] = settings.model_dump(
+            tree: dict[str, Any] = settings.model_dump(
                 mode="json", by_alias=True, exclude_unset=True, exclude=_OF_ONE_PLACE
             )
-            return made
+            return tree
     return None
 
 

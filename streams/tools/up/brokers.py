@@ -42,8 +42,8 @@ class Kept:
             self._start = None
             self._fact("broker", self._failed or f"127.0.0.1:{self._port} runs again")
         now = time.monotonic()
-        found = development.status(self._folder)
-        if now < self._due or (found is not None and found.running):
+        status = development.status(self._folder)
+        if now < self._due or (status is not None and status.running):
             return
         self._due = now + self._backoff.after(now - self._began)
         self._began, self._failed = now, ""
@@ -71,21 +71,21 @@ def ensure_brokers(
     Returns those to be kept running. Raises MeshFileError if none is named, Denied, Unreachable, BrokerError,
     Stopped.
     """
-    kept: list[Kept] = []
+    started: list[Kept] = []
     for broker in named(file):
         port = startable(broker)
         folder = StateFolder(state).broker(None if broker == file.mesh_broker else port)
         if port is None:
             _reach_elsewhere(broker)
-            how = "used"
+            state_text = "used"
         else:
-            how, ours = _started(port, folder, stop, fact, closing)
+            state_text, is_started = _started(port, folder, stop, fact, closing)
             reach(broker)
-            if ours:
-                kept.append(Kept(folder, port, fact))
-                closing.callback(kept[-1].end)
-        fact("broker", f"{broker.servers}: {how}")
-    return kept
+            if is_started:
+                started.append(Kept(folder, port, fact))
+                closing.callback(started[-1].end)
+        fact("broker", f"{broker.servers}: {state_text}")
+    return started
 
 
 def startable(broker: BrokerSettings) -> int | None:
@@ -102,22 +102,29 @@ def named(file: MeshFile | CollaborationFile) -> list[BrokerSettings]:
         reached = [file.mesh_broker_of(name) for name in file.owners]
         data = [file.brokers(name).data for name in file.on_topics]
         return list(dict.fromkeys([file.mesh_broker, *reached, *data]))
-    own = [file.brokers(name) for name in file.nodes]
-    return list(dict.fromkeys([file.mesh_broker, *(one for each in own for one in (each.mesh, each.data))]))
+    by_node = [file.brokers(name) for name in file.nodes]
+    return list(
+        dict.fromkeys(
+            [
+                file.mesh_broker,
+                *(broker for node_brokers in by_node for broker in (node_brokers.mesh, node_brokers.data)),
+            ]
+        )
+    )
 
 
 def _reach_elsewhere(broker: BrokerSettings) -> None:
     try:
         reach(broker)
     except Unreachable as error:
-        here = "one without password at 127.0.0.1:PORT"
-        raise Unreachable(f"{error}, and it cannot be started here: only {here} can") from None
+        startable = "one without password at 127.0.0.1:PORT"
+        raise Unreachable(f"{error}, and it cannot be started here: only {startable} can") from None
 
 
 def _started(port: int, folder: Path, stop: Stop, fact: Fact, closing: ExitStack) -> tuple[str, bool]:
     """Start the broker if nobody listens; return what was done, in words, and whether it is this mesh's."""
-    ours = development.status(folder)
-    running = ours is not None and ours.running and ours.port == port
+    status = development.status(folder)
+    running = status is not None and status.running and status.port == port
     if not running and _listens(port):
         return "used", False
     closing.callback(_stop, folder, fact)

@@ -121,8 +121,8 @@ class Child:
         delay = self._backoff.after(now - self._began)
         self._due = now + delay
         self.log.read()
-        said = f": {self.log.last}" if self.log.last and code > 0 else ""
-        self._say(f"{self.label} {ending(code)}, and starts again in {delay:g} s{said}")
+        last_line = f": {self.log.last}" if self.log.last and code > 0 else ""
+        self._say(f"{self.label} {ending(code)}, and starts again in {delay:g} s{last_line}")
 
     def _forget(self, process: "subprocess.Popen[bytes]") -> None:
         if process.stdin is not None:

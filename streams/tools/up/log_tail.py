@@ -28,7 +28,9 @@ class LogTail:
     def read(self) -> None:
         """Read the whole lines written since the last call."""
         oldest = time.monotonic() - FRESH
-        self._warnings = {who: one for who, one in self._warnings.items() if one[0] >= oldest}
+        self._warnings = {
+            speaker: warning for speaker, warning in self._warnings.items() if warning[0] >= oldest
+        }
         if not self.path.exists():
             return
         with self.path.open("rb") as log:
@@ -42,9 +44,11 @@ class LogTail:
 
     def warning(self, node: str = "") -> str:
         """Return the last warning of that node, else one of the process alone; "" for none."""
-        shown = {who: one for who, one in self._warnings.items() if not who.startswith(_NODE)}
-        own = self._warnings.get(f"{_NODE}{node}")
-        return own[1] if own is not None else max(shown.values(), default=(0.0, ""))[1]
+        shared = {
+            speaker: warning for speaker, warning in self._warnings.items() if not speaker.startswith(_NODE)
+        }
+        node_warning = self._warnings.get(f"{_NODE}{node}")
+        return node_warning[1] if node_warning is not None else max(shared.values(), default=(0.0, ""))[1]
 
     def forget(self) -> None:
         """Drop all warnings: their cause is gone."""

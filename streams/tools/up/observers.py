@@ -37,26 +37,26 @@ def check() -> None:
 def grafana() -> tuple[str, ...] | None:
     """Return the command that starts Grafana; None if it, or its own files, are not found."""
     for name, words in (("grafana", ("server",)), ("grafana-server", ())):
-        found = shutil.which(name)
-        if found is not None:
-            beside = Path(found).resolve().parent.parent
+        program = shutil.which(name)
+        if program is not None:
+            beside = Path(program).resolve().parent.parent
             for home in (beside, *_HOMES):
                 if (home / "conf" / "defaults.ini").is_file():
-                    return (found, *words, "--homepath", str(home))
+                    return (program, *words, "--homepath", str(home))
     return None
 
 
 def prometheus_program(observing: Observing, served: Ports, folder: Path) -> Program:
     """Write Prometheus's configuration into the folder; return the program, which keeps its data there."""
     of_nodes = [f"{HERE}:{port}" for ports in (served.shared, served.private) for port in ports.values()]
-    given = packed("deploy_prometheus", "deploy/prometheus")
+    packed_folder = packed("deploy_prometheus", "deploy/prometheus")
     settings = {
         "global": {
             "scrape_interval": SCRAPE,
             "evaluation_interval": SCRAPE,
-            "external_labels": {"runbooks": (given / "runbooks.md").as_uri()},
+            "external_labels": {"runbooks": (packed_folder / "runbooks.md").as_uri()},
         },
-        "rule_files": [str(given / name) for name in RULES],
+        "rule_files": [str(packed_folder / name) for name in RULES],
         "scrape_configs": [
             {
                 "job_name": "mirrormesh",
@@ -99,15 +99,15 @@ class Observers:
     """Their processes. Nothing runs before the first `look`."""
 
     def __init__(self, observing: Observing, served: Ports, state: Path, say: Say) -> None:
-        kept = StateFolder(state)
-        folder = kept.observe.resolve()
-        for each in (folder, kept.logs):
-            each.mkdir(exist_ok=True)
+        state_folder = StateFolder(state)
+        folder = state_folder.observe.resolve()
+        for path in (folder, state_folder.logs):
+            path.mkdir(exist_ok=True)
         self._observing, command = observing, grafana()
         programs = [prometheus_program(observing, served, folder)]
         if command is not None:
             programs.append(grafana_program(observing, command, folder))
-        self._children = tuple(Child(program, kept.log(program.label), say) for program in programs)
+        self._children = tuple(Child(program, state_folder.log(program.label), say) for program in programs)
 
     def introduce(self, fact: Fact) -> None:
         """Say where to look."""

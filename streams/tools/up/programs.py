@@ -83,7 +83,7 @@ def check(file: MeshFile, options: Options) -> None:
 
 def fed_here(file: MeshFile) -> list[str]:
     """Return the nodes whose source can be fed from here: a file that is named, or a generator."""
-    return [name for name, own in file.nodes.items() if _is_here(own.source)]
+    return [name for name, part in file.nodes.items() if _is_here(part.source)]
 
 
 def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
@@ -95,23 +95,23 @@ def hosts(file: MeshFile, options: Options) -> list[tuple[str, ...]]:
     size, processes = len(file.nodes), options.processes
     if processes is None and size <= SINGLE:
         return [(name,) for name in file.nodes]
-    found: dict[object, list[str]] = {}
-    for name, own in file.nodes.items():
+    nodes_by_endpoint: dict[object, list[str]] = {}
+    for name, part in file.nodes.items():
         brokers = file.brokers(name)
-        endpoint = own.private_endpoint if options.metrics_from is None else None  # which takes its place
-        found.setdefault((brokers.mesh, brokers.data, endpoint), []).append(name)
-    groups = list(found.values())
+        endpoint = part.private_endpoint if options.metrics_from is None else None  # which takes its place
+        nodes_by_endpoint.setdefault((brokers.mesh, brokers.data, endpoint), []).append(name)
+    groups = list(nodes_by_endpoint.values())
     if processes is None:
         processes = min(size, max(2, os.cpu_count() or 2, len(groups)))
     if not len(groups) <= processes <= size:
         text = f"must be from {len(groups)} to {size}, the nodes here"
-        several = "" if len(groups) == 1 else f": {_first(groups)} differ in brokers or private_endpoint"
-        raise UsageError(f"--processes is {processes}: {text}{several}")
+        difference = "" if len(groups) == 1 else f": {_first(groups)} differ in brokers or private_endpoint"
+        raise UsageError(f"--processes is {processes}: {text}{difference}")
     shares = [1] * len(groups)
     while sum(shares) < processes:
         fullest = max(range(len(groups)), key=lambda k: len(groups[k]) / shares[k])
         shares[fullest] += 1
-    return [tuple(one) for group, n in zip(groups, shares, strict=True) for one in _split(group, n)]
+    return [tuple(share) for group, n in zip(groups, shares, strict=True) for share in _split(group, n)]
 
 
 def _first(groups: Sequence[Sequence[str]]) -> str:

@@ -43,15 +43,15 @@ def check_replay(file: MeshFile) -> None:
 
 def fed_topics(file: MeshFile) -> list[str]:
     """Return the data topics of the mesh that hold records. Raises BusError."""
-    found = []
+    topics = []
     for name in file.nodes:
         logs, topic = Logs(file.brokers(name).data), DataTopics(name).records
         try:
             # what an open transaction holds counts: it may be committed yet, with the times of before
-            found += [topic] if logs.span(topic)[1] else []
+            topics += [topic] if logs.span(topic)[1] else []
         finally:
             logs.close()
-    return found
+    return topics
 
 
 def replayed(
@@ -103,20 +103,20 @@ def _earlier(
 
 def _moved(file: MeshFile, slots: TimeSlots, shift: float) -> dict[str, Any]:
     """Return the content of the mesh file with start and records moved, and with paths from any folder."""
-    folder, found = file.path.parent, read_yaml(file.path)
-    tree: dict[str, Any] = dict(found)
+    folder, original = file.path.parent, read_yaml(file.path)
+    tree: dict[str, Any] = dict(original)
     mesh = dict(tree["mesh"])
     mesh["slots"] = mesh["slots"] | {"start": slots.start + shift, "shift": slots.shift + shift}
     if file.mesh.algorithm.x_1 is not None:
         mesh["algorithm"] = mesh["algorithm"] | {"x_1": file.mesh.algorithm.x_1}  # from a file, perhaps
     tree["mesh"] = mesh
     nodes: dict[str, Any] = {}
-    for name, own in tree["nodes"].items():
-        nodes[name] = own
-        if isinstance(own, str):
-            nodes[name] = str(Path.cwd() / folder / own)
-        elif isinstance(own, Mapping) and isinstance(own.get("source"), Mapping):
-            nodes[name] = {**own, "source": _source(own["source"], file.own(name).source, folder)}
+    for name, part in tree["nodes"].items():
+        nodes[name] = part
+        if isinstance(part, str):
+            nodes[name] = str(Path.cwd() / folder / part)
+        elif isinstance(part, Mapping) and isinstance(part.get("source"), Mapping):
+            nodes[name] = {**part, "source": _source(part["source"], file.own(name).source, folder)}
     tree["nodes"] = nodes
     if "held_out" in tree:
         tree["held_out"] = _source(tree["held_out"], file.held_out, folder)
