@@ -23,9 +23,12 @@ def may_wait(world: World, broken: set[str]) -> bool:
     nobody has, it waits for those who may have: silence ends no run.
     """
     settings = world.scene.parts.scheduler
-    there = [node for node in world.processes if node.wanted and node.name not in broken]
-    names = {node.name for node in there}
     last = world.watch.oracle.last_plan
+    present = [node for node in world.processes if node.wanted and node.name not in broken]
+    there = [node for node in present if last is None or not _leaves(node, last.round + 1)]
+    if len(there) < len(present) and {node.name for node in present} >= set(world.nodes):
+        return False  # all others leave, and nobody is away
+    names = {node.name for node in there}
     if len(names) < (settings.min_members or (len(world.nodes) if last is None else 1)):
         return True
     if last is None or last.ended or any(_carries_on(node, last) for node in there):
@@ -33,6 +36,12 @@ def may_wait(world: World, broken: set[str]) -> bool:
     if any(_is_silent(world, member) for member in last.members if member.name not in names):
         return True
     return not any(_stepped(node) for node in there) and not names >= world.watch.oracle.topology.named.keys()
+
+
+def _leaves(node: SimulatedNode, round: int) -> bool:
+    """Return whether a process tells that it leaves by that round."""
+    leave_from = None if node.shell is None else node.shell.machine.heartbeat.leave_from
+    return leave_from is not None and leave_from <= round
 
 
 def _carries_on(node: SimulatedNode, last: ReadPlan) -> bool:

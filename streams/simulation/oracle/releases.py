@@ -110,7 +110,7 @@ class EdgeLog:
 
     def _publish(self, release: ReadRelease, charged: int) -> None:
         name, key, excuses = release.source, (release.instance, release.round), self._excuses
-        if name in excuses.liars or self._is_unknown(name):
+        if name in excuses.liars or self.is_unknown(name):
             return
         values = self._published.setdefault((name, *key), set())
         if release.bits in values:
@@ -126,7 +126,7 @@ class EdgeLog:
         if self._noisy[name] > charged + excuses.clones[name] and not uncounted:
             raise Violation(f"{name} has drawn {self._noisy[name]} times, and charged {charged} rounds")
 
-    def _is_unknown(self, name: str) -> bool:
+    def is_unknown(self, name: str) -> bool:
         """Return whether disk and broker have both lost releases of the node: then nobody knows of them."""
         topics = {topic for topic, (source, _) in self._setup.edge_topics.items() if source == name}
         return name in self._excuses.rolled_back and bool(topics & self._excuses.forgotten)

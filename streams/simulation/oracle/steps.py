@@ -181,6 +181,8 @@ class Steps:
         self._check_evidence(name, record)
         if not member.full:
             self._check_listener(process, record, plan)
+            process.lost.clear()  # what it mixes from now on has nothing of the rounds before
+            process.steps.clear()
             return
         decision = process.decision
         if decision is None or decision.round != record.stepped:
@@ -361,8 +363,8 @@ class Steps:
         if record.charged != counted:
             raise Violation(f"{name} begins a life with {record.charged} charged rounds: they are {counted}")
         draw_count = self._edges.noisy(name)
-        silent = self._setup.topology in excuses.forgotten or name in excuses.clones or name in excuses.liars
-        if record.charged < draw_count and not silent:
+        excused = self._setup.topology in excuses.forgotten or name in excuses.clones or name in excuses.liars
+        if record.charged < draw_count and not excused and not self._edges.is_unknown(name):
             raise Violation(
                 f"{name} begins a life with {record.charged} charged rounds, and has drawn {draw_count}"
             )
@@ -374,10 +376,11 @@ class Steps:
             if draws:
                 raise Violation(f"{name} draws in round {record.stepped}, and tells its release as exact")
             return
-        if not draws or draws[-1][:2] != (account.draws, record.stepped):
+        scales = [scale for kind, round, scale in draws if (kind, round) == (account.draws, record.stepped)]
+        if not scales:
             raise Violation(f"{name} tells of noise in round {record.stepped}, and has not drawn it")
-        if account.scale is not None and draws[-1][2] != account.scale:
-            text = f"{draws[-1][2]:g}: by its own epsilon it is {account.scale:g}"
+        if account.scale is not None and scales[-1] != account.scale:
+            text = f"{scales[-1]:g}: by its own epsilon it is {account.scale:g}"
             raise Violation(f"{name} draws in round {record.stepped} at the scale {text}")
 
     def _check_charges(self, process: WatchedProcess, record: Durable) -> None:
