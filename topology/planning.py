@@ -42,7 +42,9 @@ class Horizon:
 
     def progress(self, last: Plan) -> dict[str, int]:
         """Return the last round stepped of each member of `last` that is waited for."""
-        progress = {member.name: self._roster.progress(member, last.round) for member in last.members}
+        # as `must_wait`: whoever leaves in a later round is waited for until then, so may hold the others
+        oldest = self._planned[0] if len(self._planned) == self._size else last.round
+        progress = {member.name: self._roster.progress(member, oldest) for member in last.members}
         return {name: stepped for name, stepped in progress.items() if stepped is not None}
 
     def holders(self, last: Plan, progress: Mapping[str, int]) -> list[str]:

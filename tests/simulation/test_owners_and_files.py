@@ -1,11 +1,12 @@
 """Histories in which owners leave, and in which a newer mesh file comes while the mesh runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streams.mesh.file import load
-from streams.simulation.faults import Kind
+from streams.simulation.faults import Fault, Kind
 from streams.simulation.search import run
 from streams.simulation.stage import Stage
 
@@ -51,3 +52,21 @@ def test_one_node_s_own_epsilon_is_drawn_where_the_mesh_file_has_none(stage):
     own = [tree["mesh"]["nodes"]["b"] for tree in trees]
     assert {"epsilon": "1/2"} in own
     assert None in own
+
+
+class Stuck(Stage):
+    """A stage on which one owner asks to leave soon, and the node's process then beats and never steps."""
+
+    def scene(self, seed, keep=None):
+        leaves = Fault(200, Kind.LEAVES, "a", 9.0, 1)
+        return replace(
+            super().scene(seed, keep), faults=(leaves, Fault(204, Kind.STUCK_FOREVER, "a", 0.0, 0))
+        )
+
+
+def test_nobody_waits_for_ever_for_a_node_that_leaves_and_does_not_step():
+    """Its plans were made before it asked: until the round in which it leaves it held all others."""
+    stage = Stuck(load(MESH))
+    outcomes = [run(stage, seed) for seed in range(30)]
+    assert [outcome.violation for outcome in outcomes if outcome.violation] == []
+    assert any("without a" in line.what for outcome in outcomes for line in outcome.history.lines)

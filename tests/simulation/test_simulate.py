@@ -179,7 +179,8 @@ def test_a_send_overtakes_none_that_is_due_at_the_same_moment():
     """It is sent in that moment, as an answer to one of them: as a scheduler plans on top of what it reads."""
     broker = FaultyBroker(["plans"], None, Unwatched(), lambda: True)
     bus = FaultyBus(broker, Link())
-    bus.subscribe({"plans": 0}, lambda *record: bus.send("plans", b"3") if record[2] == b"1" else None, print)
+    answer = lambda _, __, value, ___: bus.send("plans", b"3") if value == b"1" else None  # noqa: E731
+    bus.subscribe({"plans": 0}, answer, print)
     broker.latency = {"plans": 1.0}
     bus.send("plans", b"1")
     bus.send("plans", b"2")
