@@ -176,7 +176,7 @@ class Unwatched:
 
 
 def test_a_send_overtakes_none_that_is_due_at_the_same_moment():
-    """It is sent in that moment, as an answer to one of them: as a scheduler plans on top of what it reads."""
+    """It answers one of them in that moment, as a scheduler plans on top of what it reads."""
     broker = FaultyBroker(["plans"], None, Unwatched(), lambda: True)
     bus = FaultyBus(broker, Link())
     answer = lambda _, __, value, ___: bus.send("plans", b"3") if value == b"1" else None  # noqa: E731
