@@ -8,7 +8,7 @@ import pytest
 
 import mirrormesh
 from streams.cli import main
-from streams.local.collaboration import run_collaboration
+from streams.collaboration.local import run_collaboration
 from streams.mesh.errors import UsageError
 from tests.support.collaborations import write
 

@@ -69,6 +69,10 @@ def check_position(topic: str, offset: int, span: tuple[int, int]) -> None:
 class Reader(Protocol):
     """Reads some topics until it is closed; made by `Bus.subscribe`."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether it still reads. From any thread."""
+
     def when_read(self, ends: Mapping[str, int], action: Callable[[], None]) -> None:
         """Do `action` once all records below these offsets were handed on; at once if they were."""
 

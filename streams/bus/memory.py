@@ -171,6 +171,11 @@ class MemoryReader(Reader):
         for log in self._logs:
             broker.subscribed(self, log)
 
+    @property
+    def alive(self) -> bool:
+        """Whether it still reads."""
+        return self.active
+
     def when_read(self, ends: Mapping[str, int], action: Action) -> None:
         """Do `action` once all records below these offsets were handed on; at once if they were."""
         self._awaited.append((ends, action))

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from nodes.decimals import rounded_up
 from streams.cli.orderly_end import OrderlyEnd
+from streams.collaboration.local import LocalCollaboration, StateJournals
 from streams.ledger import known_spends, promises_of
-from streams.local.collaboration import LocalCollaboration
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
-from streams.local.star_journals import StateJournals
 from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
 from streams.mesh.errors import MeshFileError, chosen, told_once, writable_folder
 from streams.mesh.file import CollaborationFile

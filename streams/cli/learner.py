@@ -13,8 +13,7 @@ from streams.cli.process_command import (
     address,
     live,
 )
-from streams.live.learner_process import LearnerProcess
-from streams.live.party_process import PartyOptions
+from streams.collaboration.processes import LearnerProcess, PartyOptions
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop

@@ -17,8 +17,7 @@ from streams.cli.process_command import (
     address,
     live,
 )
-from streams.live.owner_process import OwnerProcess
-from streams.live.party_process import PartyOptions
+from streams.collaboration.processes import OwnerProcess, PartyOptions
 from streams.mesh.errors import writable_folder
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from nodes.collaboration.messages import QueryRecord
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.collaboration.local import LocalCollaboration
 from streams.ledger import Promise, Reuse, known_spends, lives_of, promises_of
-from streams.local.collaboration import LocalCollaboration
 from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile

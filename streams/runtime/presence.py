@@ -1,34 +1,88 @@
 """A process's hello and heartbeats on its own topic of progress: the newest process of a name wins."""
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
 from nodes.protocol import Identity
+from streams.bus.bus import Bus, Unreachable
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat
+from streams.codec.signatures import PLAIN, Envelope
+from streams.runtime.process import FLUSH, Ask
 from topology.plans import Heartbeat
+
+RECENT = 256
+"""Newest heartbeats of a name, among which are those of any other process of it that is still there."""
 
 
 class Presence:
     """Makes a process's heartbeats, and reads them back; `replaced` once a newer process has said hello.
 
-    Call `read` in one thread only.
+    `kind`: what the process is, as "owner". `beat` returns its current heartbeat. Call `read` in one thread
+    only.
     """
 
-    def __init__(self, who: Identity, digest: bytes) -> None:
-        self.who, self.replaced = who, False
-        self._digest = digest
+    def __init__(
+        self,
+        who: Identity,
+        kind: str,
+        topic: str,
+        digest: bytes,
+        beat: Callable[[], Heartbeat],
+        envelope: Envelope = PLAIN,
+    ) -> None:
+        self.who, self.topic, self.replaced, self.first = who, topic, False, 0
+        self.whose = f"{kind} {who.name}"
+        self._digest, self._current, self._envelope = digest, beat, envelope
         self._hello: int | None = None  # its offset, once read
+        self._earlier = {who.boot}  # processes before this one: another hello of theirs replaces nobody
 
-    def beat(self, done: int, *, hello: bool = False) -> bytes:
-        """Return a heartbeat; `done`: the last query that is asked or answered."""
-        beat = Heartbeat(self.who.run, self.who.name, self.who.instance, self.who.boot, done, hello=hello)
-        return encode_heartbeat(beat, self._digest)
+    def hello(self, bus: Bus, ask: Ask) -> None:
+        """Say hello, so that an older process of that name ends. `first`: where to read the topic from."""
+        self.first = ask(lambda: bus.end(self.topic))
+        self._earlier |= ask(lambda: self._boots(bus))
+        bus.send(self.topic, self._encoded(replace(self._current(), hello=True)))
+
+        def acknowledged() -> None:
+            if not bus.flush(FLUSH):
+                raise Unreachable("hello is not acknowledged yet")
+
+        ask(acknowledged)
+
+    def value(self) -> bytes:
+        """Return the current heartbeat."""
+        return self._encoded(self._current())
 
     def read(self, offset: int, value: bytes) -> bool:
         """Take a record of the own progress; return whether this process sent it."""
         try:
-            beat = decode_heartbeat(value, self.who.run, self.who.name, self._digest)
+            beat = self._decoded(self._envelope.of_node(value, self.who.name))
         except Refused:
             return False
-        own = beat.boot == self.who.boot
-        if own and beat.hello and self._hello is None:
-            self._hello = offset
-        self.replaced |= beat.hello and not own and self._hello is not None and offset > self._hello
-        return own
+        is_own = beat.boot == self.who.boot
+        if is_own and self._hello is None:
+            self._hello = offset  # or that of a later heartbeat: a broker may have lost the hello
+        elif not is_own and beat.hello and beat.boot not in self._earlier:
+            if self._hello is None:
+                self._earlier.add(beat.boot)  # it says hello twice, and the second may come after this one's
+            self.replaced |= self._hello is not None and offset > self._hello
+        return is_own
+
+    def _boots(self, bus: Bus) -> set[str]:
+        """Return the boots of the earlier processes, which may say hello again.
+
+        Where messages are signed all of them, as others may send their hellos again; else those that may be
+        there yet.
+        """
+        boots = set[str]()
+        first, end = bus.span(self.topic)
+        for value in bus.read(self.topic, first if self._envelope.signs else max(first, end - RECENT)):
+            with suppress(Refused):
+                boots.add(self._decoded(self._envelope.unverified(value)).boot)
+        return boots
+
+    def _encoded(self, beat: Heartbeat) -> bytes:
+        return self._envelope.sealed(encode_heartbeat(beat, self._digest))
+
+    def _decoded(self, value: bytes) -> Heartbeat:
+        return decode_heartbeat(value, self.who.run, self.who.name, self._digest)

@@ -39,6 +39,10 @@ class Turns(ABC):
         """Do `action` after those before it; actions put by an action follow it at once."""
 
     @abstractmethod
+    def do(self, action: Action) -> None:
+        """Do `action` in this thread, once the current one is done; not after the end."""
+
+    @abstractmethod
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` once, that many seconds from now."""
 
@@ -168,9 +172,9 @@ class Lane(Turns):
     `do`, `fail`, `after` and `every` as those of `Loop`; an `Ended` that `fail` raises ends the node.
     """
 
-    def __init__(self, loop: Loop, before: Action, over: Callable[[Ended], None]) -> None:
+    def __init__(self, loop: Turns, before: Action, over: Callable[[Ended], None]) -> None:
         self._loop, self._before, self._over = loop, before, over
-        self.ended = self._held = False
+        self.ended = self.held = False
         self._waiting: deque[Action] = deque()
 
     def put(self, action: Action) -> None:
@@ -187,23 +191,23 @@ class Lane(Turns):
 
     def turn(self, action: Action) -> None:
         """Do `action` now, unless the node has ended: in the loop's turn, or before it runs."""
-        if self._held:
+        if self.held:
             self._waiting.append(action)
         elif not self.ended:
             self._do(action)
 
     def hold(self) -> None:
         """Let all actions wait until `resume`. In the node's turn, or before the loop runs."""
-        self._held = True
+        self.held = True
 
     def resume(self, action: Action) -> None:
         """Do `action`, and then what has waited, unless it holds again. From any thread."""
         self._loop.put(partial(self._resume, action))
 
     def _resume(self, action: Action) -> None:
-        self._held = False
+        self.held = False
         self._waiting.appendleft(action)
-        while self._waiting and not (self._held or self.ended):
+        while self._waiting and not (self.held or self.ended):
             self._do(self._waiting.popleft())
 
     def _do(self, action: Action) -> None:

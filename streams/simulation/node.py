@@ -279,6 +279,10 @@ class _Turns(Turns):
         """Do `action` among the due deliveries."""
         self._broker.soon(partial(self._alive, action))
 
+    def do(self, action: Action) -> None:
+        """Do `action` now."""
+        self._alive(action)
+
     def after(self, seconds: float, action: Action) -> None:
         """Do `action` after that much virtual time."""
         self._broker.after(max(seconds, TURN), partial(self._alive, action))

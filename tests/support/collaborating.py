@@ -4,7 +4,7 @@ from streams.bus.collaboration_specs import collaboration_specs
 from streams.bus.kafka import KafkaBus
 from streams.bus.provision import provision
 from streams.codec import decode_query, decode_response
-from streams.local.collaboration import LocalCollaboration, StarJournals
+from streams.collaboration.local import LocalCollaboration, StarJournals
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire
 from tests.support.collaboration_files import OWNERS

@@ -8,9 +8,7 @@ import yaml
 
 from streams.bus.collaboration_rights import collaboration_users
 from streams.bus.collaboration_specs import collaboration_specs
-from streams.live.learner_process import LearnerProcess
-from streams.live.owner_process import OwnerProcess
-from streams.live.party_process import PartyOptions
+from streams.collaboration.processes import LearnerProcess, OwnerProcess, PartyOptions
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.mesh.wire import Wire

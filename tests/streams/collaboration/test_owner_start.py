@@ -7,8 +7,8 @@ from nodes.collaboration.messages import Query, RecordSet, Response, ResponseRec
 from nodes.collaboration.owner import digest
 from streams.bus.memory import MemoryBroker, MemoryBus
 from streams.codec import encode_query, encode_response
-from streams.live.party_start import owner_start
-from streams.local.collaboration import LocalCollaboration, StarJournals
+from streams.collaboration.local import LocalCollaboration, OwnerMemory, StarJournals
+from streams.collaboration.owner import owner_start
 from streams.mesh.wire import Wire
 from streams.runtime.process import Failed
 from tests.support.collaborations import written
@@ -31,7 +31,7 @@ def start(tmp_path):
         for number in sent:
             bus.send(topic, encode_response(machine._message(answers[number - 1]), own.digest))
         known = [answers[number - 1] for number in journalled]
-        return owner_start(known, instance, wire.topics, own, wire.queries, bus, simulated=True)
+        return owner_start(OwnerMemory(instance, known), "a", wire, bus)
 
     return begin
 
@@ -63,5 +63,5 @@ def test_an_owner_that_was_away_when_the_run_ended_reads_that_it_has(tmp_path):
         wire.topics.response("a"),
         encode_response(Response("first", "a", learner, 1, True, theta), own.digest),
     )
-    found = owner_start(known, learner, wire.topics, own, wire.queries, bus, simulated=True)
+    found = owner_start(OwnerMemory(learner, known), "a", wire, bus)
     assert (found.offset, found.end) == (1, 2)

@@ -10,8 +10,7 @@ from nodes.collaboration.events import Notice
 from nodes.collaboration.steps import combined, weights
 from nodes.losses.gradients import slot_gradients
 from nodes.privacy.private import Private
-from streams.local.collaboration import LocalCollaboration, StarJournals, run_collaboration
-from streams.local.star_journals import StateJournals
+from streams.collaboration.local import LocalCollaboration, StarJournals, StateJournals, run_collaboration
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.examples import example_mesh
 from streams.mesh.file import load_any

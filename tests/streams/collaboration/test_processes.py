@@ -2,8 +2,7 @@
 
 import pytest
 
-from streams.live.owner_process import OwnerProcess
-from streams.live.party_process import PartyOptions
+from streams.collaboration.processes import OwnerProcess, PartyOptions
 from streams.mesh.errors import MeshFileError
 from streams.mesh.file import load_collaboration
 from streams.runtime.process import Stop

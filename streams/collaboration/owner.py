@@ -1,0 +1,297 @@
+"""The role of an owner: it answers the learner's queries from its journal, or by a pass over its set.
+
+It recovers from its journal, which holds all that it has answered, and continues at the first query beyond.
+Its topic may lack answers of the journal, which are sent again; it may hold none that the journal lacks, as
+that journal was lost, and a new one would draw their noise again.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from nodes.collaboration.events import (
+    JournalResponse,
+    Notice,
+    OwnerStarted,
+    QueryArrived,
+    QueryEvidence,
+    ReadSet,
+    SendResponse,
+    SetRead,
+)
+from nodes.collaboration.messages import RecordSet, Response, ResponseRecord
+from nodes.collaboration.owner import OwnerMachine, digest
+from nodes.protocol import Identity, Noticed
+from streams.bus.bus import Bus, BusError, Unreachable
+from streams.bus.connection import LOGGER
+from streams.codec import (
+    Expected,
+    Reason,
+    Refused,
+    decode_query,
+    decode_response,
+    encode_query,
+    encode_response,
+)
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.errors import MeshFileError
+from streams.mesh.wire import Wire
+from streams.runtime.presence import Presence
+from streams.runtime.process import AGAIN, Failed
+from streams.runtime.runner import BEAT, BadMessage, Pending, Role
+from streams.runtime.worlds import ProcessWorld
+from topology.plans import Heartbeat
+
+T = TypeVar("T")
+
+RESTORE = "go on with the journal that it was made with, or begin a new run"
+
+
+class OwnerRecords(Protocol):
+    """An owner's journal."""
+
+    @property
+    def instance(self) -> str:
+        """The journal's own id."""
+
+    @property
+    def records(self) -> tuple[ResponseRecord, ...]:
+        """All answers, oldest first."""
+
+    def append(self, record: ResponseRecord) -> None:
+        """Append the answer, durable when this returns."""
+
+
+class SetPasses(Protocol):
+    """Reads an owner's set of records."""
+
+    def read(self, asked: ReadSet, wanted: Callable[[], bool]) -> SetRead | None:
+        """Read the whole set once; None as soon as it is not `wanted` any more."""
+
+
+class OwnerWatcher(Protocol):
+    """Observes an owner, one call at a time: metrics, the log."""
+
+    def answered(self, record: ResponseRecord) -> None:
+        """Note that an answer is durable."""
+
+    def read(self, seconds: float, read: SetRead) -> None:
+        """Take how long a pass took, and what it returned (private)."""
+
+    def noticed(self, noticed: Noticed[Notice]) -> None:
+        """Take a notice of the machine."""
+
+    def refused(self, refused: Refused) -> None:
+        """Note that a query was refused."""
+
+
+class OwnerStart(NamedTuple):
+    """The state of an owner when its machine starts.
+
+    `records`: its journal's. `published`: the largest query that its topic holds an answer to. `unsent`: the
+    bytes of journalled answers that the topic lacks. `offset`: that of the first query to read; `end`: where
+    its topic ended.
+    """
+
+    records: tuple[ResponseRecord, ...]
+    published: int
+    unsent: tuple[bytes, ...]
+    offset: int
+    end: int
+
+
+def owner_start(journal: OwnerRecords, name: str, wire: Wire, bus: Bus) -> OwnerStart:
+    """Return where the owner continues.
+
+    Raises BusError, and Failed if its topic holds an answer that the journal does not.
+    """
+    records, topics, expected = journal.records, wire.topics, wire.responses[name]
+    simulated = wire.whole.mechanism(name).simulated
+    answers = {
+        record.query: encode_response(
+            Response(expected.run, name, journal.instance, record.query, simulated, record.response),
+            expected.digest,
+        )
+        for record in records
+    }
+    topic, published = topics.response(name), set[int]()
+    for _, value, response in messages(bus, topic, lambda value: decode_response(value, expected)):
+        published.add(response.query)
+        if answers.get(response.query) != value:
+            raise Failed(
+                f"{topic} holds an answer to query {response.query} that the journal does not: {RESTORE}"
+            )
+    unsent = tuple(value for number, value in answers.items() if number not in published)
+    end = bus.end(topics.query)
+    offset = _first_new(bus, topics.query, wire.queries, {record.query: record.asked for record in records})
+    return OwnerStart(records, max(published, default=0), unsent, offset, end)
+
+
+def _first_new(bus: Bus, topic: str, expected: Expected, asked: Mapping[int, bytes]) -> int:
+    """Return the offset of the first query beyond those `asked`, or one of them at another theta, or final.
+
+    `asked`: the digests of theta by number.
+    """
+    last = max(asked, default=0)
+    for offset, _, query in messages(bus, topic, lambda value: decode_query(value, expected)):
+        theta = asked.get(query.number)
+        if query.final or query.number > last or theta not in {None, digest(query.parameters)}:
+            return offset
+    return bus.end(topic)
+
+
+def messages(bus: Bus, topic: str, decode: Callable[[bytes], T]) -> Iterator[tuple[int, bytes, T]]:
+    """Yield (offset, bytes, message) of a topic; what is refused is left out."""
+    for record in bus.stored({topic: bus.span(topic)[0]})[topic]:
+        with suppress(Refused):
+            yield record.offset, record.value, decode(record.value)
+
+
+def presence(who: Identity, kind: str, wire: Wire, number: Callable[[], int]) -> Presence:
+    """Return the presence of a learner's or owner's process; `number` returns its last query."""
+    return Presence(
+        who,
+        kind,
+        wire.topics.progress(who.name),
+        wire.whole.digest,
+        lambda: Heartbeat(who.run, who.name, who.instance, who.boot, number()),
+    )
+
+
+def last_answered(records: Sequence[ResponseRecord]) -> int:
+    """Return the number of the last query that a journal answers (0: none)."""
+    return max((record.query for record in records), default=0)
+
+
+class OwnerRole:
+    """Makes the role of one owner's process. `done`: the last query that is answered.
+
+    `records`: its set as it stands. `beat`: as in `Role`.
+    """
+
+    def __init__(
+        self,
+        file: CollaborationFile,
+        name: str,
+        wire: Wire,
+        journal: OwnerRecords,
+        boot: str = "",
+    ) -> None:
+        self._wire, self._journal, self._name = wire, journal, name
+        self.done = last_answered(journal.records)
+        identity = Identity(name, file.mesh.run, journal.instance, boot)
+        self.machine = OwnerMachine(identity, file.mesh.learner, wire.whole.mechanism(name))
+        self.presence = presence(identity, "owner", wire, lambda: self.done)
+
+    def role(
+        self,
+        start: OwnerStart,
+        records: RecordSet,
+        passes: SetPasses,
+        world: ProcessWorld,
+        watcher: OwnerWatcher,
+        *,
+        beat: float | None = BEAT,
+    ) -> Role:
+        """Return the role that continues at `start`, after `presence` has said hello."""
+        topics, answers = self._wire.topics, self._wire.topics.response(self._name)
+        reading = _Reading(passes, world, watcher, behind=start.end > start.offset)
+
+        def kept(effect: JournalResponse, _: float) -> None:
+            self.done = effect.record.query
+            watcher.answered(effect.record)
+
+        return Role(
+            machine=self.machine,
+            first=OwnerStarted(records, start.records, start.published),
+            presence=self.presence,
+            beat=beat,
+            offsets={topics.query: start.offset},
+            decode={topics.query: lambda read: [QueryArrived(decode_query(read.value, self._wire.queries))]},
+            send={SendResponse: lambda effect: [(answers, self._encoded(effect.response))]},
+            keep={JournalResponse: lambda effect: self._journal.append(effect.record)},
+            later={ReadSet: reading.begin},
+            report={Noticed: watcher.noticed},
+            evidence={QueryEvidence: self._letters},
+            unsent=[(answers, value) for value in start.unsent],
+            letters=topics.dead_letters(self._name),
+            ends={topics.query: start.end},
+            caught_up=reading.catch_up,
+            kept=kept,
+            refused=lambda _, refused: watcher.refused(refused),
+        )
+
+    def _encoded(self, response: Response) -> bytes:
+        return encode_response(response, self._wire.whole.digest)
+
+    def _letters(self, evidence: QueryEvidence) -> list[BadMessage]:
+        query, first = evidence.query, evidence.first
+        earlier = "" if first is None else f"query {query.number} was asked at {first.hex()}"
+        reason = Reason.MALFORMED if first is None else Reason.SECOND_VALUE
+        value = encode_query(query, self._wire.whole.digest)
+        return [BadMessage(self._wire.topics.query, value, Refused(reason, earlier))]
+
+
+class _Reading:
+    """The pass over the set for the newest query; one that another query replaces ends early.
+
+    `behind`: queries from before the start are not all read yet. Nothing is spent on those that the learner
+    has left behind, so the first pass waits for the newest.
+    """
+
+    def __init__(
+        self, passes: SetPasses, world: ProcessWorld, watcher: OwnerWatcher, *, behind: bool
+    ) -> None:
+        self._passes, self._world, self._watcher, self._behind = passes, world, watcher, behind
+        self._newest: tuple[ReadSet, Pending] | None = None
+
+    def begin(self, asked: ReadSet, pending: Pending) -> None:
+        """Begin a pass in place of the one before."""
+        self._newest = asked, pending
+        if not self._behind:
+            self._world.elsewhere(partial(self._read, asked, pending))
+
+    def catch_up(self) -> None:
+        """Begin the pass for the newest query: all are read."""
+        if self._behind:
+            self._behind = False
+            if self._newest is not None:
+                self.begin(*self._newest)
+
+    def _read(self, asked: ReadSet, pending: Pending) -> None:
+        """Read the set. No exception shows a record."""
+        start_time = self._world.clock()
+        try:
+            read = self._read_once(asked, pending)
+        except (MeshFileError, BusError) as error:
+            pending.fail(Failed(str(error)))
+        except Exception as error:  # noqa: BLE001 # it would end this thread alone; its text may show a record
+            pending.fail(Failed(f"the set of records cannot be read: {type(error).__name__}"))
+        else:
+            if read is not None:
+                pending.answer(partial(self._answer, asked, pending, read, self._world.clock() - start_time))
+
+    def _read_once(self, asked: ReadSet, pending: Pending) -> SetRead | None:
+        """Return what a pass gives; while the set's broker is away, try again."""
+
+        def wanted() -> bool:
+            return self._is_newest(asked, pending)
+
+        while wanted():
+            try:
+                return self._passes.read(asked, wanted)
+            except Unreachable as away:
+                LOGGER.warning("waiting for the broker: %s", str(away))  # a kind is a text
+                time.sleep(AGAIN)
+        return None
+
+    def _answer(self, asked: ReadSet, pending: Pending, read: SetRead, seconds: float) -> SetRead | None:
+        if not self._is_newest(asked, pending):
+            return None
+        self._watcher.read(seconds, read)
+        return read
+
+    def _is_newest(self, asked: ReadSet, pending: Pending) -> bool:
+        return self._newest is not None and self._newest[0] is asked and not pending.over

@@ -1,0 +1,274 @@
+"""The processes of a collaboration on a broker: from a mesh file and a state folder to an orderly end."""
+
+import logging
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from nodes.collaboration.events import Notice, SetRead
+from nodes.collaboration.messages import QueryRecord, ResponseRecord
+from nodes.protocol import Noticed
+from streams.bus.collaboration_rights import learner as learner_access
+from streams.bus.collaboration_rights import owner_on_mesh
+from streams.bus.collaboration_specs import collaboration_specs
+from streams.bus.diagnosis import Expiry
+from streams.codec import Refused
+from streams.collaboration.learner import LearnerRole, learner_start
+from streams.collaboration.owner import OwnerRole, owner_start
+from streams.ledger import Reuse, promises_of
+from streams.live.certificates import warn_of_end
+from streams.live.owner_spend import OwnerSpend
+from streams.live.serving import warn_of_open
+from streams.live.topic_set import topic_passes
+from streams.mesh.collaboration_file import CollaborationFile
+from streams.mesh.settings.base import Address
+from streams.mesh.settings.brokers import BrokerSettings
+from streams.mesh.settings.node import LIVENESS
+from streams.mesh.wire import Wire
+from streams.metrics.collaboration import LearnerMetrics, OwnerMetrics
+from streams.metrics.endpoint import Endpoint
+from streams.records.passes import Passes, passes
+from streams.runtime.floods import Summed
+from streams.runtime.kafka import KafkaProcess, open_bus
+from streams.runtime.process import FLUSH, Ask, Stop, retry_until_reachable
+from streams.state.learner_journal import open_learner_journal
+from streams.state.owner_journal import OwnerJournal
+from streams.state.spends_topic import SpendsBus, SpendsTopic
+
+LEARNER = logging.getLogger("mirrormesh.learner")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyOptions:
+    """The operator's options: the folder of the journal, and where to serve metrics.
+
+    `other_data`: whether a new run of an owner reads other data than all earlier runs in `state`.
+    """
+
+    state: Path
+    metrics: Address | None = None
+    private_metrics: Address | None = None
+    other_data: bool = False
+
+
+class OwnerProcess:
+    """One process of the owner `name`. Raises MeshFileError if the file lacks something that it needs."""
+
+    def __init__(self, file: CollaborationFile, name: str, options: PartyOptions) -> None:
+        self._file, self._name, self._options, self._wire = file, name, options, Wire(file.resolved)
+        self._own = file.own(name)
+        self._broker = file.mesh_broker_of(name)
+        if name in file.on_topics:
+            file.brokers(name)
+            self._passes: Passes | None = None
+        else:
+            self._passes = passes(file, name)
+        self._log = logging.getLogger(f"mirrormesh.owner.{name}")
+
+    def run(self, stop: Stop) -> None:
+        """Run until asked to stop.
+
+        Raises ProcessExit when the learner is done, Failed, Stopped, JournalError, BusError, NotServed.
+        """
+        file, name, wire, log = self._file, self._name, self._wire, self._log
+        ask: Ask = partial(retry_until_reachable, stop)
+        with ExitStack() as closing:
+            shared, private = self._endpoints(closing)
+            # before a journal is made, which a mended file may not fit
+            looked = None if self._passes is None else self._passes.fixed()
+            spend = OwnerSpend(file, name, self._options.state, other_data=self._options.other_data)
+            journal = closing.enter_context(spend.journal(secrets.token_hex(16)))
+            access = owner_on_mesh(wire.topics, name)
+            bus = open_bus(self._broker, access, collaboration_specs(wire), stop, closing)
+            owner = OwnerRole(file, name, wire, journal, boot=secrets.token_hex(16))
+            owner.presence.hello(bus, ask)
+            start = ask(lambda: owner_start(journal, name, wire, bus))
+            if journal.copied:
+                log.warning("the journal is a copy, as new as what was answered: going on with it")
+                journal.adopt()
+            known = self._spent(spend, journal, ask, closing)
+            own_passes = self._passes or self._topic_passes(journal)
+            records = looked or ask(own_passes.fixed)
+            process = KafkaProcess(bus, "owner", self._own.liveness, log)
+            expiry = certificates(self._broker, log)
+            figures = OwnerMetrics(
+                file.mesh.name,
+                name,
+                wire.whole.mechanism(name),
+                start.records[-1] if start.records else None,
+                connected=lambda: process.connected,
+                journal_bytes=lambda: journal.size,
+                ends=expiry.first,
+            )
+            if shared is not None:
+                shared.show(figures.shared, figures.missing, noted=expiry.soon)
+            if private is not None:
+                private.show(figures.private, figures.missing, process.alive.stalled, expiry.soon)
+            log.info("%s", promises_of(file, {name: known})[name].sentence)
+            at = f"after query {start.records[-1].query}" if start.records else "with a new journal"
+            log.info("run %s of %s goes on %s", file.mesh.run, file.mesh.name, at)
+            watcher = OwnerLog(log, figures)
+            process.run(owner.role(start, records, own_passes, process.world, watcher), stop)
+            log.info("stopped, as asked")
+
+    def _endpoints(self, closing: ExitStack) -> tuple[Endpoint | None, Endpoint | None]:
+        private = self._options.private_metrics or self._own.private_endpoint
+        warn_of_open("private metrics", private, self._log)
+        shared, private_endpoint = (
+            None if address is None else closing.enter_context(Endpoint(*address))
+            for address in (self._options.metrics, private)
+        )
+        return shared, private_endpoint
+
+    def _spent(self, spend: OwnerSpend, journal: OwnerJournal, ask: Ask, closing: ExitStack) -> Reuse:
+        """Record that the run continues, beside a topic of data too; return what is known of the set."""
+        topic = None
+        if self._passes is None:
+            broker = self._file.brokers(self._name).data
+            lines = ask(lambda: SpendsBus(broker, [self._name]))
+            closing.callback(lines.close)
+            closing.callback(lines.flush, FLUSH / 2)
+            topic = SpendsTopic(lines, self._name)
+        spent = ask(lambda: spend.begin(journal, topic))
+        closing.callback(spend.end, journal)
+        return ask(lambda: spend.known(spent))
+
+    def _topic_passes(self, journal: OwnerJournal) -> Passes:
+        """Return the passes over the owner's topic, up to where its first answer has fixed it."""
+        fixed = journal.records[0].set.extent if journal.records else None
+        return topic_passes(self._file, self._name, fixed)
+
+
+class LearnerProcess:
+    """One process of the learner."""
+
+    def __init__(self, file: CollaborationFile, options: PartyOptions) -> None:
+        self._file, self._options, self._wire = file, options, Wire(file.resolved)
+
+    def run(self, stop: Stop) -> None:
+        """Run until asked to stop.
+
+        Raises ProcessExit when all is asked, Failed, Stopped, JournalError, BusError, NotServed.
+        """
+        file, mesh, wire, broker = self._file, self._file.mesh, self._wire, self._file.mesh_broker
+        ask: Ask = partial(retry_until_reachable, stop)
+        with ExitStack() as closing:
+            metrics = self._options.metrics
+            endpoint = None if metrics is None else closing.enter_context(Endpoint(*metrics))
+            journal = closing.enter_context(
+                open_learner_journal(file, self._options.state, secrets.token_hex(16))
+            )
+            access = learner_access(wire.topics, mesh.learner, mesh.owners)
+            bus = open_bus(broker, access, collaboration_specs(wire), stop, closing)
+            learner = LearnerRole(file, wire, journal, boot=secrets.token_hex(16))
+            learner.presence.hello(bus, ask)
+            offsets = ask(lambda: learner_start(journal, wire, bus))
+            if journal.copied:
+                LEARNER.warning("the journal is a copy, as new as what was asked: going on with it")
+                journal.adopt()
+            process = KafkaProcess(bus, "learner", LIVENESS, LEARNER)
+            expiry = certificates(broker, LEARNER)
+            figures = LearnerMetrics(
+                mesh.name,
+                mesh.learner,
+                tuple(mesh.owners),
+                mesh.queries,
+                learner.asked,
+                connected=lambda: process.connected,
+                ends=expiry.first,
+            )
+            if endpoint is not None:
+                endpoint.show(figures.shared, figures.missing, process.alive.stalled, expiry.soon)
+            at = f"after query {learner.asked}" if learner.asked else "with a new journal"
+            LEARNER.info("run %s of %s goes on %s: %d owners", mesh.run, mesh.name, at, len(mesh.owners))
+            watcher = LearnerLog(LEARNER, figures)
+            process.run(learner.role(offsets, watcher, timeout=mesh.response_timeout), stop)
+            LEARNER.info("stopped, as asked")
+
+
+def certificates(broker: BrokerSettings, log: logging.Logger) -> Expiry:
+    """Return when the certificates for the shared broker end; log a warning if that is soon."""
+    expiry = Expiry({"brokers.mesh": broker})
+    warn_of_end(expiry, log)
+    return expiry
+
+
+_LINES = {
+    Notice.CHANGED: (logging.ERROR, "%s has asked query %d again, with another theta: it gets no answer"),
+    Notice.SKIPPED: (logging.WARNING, "%s has skipped a query before query %d: it gets no answer"),
+    Notice.BEYOND: (logging.WARNING, "%s has asked query %d, beyond the last: it gets no answer"),
+    Notice.PASSED: (logging.WARNING, "%s went on without an answer of ours before query %d"),
+    Notice.EVIDENCE: (logging.ERROR, "%s has sent two answers to query %d: the first counts"),
+    Notice.LEFT_OUT: (logging.WARNING, "%s has not answered query %d in time: it is left out of it"),
+    Notice.UNANSWERED: (logging.WARNING, "%s: nobody has answered query %d in time: waiting on"),
+}
+
+
+def _say(log: logging.Logger, summed: Summed, noticed: Noticed[Notice]) -> None:
+    level, text = _LINES.get(noticed.notice, (logging.DEBUG, f"{noticed.notice}: %s, query %d"))
+    if log.isEnabledFor(level):
+        summed.say(level, (noticed.notice, noticed.peer), text % (noticed.peer, noticed.number))
+
+
+class LearnerLog:
+    """Passes everything on; an owner that stays silent is logged once, until it is heard again."""
+
+    def __init__(self, log: logging.Logger, metrics: LearnerMetrics) -> None:
+        self._log, self._metrics, self._summed = log, metrics, Summed(log)
+        self._silent: set[str] = set()
+
+    def stepped(self, record: QueryRecord) -> None:
+        """Note that a query is over."""
+        self._metrics.stepped(record)
+        self._summed.catch_up()
+        for owner in [answer.owner for answer in record.answers if answer.owner in self._silent]:
+            self._silent.discard(owner)
+            self._log.info("%s answers again", owner)
+        answered, missing = len(record.answers), len(record.missing)
+        self._log.debug("query %d: %d answers, %d missing", record.number - 1, answered, missing)
+
+    def noticed(self, noticed: Noticed[Notice]) -> None:
+        """Take a notice of the machine."""
+        self._metrics.noticed(noticed)
+        if noticed.notice is Notice.LEFT_OUT:
+            if noticed.peer in self._silent:
+                return
+            self._silent.add(noticed.peer)
+        _say(self._log, self._summed, noticed)
+
+    def refused(self, owner: str, refused: Refused) -> None:
+        """Note that an owner's record was refused. Its bytes are in the dead letters."""
+        self._metrics.refused(refused.reason)
+        line = f"a record of {owner} was refused: {refused.reason.value}"
+        self._summed.say(logging.WARNING, (owner, refused.reason), line)
+
+
+class OwnerLog:
+    """Passes everything on."""
+
+    def __init__(self, log: logging.Logger, metrics: OwnerMetrics) -> None:
+        self._log, self._metrics, self._summed = log, metrics, Summed(log)
+
+    def answered(self, record: ResponseRecord) -> None:
+        """Note that an answer is durable."""
+        self._metrics.answered(record)
+        self._summed.catch_up()
+        self._log.debug("query %d is answered", record.query)
+
+    def read(self, seconds: float, read: SetRead) -> None:
+        """Take how long a pass took. What it found is private."""
+        del read
+        self._metrics.read(seconds)
+
+    def noticed(self, noticed: Noticed[Notice]) -> None:
+        """Take a notice of the machine."""
+        self._metrics.noticed(noticed)
+        _say(self._log, self._summed, noticed)
+
+    def refused(self, refused: Refused) -> None:
+        """Note that a query was refused. Its bytes are in the dead letters."""
+        self._metrics.refused(refused.reason)
+        line = f"a query was refused: {refused.reason.value}"
+        self._summed.say(logging.WARNING, refused.reason, line)

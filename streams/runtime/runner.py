@@ -1,0 +1,407 @@
+"""Runs a machine as a process: on a broker, in memory and in a simulation by the same code.
+
+A process is a *role* in a *world*. A **role** is a value: a machine, what it reads, what becomes of its
+effects, and how it recovered, which is where it reads from and what it sends again. It is made anew for each
+process, from its journal (a role without one: from its log). A **world** is a bus, the turns of a loop, a
+clock, and where long work is done (`worlds`). The runner feeds the machine one event at a time, and carries
+out its effects:
+
+    a record --decode--> events --> machine --> effects    keep      made durable before the next effect
+       |                                                   send      encoded, and sent until acknowledged
+       +--Refused--> a dead letter                         later     answered by an event made elsewhere
+                                                           report    told to metrics and log
+    a deadline, an answer --> events                       evidence  kept as dead letters
+
+`StartDeadline` and `Halt` mean the same for all machines; no role says what becomes of them.
+
+Rules
+-----
+1. An event is handled once all effects of the one before are done, in their order.
+2. What `keep` takes is durable before anything after it goes out. Where others share the loop it is written
+   in another thread: this role holds meanwhile, so that no record, timer or answer has its turn, and the
+   others go on. An append that fails ends the role, and nothing after it is done.
+3. What is sent is sent again until it is acknowledged; `unsent` is what a process before this one left.
+4. Records wait for the role in the reader's thread. What anybody can send by the hundred thousand is looked
+   at there (`floods`), before it costs a turn. The own heartbeats are read there too: they show that the
+   broker is there although the loop works, and that a newer process has taken this one's place.
+5. A deadline runs from the acknowledgement of what was sent, stands still while the broker is away, and
+   passes only after the peers' topics were read to the ends that they had then.
+6. A role ends for itself: with `Halt`, a journal or a topic that fails, a newer process. Others of its
+   process go on.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from nodes.protocol import DeadlinePassed, Halt, Machine, StartDeadline
+from streams.bus.bus import Bus, BusError, Reader
+from streams.codec import Refused
+from streams.runtime.deadlines import Deadlines, FetchClock, InFlight
+from streams.runtime.floods import DeadLetters
+from streams.runtime.presence import Presence
+from streams.runtime.process import Failed, ProcessExit, unreadable
+from streams.runtime.turns import Action, Ended, Lane, Loop
+from streams.runtime.worlds import ProcessWorld
+
+BEAT = 1.0
+"""Seconds between two heartbeats."""
+LAST_BEAT = 1.0
+"""Longest wait for the last heartbeats' acknowledgement, in seconds."""
+
+
+class Arrived(NamedTuple):
+    """A record that was read; `appended` as in `streams.bus.bus.Stored`."""
+
+    offset: int
+    value: bytes
+    appended: float
+
+
+class BadMessage(NamedTuple):
+    """A message of a peer that is kept as a dead letter, of which topic, and why."""
+
+    topic: str
+    value: bytes
+    refused: Refused
+
+
+def _nothing(*_: object) -> None:
+    """Ignore it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """One process of a machine.
+
+    Attributes
+    ----------
+    machine, first
+        The machine, and the event that starts it.
+    presence
+        The process's hello and heartbeats; one is sent every `beat` seconds (None: nobody waits for them).
+    offsets
+        Where to read each topic from.
+    decode
+        What makes events of a topic's record. Raises Refused.
+    send
+        What makes (topic, bytes) of an effect.
+    keep
+        What makes an effect durable, and returns once it is. Any thread may call it.
+    later
+        What begins work for an effect that `Pending` answers.
+    report, evidence
+        What takes an effect; what makes dead letters of it.
+    unsent
+        (topic, bytes) that an earlier process should have sent.
+    peers, timeout
+        The topics that a deadline reads to their ends, and its seconds (None: there is none).
+    letters
+        The topic of dead letters.
+    floods
+        Returns, in the reader's thread, whether a topic's record is worth a turn.
+    ends, caught_up
+        Once the topics are read to these ends, `caught_up` is called, in a turn.
+    kept, refused
+        Takes what has become durable and the seconds that it took; takes the topic of a refused record, and
+        why.
+    failure
+        How a process ends whose machine refuses to go on.
+    """
+
+    machine: Machine
+    first: Any
+    presence: Presence
+    beat: float | None = BEAT
+    offsets: Mapping[str, int]
+    decode: Mapping[str, Callable[[Arrived], Iterable[Any]]]
+    send: Mapping[type, Callable[[Any], Iterable[tuple[str, bytes]]]]
+    keep: Mapping[type, Callable[[Any], object]]
+    later: Mapping[type, Callable[[Any, "Pending"], None]] = field(default_factory=dict)
+    report: Mapping[type, Callable[[Any], object]] = field(default_factory=dict)
+    evidence: Mapping[type, Callable[[Any], Iterable[BadMessage]]] = field(default_factory=dict)
+    unsent: Iterable[tuple[str, bytes]] = ()
+    peers: Sequence[str] = ()
+    timeout: float | None = None
+    letters: str
+    floods: Mapping[str, Callable[[bytes], bool]] = field(default_factory=dict)
+    ends: Mapping[str, int] = field(default_factory=dict)
+    caught_up: Action = _nothing
+    kept: Callable[[Any, float], object] = _nothing
+    refused: Callable[[str, Refused], object] = _nothing
+    failure: type[Failed] = Failed
+
+
+class Pending:
+    """Answers an effect whose event is made elsewhere. Call it from any thread."""
+
+    def __init__(self, lane: Lane, handle: Callable[[Any], None]) -> None:
+        self._lane, self._handle = lane, handle
+
+    @property
+    def over(self) -> bool:
+        """Whether the role has ended: nobody waits for an answer."""
+        return self._lane.ended
+
+    def answer(self, make: Callable[[], Any | None]) -> None:
+        """Call `make` in the role's turn, and handle the event that it returns, if any."""
+        self._lane.put(partial(self._answer, make))
+
+    def fail(self, error: Exception) -> None:
+        """End the role."""
+        self._lane.fail(error)
+
+    def _answer(self, make: Callable[[], Any | None]) -> None:
+        event = make()
+        if event is not None:
+            self._handle(event)
+
+
+class Runner:
+    """Runs one process of a role in a world; `over` is called once, when it ends by itself.
+
+    `before` is called before each effect: a simulation lets the process die there.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        world: ProcessWorld,
+        over: Callable[[Ended], None],
+        before: Callable[[Any], None] = _nothing,
+    ) -> None:
+        self.role, self._bus, self._world, self._before = role, world.bus, world, before
+        self.clock = FetchClock(world.clock)
+        self.lane = Lane(world.turns, _nothing, over)
+        self.offsets = {**role.offsets, role.presence.topic: role.presence.first}
+        self._deadlines = Deadlines(
+            self.lane,
+            self.clock,
+            world.bus,
+            role.peers,
+            role.timeout,
+            lambda number: self._handle(DeadlinePassed(number)),
+        )
+        self._letters = DeadLetters.to(world.bus, role.letters, world.clock)
+        self._beats = InFlight()
+        self._events: deque[Any] = deque()
+        self._effects: Iterator[Any] = iter(())
+        self._table = self._effect_table(Pending(self.lane, self._handle))
+
+    @property
+    def lossy(self) -> frozenset[str]:
+        """The topics of which records may be lost that were deleted unread."""
+        return frozenset({self.role.presence.topic})
+
+    # ---------------------------------------------------------------------------- for the process's host
+
+    def begin(self, reader: Reader) -> None:
+        """Start the machine; `reader` reads from `offsets` on."""
+        self.lane.turn(partial(self._begin, reader))
+
+    def read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
+        """Take a record of one of the role's topics, in the reader's thread (rule 4)."""
+        presence = self.role.presence
+        if topic == presence.topic:
+            if presence.read(offset, value):
+                self.clock.beat()
+            elif presence.replaced:
+                reason = (
+                    f"another process of {presence.whose} has started after this one, and takes its place"
+                )
+                self.lane.fail(Failed(reason))
+            return
+        is_worth = self.role.floods.get(topic)
+        if is_worth is None or is_worth(value):
+            self.lane.do(partial(self._take, topic, Arrived(offset, value, appended)))
+
+    def reading_failed(self, topic: str, error: BusError) -> None:
+        """Take that a topic cannot be read any more."""
+        self.lane.fail(unreadable(topic, error))
+
+    def last_beat(self) -> None:
+        """Tell where the process has stopped, unless it has failed. Once the loop has ended."""
+        if self.role.beat is not None:
+            self._beat()
+
+    def close(self) -> None:
+        """Do nothing any more."""
+        self.lane.ended = True
+
+    # ---------------------------------------------------------------------------------------- in its turns
+
+    def _begin(self, reader: Reader) -> None:
+        role = self.role
+        self._deadlines.watch(reader)
+        if role.beat is not None:
+            self.lane.every(role.beat, self._beat)
+        for topic, value in role.unsent:
+            self._send(topic, value)
+        self._handle(role.first)
+        if role.ends:
+            reader.when_read(role.ends, partial(self.lane.put, role.caught_up))
+
+    def _take(self, topic: str, arrived: Arrived) -> None:
+        try:
+            events = tuple(self.role.decode[topic](arrived))
+        except Refused as refused:
+            self._refuse(BadMessage(topic, arrived.value, refused))
+            return
+        self._events.extend(events)
+        self._go_on()
+
+    def _handle(self, event: Any) -> None:
+        self._events.append(event)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Carry out what is left to do, up to an append that is done elsewhere (rules 1 and 2)."""
+        machine = self.role.machine
+        while not self.lane.held:
+            effect = next(self._effects, None)
+            if effect is not None:
+                self._before(effect)
+                self._table[type(effect)](effect)
+            elif self._events and not machine.halted:
+                self._effects = iter(machine.handle(self._events.popleft()))
+            else:
+                self._events.clear()
+                return
+
+    def _effect_table(self, pending: Pending) -> dict[type, Callable[[Any], object]]:
+        role = self.role
+        table: dict[type, Callable[[Any], object]] = {StartDeadline: self._start_deadline, Halt: self._halt}
+        table |= {kind: partial(self._send_all, encode) for kind, encode in role.send.items()}
+        table |= {kind: partial(self._keep, keep) for kind, keep in role.keep.items()}
+        table |= {kind: partial(_begin_later, begin, pending) for kind, begin in role.later.items()}
+        table |= {kind: partial(self._keep_evidence, letters) for kind, letters in role.evidence.items()}
+        return table | dict(role.report)
+
+    def _send_all(self, encode: Callable[[Any], Iterable[tuple[str, bytes]]], effect: Any) -> None:
+        for topic, value in encode(effect):
+            self._send(topic, value)
+
+    def _send(self, topic: str, value: bytes) -> None:
+        if topic == self.role.presence.topic:
+            self._beats.sent()
+            self._bus.send(topic, value, self._beats.acknowledged)
+        else:
+            self._deadlines.sent()
+            self._bus.send(topic, value, self._deadlines.acknowledged)
+
+    def _keep(self, keep: Callable[[Any], object], effect: Any) -> None:
+        commits, start_time = self._world.commits, self._world.clock()
+        if commits is None:
+            keep(effect)
+            self._kept(effect, start_time, None)
+            return
+
+        def append() -> None:
+            error: BaseException | None = None
+            try:
+                keep(effect)
+            except BaseException as failed:  # noqa: BLE001 # it is raised in the role's turn, which it ends
+                error = failed
+            self.lane.resume(partial(self._resume, effect, start_time, error))
+
+        self.lane.hold()
+        commits(append)
+
+    def _resume(self, effect: Any, start_time: float, error: BaseException | None) -> None:
+        self._kept(effect, start_time, error)
+        self._go_on()
+
+    def _kept(self, effect: Any, start_time: float, error: BaseException | None) -> None:
+        if error is not None:
+            raise error
+        self.role.kept(effect, self._world.clock() - start_time)
+
+    def _keep_evidence(self, letters: Callable[[Any], Iterable[BadMessage]], effect: Any) -> None:
+        for letter in letters(effect):
+            self._refuse(letter)
+
+    def _refuse(self, letter: BadMessage) -> None:
+        self.role.refused(letter.topic, letter.refused)
+        self._letters.write(*letter)
+
+    def _start_deadline(self, started: StartDeadline) -> None:
+        if self.role.timeout is not None or started.at_once:
+            self._deadlines.start(started)
+
+    def _halt(self, halt: Halt) -> None:
+        raise (self.role.failure if halt.failed else ProcessExit)(halt.reason)
+
+    def _beat(self) -> None:
+        if self._beats.none:  # otherwise the broker is away, and would get them all at once
+            self._send(self.role.presence.topic, self.role.presence.value())
+
+
+def is_orderly(error: Ended) -> bool:
+    """Return whether a role that has ended so is done, and has not failed."""
+    return isinstance(error, ProcessExit) and not error.exit_code
+
+
+def _begin_later(begin: Callable[[Any, Pending], None], pending: Pending, effect: Any) -> None:
+    begin(effect, pending)
+
+
+class Host:
+    """Runs the roles of one process on one subscription and one bus; each ends for itself."""
+
+    def __init__(self, runners: Collection[Runner], bus: Bus) -> None:
+        self._runners, self._bus = tuple(runners), bus
+        self.reader: Reader | None = None
+        self._hearers: dict[str, list[tuple[int, Runner]]] = {}
+        for runner in self._runners:
+            for topic, offset in runner.offsets.items():
+                self._hearers.setdefault(topic, []).append((offset, runner))
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the reader's thread is there, or not needed. From any thread."""
+        reader = self.reader
+        return reader is None or reader.alive
+
+    def begin(self) -> None:
+        """Read what the roles read, and start their machines."""
+        offsets = {topic: min(offset for offset, _ in hearers) for topic, hearers in self._hearers.items()}
+        lossy = {topic for runner in self._runners for topic in runner.lossy}
+        self.reader = reader = self._bus.subscribe(offsets, self._read, self._reading_failed, lossy=lossy)
+        for runner in self._runners:
+            runner.begin(reader)
+
+    def run(self, loop: Loop, ended: Callable[[Runner], Ended | None]) -> None:
+        """Work until `loop` is stopped; `ended` returns how a role has ended by itself."""
+        try:
+            self.begin()
+            loop.run()
+            errors = [(runner, ended(runner)) for runner in self._runners]
+            well = [runner for runner, error in errors if error is None or is_orderly(error)]
+            if well and self._bus.flush(LAST_BEAT):  # a heartbeat is sent once the one before is acknowledged
+                for runner in well:
+                    runner.last_beat()
+                self._bus.flush(LAST_BEAT)
+        finally:
+            loop.stop()  # the reader may wait for it to begin
+            self.close()
+            loop.pulse.rest()
+
+    def close(self) -> None:
+        """Read nothing any more, and do nothing."""
+        reader, self.reader = self.reader, None
+        if reader is not None:
+            reader.close()
+        for runner in self._runners:
+            runner.close()
+
+    def _read(self, topic: str, offset: int, value: bytes, appended: float) -> None:
+        for first, runner in self._hearers[topic]:
+            if offset >= first:
+                runner.read(topic, offset, value, appended)
+
+    def _reading_failed(self, topic: str, error: BusError) -> None:
+        hearers = self._hearers.get(topic)
+        for runner in self._runners if hearers is None else [runner for _, runner in hearers]:
+            runner.reading_failed(topic, error)

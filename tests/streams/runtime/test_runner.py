@@ -1,0 +1,274 @@
+"""What the runner keeps for every role: order, durable before sent, one role's end, the newest process."""
+
+from typing import NamedTuple
+
+import pytest
+
+from nodes.protocol import DeadlinePassed, Halt, Identity, StartDeadline
+from streams.bus.memory import MemoryBroker, MemoryBus
+from streams.codec import Reason, Refused, decode_dead_letter
+from streams.runtime.presence import Presence
+from streams.runtime.process import Failed, ProcessExit
+from streams.runtime.runner import BadMessage, Host, Role, Runner
+from streams.runtime.worlds import ProcessWorld, at_once, in_memory
+from streams.state.folder import JournalError
+from topology.plans import Heartbeat
+
+ON_BUS = ("words", "echoes.a", "echoes.b", "progress.a", "progress.b", "letters")
+
+
+class Append(NamedTuple):
+    text: bytes
+
+
+class Say(NamedTuple):
+    text: bytes
+
+
+class Think(NamedTuple):
+    text: bytes
+
+
+class Bad(NamedTuple):
+    text: bytes
+
+
+class Echo:
+    """Appends and repeats a word; some have a meaning of their own."""
+
+    def __init__(self):
+        self.halted = False
+
+    def handle(self, event):
+        match event:
+            case None:
+                return ()
+            case DeadlinePassed(number):
+                return (Say(b"deadline %d" % number),)
+            case b"end" | b"fail":
+                self.halted = True
+                return (Halt("all is said", failed=event == b"fail"),)
+            case b"wait":
+                return Say(event), StartDeadline(7)
+            case b"think":
+                return (Think(event),)
+            case b"bad":
+                return (Bad(event),)
+        return Append(event), Say(event)
+
+
+class Processes:
+    """Processes of echoes on one broker in memory. `commits`: appends that are under way."""
+
+    def __init__(self, *, asynchronous=False):
+        self.broker = MemoryBroker(ON_BUS)
+        self.bus = MemoryBus(self.broker)
+        self.journals, self.ended = {"a": [], "b": []}, {}
+        self.runners, self.commits, self.thoughts = {}, [], []
+        self.asynchronous = asynchronous
+        self.error = None
+
+    def role(self, name, boot="b0", **changes):
+        who = Identity(name, "run-1", "aa" * 16, boot * 16)
+
+        def beat():
+            return Heartbeat("run-1", name, who.instance, who.boot, 0)
+
+        def append(effect):
+            if self.error is not None:
+                raise self.error
+            self.journals[name].append(effect.text)
+
+        def decoded(read):
+            if read.value == b"broken":
+                raise Refused(Reason.MALFORMED, "broken")
+            return [read.value]
+
+        parts = {
+            "machine": Echo(),
+            "first": None,
+            "presence": Presence(who, "echo", f"progress.{name}", bytes(16), beat),
+            "beat": None,
+            "offsets": {"words": 0},
+            "decode": {"words": decoded},
+            "send": {Say: lambda effect: [(f"echoes.{name}", effect.text)]},
+            "keep": {Append: append},
+            "later": {Think: lambda effect, pending: self.thoughts.append((effect, pending))},
+            "evidence": {
+                Bad: lambda effect: [BadMessage("words", effect.text, Refused(Reason.SECOND_VALUE))]
+            },
+            "letters": "letters",
+        }
+        return Role(**parts | changes)
+
+    def start(self, *names, bus=None, **changes):
+        """Start a process of these roles; return its host."""
+        bus = bus or self.bus
+        world = in_memory(self.broker, bus)
+        if self.asynchronous:
+            world = ProcessWorld(bus, world.turns, world.clock, world.elsewhere, self.commits.append)
+        runners = []
+        for name in names:
+            role = self.role(name, **changes)
+            role.presence.hello(bus, at_once)
+            runners.append(Runner(role, world, lambda error, name=name: self.ended.setdefault(name, error)))
+            self.runners[name] = runners[-1]
+        host = Host(runners, bus)
+        host.begin()
+        return host
+
+    def say(self, *words):
+        for word in words:
+            self.bus.send("words", word)
+        self.broker.run()
+
+    def log(self, topic):
+        return [record.value for record in self.broker.logs[topic].records]
+
+
+def test_what_is_sent_is_durable_before_and_records_wait_while_an_append_is_under_way():
+    processes = Processes(asynchronous=True)
+    processes.start("a")
+    processes.say(b"one", b"two")
+    assert (len(processes.commits), processes.log("echoes.a")) == (1, [])
+    processes.commits.pop(0)()
+    assert (processes.journals["a"], processes.log("echoes.a")) == ([b"one"], [])  # in its own turn only
+    processes.broker.run()
+    assert (len(processes.commits), processes.log("echoes.a")) == (1, [b"one"])
+    processes.commits.pop(0)()
+    processes.broker.run()
+    assert processes.log("echoes.a") == processes.journals["a"] == [b"one", b"two"]
+
+
+def test_while_one_role_waits_for_the_disk_the_other_goes_on():
+    processes = Processes(asynchronous=True)
+    processes.start("a", "b")
+    processes.say(b"one")
+    first, second = processes.commits
+    second()
+    processes.broker.run()
+    assert (processes.log("echoes.a"), processes.log("echoes.b")) == ([], [b"one"])
+    first()
+    processes.broker.run()
+    assert processes.log("echoes.a") == [b"one"]
+
+
+def test_events_of_one_record_wait_for_the_append_of_the_first():
+    processes = Processes(asynchronous=True)
+    processes.start("a", decode={"words": lambda read: [read.value, read.value + b"!"]})
+    processes.say(b"one")
+    assert len(processes.commits) == 1
+    processes.commits.pop(0)()
+    processes.broker.run()
+    assert (processes.log("echoes.a"), len(processes.commits)) == ([b"one"], 1)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_append_that_fails_ends_its_role_and_nothing_is_sent(asynchronous):
+    processes = Processes(asynchronous=asynchronous)
+    processes.start("a", "b")
+    processes.error = JournalError("no space is left")
+    processes.say(b"one")
+    for commit in processes.commits:
+        commit()
+    processes.broker.run()
+    assert {name: str(error) for name, error in processes.ended.items()} == dict.fromkeys(
+        "ab", "no space is left"
+    )
+    processes.error = None
+    processes.say(b"two")
+    assert processes.log("echoes.a") == processes.log("echoes.b") == []
+
+
+@pytest.mark.parametrize(("word", "kind"), [(b"end", ProcessExit), (b"fail", Failed)])
+def test_a_role_ends_for_itself(word, kind):
+    processes = Processes()
+    processes.start("a", offsets={"words": 0})
+    processes.start("b", offsets={"words": 1})  # it does not read the first word
+    processes.say(word, b"two")
+    assert {name: type(error) for name, error in processes.ended.items()} == {"a": kind}
+    assert (processes.log("echoes.a"), processes.log("echoes.b")) == ([], [b"two"])
+
+
+def test_roles_of_one_process_read_each_from_its_own_offset():
+    processes = Processes()
+    processes.bus.send("words", b"one")
+    world = in_memory(processes.broker, processes.bus)
+    runners = [
+        Runner(processes.role(name, offsets={"words": first}), world, lambda _: None)
+        for name, first in (("a", 0), ("b", 1))
+    ]
+    Host(runners, processes.bus).begin()
+    processes.say(b"two")
+    assert (processes.log("echoes.a"), processes.log("echoes.b")) == ([b"one", b"two"], [b"two"])
+
+
+def test_what_is_refused_and_evidence_become_dead_letters():
+    processes, refused = Processes(), []
+    processes.start("a", refused=lambda topic, why: refused.append((topic, why.reason)))
+    processes.say(b"broken", b"bad", b"one")
+    letters = [decode_dead_letter(value)[1] for value in processes.log("letters")]
+    assert letters == [b"broken", b"bad"]
+    assert refused == [("words", Reason.MALFORMED), ("words", Reason.SECOND_VALUE)]
+    assert processes.log("echoes.a") == [b"one"]
+
+
+def test_a_flood_costs_no_turn():
+    processes = Processes()
+    processes.start("a", floods={"words": lambda value: value != b"flood"})
+    processes.runners["a"].lane.do = pytest.fail
+    processes.say(b"flood")
+
+
+def test_a_newer_process_of_the_name_ends_the_older_one():
+    processes = Processes()
+    processes.start("a")
+    processes.broker.run()
+    processes.start("a", bus=MemoryBus(processes.broker), boot="b1")
+    processes.broker.run()
+    assert str(processes.ended["a"]) == (
+        "another process of echo a has started after this one, and takes its place"
+    )
+    processes.say(b"one")
+    assert processes.log("echoes.a") == [b"one"]  # of the newer one alone
+
+
+def test_an_answer_that_comes_later_has_its_own_turn_and_none_after_the_end():
+    processes = Processes()
+    processes.start("a")
+    processes.say(b"think")
+    _, pending = processes.thoughts[0]
+    pending.answer(lambda: b"thought")
+    assert processes.log("echoes.a") == []
+    processes.broker.run()
+    assert processes.log("echoes.a") == [b"thought"]
+    pending.answer(lambda: None)
+    processes.say(b"end")
+    assert pending.over
+    pending.answer(lambda: b"too late")
+    processes.broker.run()
+    assert processes.log("echoes.a") == [b"thought"]
+
+
+def test_a_deadline_passes_once_what_was_sent_is_acknowledged_and_peers_are_read():
+    processes = Processes()
+    processes.start("a", peers=("words",), timeout=1.0, beat=0.5)
+    processes.bus.send("words", b"wait")
+    while len(processes.log("echoes.a")) < 2:
+        assert processes.broker.deliver()
+        assert processes.broker.now < 9
+    assert processes.log("echoes.a") == [b"wait", b"deadline 7"]
+    assert 1.0 <= processes.broker.now < 1.5
+
+
+def test_unsent_goes_out_first_and_who_has_caught_up_is_told():
+    processes, caught_up = Processes(), []
+    processes.bus.send("words", b"one")
+    processes.start(
+        "a",
+        unsent=[("echoes.a", b"zero")],
+        ends={"words": 1},
+        caught_up=lambda: caught_up.extend(processes.log("echoes.a")),
+    )
+    processes.broker.run()
+    assert caught_up == [b"zero", b"one"]
