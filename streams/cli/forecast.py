@@ -1,21 +1,29 @@
 """`mirrormesh forecast`: is a collaboration worth it, and to whom?"""
 
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
+from nodes.collaboration.forecast import Owner
+from nodes.values import FloatArray
 from streams.cli.arguments import CodeOption, MeshArgument, PilotOption, RoundsOption
-from streams.cli.forecast_words import HEADINGS, as_json, curve, facts, mesh_facts, rows, verdicts
 from streams.local.results import save_whole
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
+from streams.mesh.settings.collaboration import OwnerTerms
 from streams.terminal.plots import MISSING, installed, plot_forecast
 from streams.terminal.report import say, say_facts
 from streams.terminal.tables import table
-from streams.tools.tuning.forecasting import Worth, constants_of, fewer, worth
+from streams.terminal.wording import counted
+from streams.tools.tuning.constants import Constants
+from streams.tools.tuning.estimate import RUNS, Estimate
+from streams.tools.tuning.forecasting import Fewer, Worth, constants_of, fewer, worth
 
 WhatIfOption = Annotated[
     list[str] | None,
@@ -117,3 +125,171 @@ def _say(console: Console, found: Worth) -> None:
 def _tree(found: Worth, supposing: Worth | None) -> dict[str, Any]:
     tree = as_json(found)
     return tree if supposing is None else tree | {"what_if": as_json(supposing)["forecast"]}
+
+
+# Puts a forecast into words, a table, JSON and curves.
+
+HEADINGS = ("owner", "records", "epsilon", "noise", "without", "epsilon\ntwice", "alone", "break-\neven")
+
+
+def facts(found: Worth) -> Iterator[tuple[str, str]]:
+    """Yield what is expected, where that is from, and what the theorem bounds."""
+    settings, prediction = found.settings, found.forecast
+    owners, total = (
+        counted(len(settings.owners), "owner"),
+        sum(owner.records for owner in settings.owners.values()),
+    )
+    records, sets = counted(total, "record"), counted(settings.sharing, "set")
+    queries = "1 query" if settings.queries == 1 else f"{settings.queries:,} queries"
+    band = f"8 of 10 runs from {_much(prediction.low)} to {_much(prediction.high)}"
+    yield "mesh", f"{settings.name}: {owners}, {records}, {queries}, {settings.algorithm.name}"
+    yield "expected", f"a cost {_much(prediction.expected)} above the least (relative fitness); {band}"
+    yield from _floor(found)
+    yield (
+        "new records",
+        f"a cost {_much(prediction.new)} above the least, as {records} are not all that there are",
+    )
+    yield from _fitted(found)
+    yield "bound", _bound(found)
+    more = "" if found.shared is None else f"; in one more: {_much(found.shared)} is expected"
+    yield "sharing", f"a record is in at most {sets}{more}"
+
+
+def _floor(found: Worth) -> Iterator[tuple[str, str]]:
+    """Yield what the steps leave without noise, where that is more than half of what is expected."""
+    floor, settings = found.constants.fit.floor, found.settings
+    if 2 * floor > found.forecast.expected:
+        leave = f"what {counted(settings.queries, 'step')} leave without any noise"
+        step = "rho" if settings.algorithm.name == "strongly-convex" else "step"
+        yield (
+            "mostly",
+            f"{_much(floor)} of it is {leave}: no epsilon lowers it; more queries or another {step} may",
+        )
+
+
+def _fitted(found: Worth) -> Iterator[tuple[str, str]]:
+    constants, noise = found.constants, found.forecast.noise
+    fit, second_fit = constants.fit, constants.other
+    form = f"{fit.floor:.3g} + {fit.slope:.3g} noise^{fit.power}"
+    yield "noise", f"{noise:.3g} in a coordinate of the weighted answer, in standard deviations"
+    yield "fit", f"{form}, off by {_off(fit.error)} (noise^{second_fit.power}: {_off(second_fit.error)})"
+    yield "", f"from runs on a pilot, {counted(constants.records, 'record')} of {constants.like}; no promise"
+    if found.beyond:
+        least, most = constants.noises
+        yield "WARNING", f"THE PILOT TRIED NOISE FROM {least:.3G} TO {most:.3G}: THIS IS BEYOND, AND A GUESS"
+
+
+def _bound(found: Worth) -> str:
+    if found.bound is None:
+        return "Theorem 3: a multiple of the noise, which the theorem does not name; nothing else is proven"
+    if math.isinf(found.bound):
+        return "none: Theorem 2 needs a strongly convex cost, as with a regulariser"
+    left = f"what {found.settings.queries:,} steps leave, in the fit {_much(found.constants.fit.floor)}"
+    return f"at most {_much(found.bound)} (Theorem 2, if the convexity is the pilot's), beside {left}"
+
+
+def rows(found: Worth) -> Iterator[tuple[str, ...]]:
+    """Yield a row of HEADINGS for each owner; costs are those on new records, above the least."""
+    for name, owner in found.forecast.owners.items():
+        terms = found.settings.owners[name]
+        yield (
+            name,
+            f"{terms.records:,}",
+            f"{float(terms.epsilon):g}",
+            f"{100 * owner.share:.0f} %",
+            "" if owner.without is None else _much(owner.without),
+            _much(found.doubled[name]),
+            _much(owner.alone),
+            break_even(owner, terms),
+        )
+
+
+def verdicts(found: Worth) -> Iterator[str]:
+    """Yield a sentence for each owner: whether it brings anything, and whether it gains."""
+    new = found.forecast.new
+    for name, owner in found.forecast.owners.items():
+        brings = "is the only one"
+        if owner.without is not None:
+            gain = owner.without - new
+            brings = (
+                f"brings {_much(gain)}" if gain > 0 else f"COSTS {_much(-gain)}: without it all do better"
+            )
+        gains = "gains" if owner.alone > new else f"gains nothing: learning alone is better{_whatever(owner)}"
+        yield f"{name} {brings}; it {gains}."
+
+
+def _whatever(owner: Owner) -> str:
+    """Return a clause where not the noise is why an owner gains nothing: what the steps leave is enough."""
+    return "" if owner.margin else ", at any epsilon: the steps alone leave more than that"
+
+
+def break_even(owner: Owner, terms: OwnerTerms) -> str:
+    """Return its epsilon where learning alone is as good, all epsilons being changed alike."""
+    if owner.margin == 0:
+        return "none"
+    return "any" if math.isinf(owner.margin) else f"{float(terms.epsilon) / owner.margin:.3g}"
+
+
+def as_json(found: Worth) -> dict[str, Any]:
+    """Return all numbers, and the constants for `--constants`; what is infinite or unknown is null."""
+    prediction = found.forecast
+    terms = found.settings.owners
+    owners = {
+        name: {"records": terms[name].records, "epsilon": float(terms[name].epsilon)}
+        | owner._asdict()
+        | {"doubled": found.doubled[name]}
+        for name, owner in prediction.owners.items()
+    }
+    tree = {
+        "expected": prediction._asdict() | {"owners": owners},
+        "bound": found.bound,
+        "one_more_set": found.shared,
+        "beyond_the_pilot": found.beyond,
+    }
+    return {"forecast": _finite(tree), "constants": found.constants.as_json()}
+
+
+def curve(found: Worth) -> tuple[FloatArray, FloatArray]:
+    """Return factors on all epsilons, and at each the expected cost on new records, above the least."""
+    constants: Constants = found.constants
+    factors = np.geomspace(0.125, 8.0, 61)
+    rest = found.forecast.new - found.forecast.expected
+    return factors, np.array([constants.fit.at(found.forecast.noise / factor) + rest for factor in factors])
+
+
+def mesh_facts(found: Fewer, nodes: int) -> Iterator[tuple[str, str]]:
+    """Yield the estimates of a mesh, of one node less, and of one node alone."""
+    clear = f"{_number(found.all, found.all.open)} without privacy"
+    yield "estimate", f"{_span(found.all)} with {counted(nodes, 'node')}, {clear}"
+    if found.fewer is not None:
+        yield "", f"{_span(found.fewer)} with one node less: what the last one brings is the difference"
+    if found.alone is not None:
+        one_node = _number(found.alone, found.alone.open)
+        yield "", f"{one_node} by one node alone, without privacy: what it must beat"
+    rounds = counted(found.all.rounds, "round")
+    yield "", f"from {RUNS} runs each on public or made-up records, {rounds}; no promise"
+
+
+def _span(found: Estimate) -> str:
+    return f"{found.measure} {_number(found, found.low)} to {_number(found, found.high)}"
+
+
+def _number(found: Estimate, value: float) -> str:
+    return f"{value:.2f}" if found.measure == "AUC" else f"{value:.3g}"
+
+
+def _much(share: float) -> str:
+    """Return a share of the least cost."""
+    if math.isnan(share):
+        return ""
+    return f"{100 * share:.3g} %" if share < 10 else f"{share:.3g} times"
+
+
+def _off(error: float) -> str:
+    return f"{100 * math.expm1(error):.0f} %" if error < 2 else f"{math.exp(min(error, 700.0)):.3g} times"
+
+
+def _finite(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    return None if isinstance(tree, float) and not math.isfinite(tree) else tree

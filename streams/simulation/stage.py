@@ -168,7 +168,7 @@ class Stage:
             told["privacy"]["budget"] = str(budget)
         if earlier and _may_grow(mesh):
             del nodes[names[-1]], told["nodes"][names[-1]]
-        return _Variant(tree, Mesh(mesh.model_copy(update=change | {"nodes": nodes})))
+        return _Variant(tree, Mesh(mesh.model_copy(update=change | {"nodes": nodes}), code=self._file.code))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from streams.records.record import RawRecord
 from streams.records.slot_feed import DataLog, SlotFeed
 from streams.records.sources import open_source
 from streams.runtime.process import Stop
+from streams.tools.feed.feed import Writer, producer_settings
 from streams.tools.feed.lines import Line, encode_letter
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import feed_topic
-from streams.tools.feed.writer import Writer, producer_settings
 from tests.support.feeding import Feeding, row, rows, stored
 from tests.support.kafka import bus_of
 
@@ -139,7 +139,7 @@ def test_the_longest_lines_go_through(feeding):
 
 
 def test_only_so_many_records_are_on_their_way(feeding, monkeypatch):
-    monkeypatch.setattr("streams.tools.feed.writer.WINDOW", 10)
+    monkeypatch.setattr("streams.tools.feed.feed.WINDOW", 10)
     feeding.provision()
     with writing(feeding) as writer:
         for number in range(1, 500):

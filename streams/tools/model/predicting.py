@@ -1,25 +1,168 @@
 """Predicts records with a model, and scores the predictions if labels are known."""
 
 import json
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
-from nodes.losses.losses import Loss
-from nodes.losses.predictions import predicted
-from nodes.values import FloatArray
+from nodes.losses.losses import Logistic, Loss
+from nodes.losses.predictions import predicted, unweighted
+from nodes.values import BoolArray, FloatArray
 from streams.local.scoring import Score, score
-from streams.mesh.errors import UsageError
+from streams.mesh.errors import ABSENT, MeshFileError, Problem, UsageError, problems
 from streams.mesh.file import MeshFile
-from streams.mesh.model_file import VectorName, read_model
-from streams.mesh.settings.node import FileSettings
+from streams.mesh.fits import label_problems
+from streams.mesh.mesh import Mesh
+from streams.mesh.model_file import Model, VectorName, read_model
+from streams.mesh.settings.loss import LossSettings
+from streams.mesh.settings.mesh import MeshSettings
+from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.records.decoder import SchemaDecoder
+from streams.records.faults import EMPTY, MISSING, FaultCounts
 from streams.records.schema_files import Refuser, records_to_predict
-from streams.tools.model.left_out import LeftOut
-from streams.tools.model.opened_model import ModelFile, check_fits
-from streams.tools.model.threshold import Deciding, check_threshold, decided, probabilities
+
+# Decides on a class of two by a threshold, and counts what that finds.
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """The outcome of a threshold: `positive` says of each record whether it is taken for positive.
+
+    `taken`: how many labelled records are. `precision`: the share of them that are positive; None if none is
+    taken. `recall`: the share of the positive records that are taken; None if there are none.
+    """
+
+    threshold: float
+    positive: list[bool]
+    taken: int
+    precision: float | None
+    recall: float | None
+
+
+def check_threshold(threshold: float, loss: LossSettings) -> None:
+    """Raise UsageError for a threshold that no record can be held against."""
+    if not loss.signed:
+        raise UsageError(f"--threshold: is for losses of two classes, hinge and logistic, not for {loss}")
+    if not math.isfinite(threshold) or (loss.logistic and not 0 <= threshold <= 1):
+        allowed = "a probability from 0 to 1, for loss logistic" if loss.logistic else "a finite score"
+        raise UsageError(f"--threshold is {threshold:g}: must be {allowed}")
+
+
+def probabilities(loss: Loss, scores: FloatArray) -> FloatArray | None:
+    """Return the logistic loss's probability of a positive label, 1/(1 + e^-score); None for other losses."""
+    if not isinstance(unweighted(loss), Logistic):
+        return None
+    probability: FloatArray = np.exp(-np.logaddexp(0.0, -scores))  # no overflow at any score
+    return probability
+
+
+def decided(threshold: float, values: FloatArray, known: BoolArray, labels: FloatArray) -> Deciding:
+    """Take records (n,) whose value is at or above the threshold for positive.
+
+    `labels`: of the records that are `known` to have one.
+    """
+    positive = values >= threshold
+    selected, hits = positive[known], labels > 0.0
+    right = int((selected & hits).sum())
+    return Deciding(
+        threshold,
+        positive.tolist(),
+        int(selected.sum()),
+        right / int(selected.sum()) if selected.any() else None,
+        right / int(hits.sum()) if hits.any() else None,
+    )
+
+
+# A model file that is to be used: its loss, and how it says that records are read.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model and its file."""
+
+    path: Path
+    model: Model
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates that the loss sees, which records must fit."""
+        return self.model.loss_dimension
+
+    def refuse(self, path: tuple[str | int, ...], allowed: str, value: object = ABSENT) -> MeshFileError:
+        """Return the error for the value at `path` of the model; `allowed` says what it must be."""
+        return MeshFileError([Problem(str(self.path), path, allowed, value).line])
+
+    def loss(self, trusted: MeshFile | None) -> Loss:
+        """Return the model's loss. Raises MeshFileError.
+
+        A model may come from anybody, so it never runs code: a `trusted` mesh must have the same own loss,
+        and must be allowed to run it.
+        """
+        loss = self.model.loss
+        if loss.own is not None:
+            if trusted is None or trusted.mesh.loss != loss:
+                allowed = "code that no model may have run: give --mesh MESH NODE, of a mesh with that loss"
+                raise self.refuse(("loss",), allowed, {"own": loss.own})
+            return trusted.resolved.loss
+        # only the settings of the loss are known here
+        return Mesh(MeshSettings.model_construct(loss=loss, dimension=self.model.dimension)).loss
+
+    def source(self, records: str) -> FileSettings:
+        """Return the settings to read the records at the path. Raises MeshFileError."""
+        settings = self.model.source
+        if settings is None:
+            raise self.refuse(("source",), "it does not say how records are read: give --mesh MESH NODE")
+        tree = {"source": settings | {"path": records}}
+        try:
+            source = NodeSettings.model_validate(tree).source
+        except ValidationError as error:
+            raise MeshFileError(p.line for p in problems(str(self.path), (), tree, error)) from None
+        if not isinstance(source, FileSettings):
+            raise self.refuse(("source", "kind"), "must be of records in a file", settings.get("kind"))
+        return source
+
+
+def check_fits(file: ModelFile, settings: FileSettings, refuser: Refuser, path: tuple[str, ...]) -> None:
+    """Raise MeshFileError unless the settings' records fit the model's dimension and loss."""
+    loss, dimension, width = file.model.loss, file.model.loss_dimension, settings.record.width
+    if loss.own is None and loss.decisions_per_feature * width != dimension:
+        classes = "" if loss.softmax is None else f" for each of {loss.softmax} classes"
+        text = f"makes {width} features{classes}: must be {dimension}, the model's dimension"
+        raise refuser.refuse((*path, "schema"), text)
+    for problem in label_problems("", (*path, "schema", "label"), loss, settings.record.label):
+        raise refuser.refuse(problem.path, problem.allowed)
+
+
+# Counts the records that predictions and their score leave out, and says why. For the records' owner.
+
+_LOOKED_AT = 100
+"""The number of records without a label that are looked at twice: a file without labels has many."""
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Counts all records, with the faults of those that cannot be read.
+
+    `unlabelled`: the number of those that can be read without a label. `labels`: the faults of the first of
+    these, where there is a label that cannot be read.
+    """
+
+    records: FaultCounts = field(default_factory=FaultCounts)
+    unlabelled: int = 0
+    labels: FaultCounts = field(default_factory=FaultCounts)
+
+    def add(self, line: bytes, parts: tuple[FloatArray | None, float | None], decoder: SchemaDecoder) -> None:
+        """Count a record, by what the decoder made of it."""
+        features, label = parts
+        self.records.add(decoder.fault(line) if features is None else None)
+        if features is not None and label is None:
+            self.unlabelled += 1
+            if self.unlabelled <= _LOOKED_AT and (fault := decoder.fault(line)).kind not in {EMPTY, MISSING}:
+                self.labels.add(fault)
 
 
 @dataclass(frozen=True, slots=True)

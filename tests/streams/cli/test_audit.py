@@ -5,7 +5,8 @@ import re
 import pytest
 
 from nodes.privacy.exact import ExactSampler
-from streams.mesh import collaboration, privacy
+from streams.mesh import collaboration
+from streams.mesh import mesh as mesh_module
 from tests.streams.cli.test_plan import change, facts
 from tests.support.collaborations import write
 
@@ -67,7 +68,7 @@ class Floats(ExactSampler):
     ("sampler", "name", "said"), [(TooLittle, "claim", "1: REFUTED"), (Floats, "lattice", "BROKEN: of 100")]
 )
 def test_what_is_refuted_is_an_error(call, exact, monkeypatch, sampler, name, said):
-    monkeypatch.setattr(privacy, "ExactSampler", sampler)
+    monkeypatch.setattr(mesh_module, "ExactSampler", sampler)
     outcome = call("audit", "mechanism", exact, *EASY)
     assert (outcome.code, outcome.err) == (1, "")
     assert re.search(rf"^{name}: +{said}", outcome.out, re.MULTILINE)

@@ -7,7 +7,7 @@ import pytest
 
 from streams.mesh.examples import examples
 from streams.mesh.file import load
-from streams.records import first_records
+from streams.records import oddities as looked_at
 from streams.records.oddities import oddities
 
 LABEL = "{column: y, positive: [ok], negative: [bad]}"
@@ -113,7 +113,7 @@ def test_a_record_without_a_time_is_malformed_where_slots_go_by_time(checked):
 
 
 def test_the_number_of_records_is_said_and_no_more_are_looked_at(checked, monkeypatch):
-    monkeypatch.setattr(first_records, "MOST", 100)
+    monkeypatch.setattr(looked_at, "MOST", 100)
     assert checked(ROW * 100 + OTHER) == [
         f'{SCHEMA_OF_A}.features.c: "blue" never occurs in the first 100 records of a.csv',
         f'{SCHEMA_OF_A}.label: "bad" never occurs in the first 100 records of a.csv',
@@ -131,7 +131,7 @@ def test_a_slot_larger_than_the_file(checked):
 
 
 def test_a_large_slot_is_held_against_more_records_than_are_looked_at(checked, monkeypatch):
-    monkeypatch.setattr(first_records, "MOST", 100)
+    monkeypatch.setattr(looked_at, "MOST", 100)
     assert checked(GOOD, ("size: 1}", "size: 120}")) == []
     assert len(checked(GOOD, ("size: 1}", "size: 121}"))) == 1
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 from typer.main import get_command
 
-from streams.cli.catalogue import COMMANDS as COMMANDS_LISTED
+from streams.cli.command_line import COMMANDS as COMMANDS_LISTED
 from streams.cli.command_line import app
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from streams.cli.catalogue import COMMANDS
+from streams.cli.command_line import COMMANDS
 
 LOADED = """
 import sys

@@ -7,11 +7,10 @@ import re
 import pytest
 
 import mirrormesh
-from streams.cli.forecast_words import facts, verdicts
+from streams.cli.forecast import facts, verdicts
 from streams.mesh.errors import MeshFileError, UsageError
 from streams.mesh.file import load_any
-from streams.tools.tuning.forecasting import constants_of, worth
-from streams.tools.tuning.worth import WIDTH
+from streams.tools.tuning.forecasting import WIDTH, constants_of, worth
 from tests.support.commands import MESH
 
 LENDING = """\

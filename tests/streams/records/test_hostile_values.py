@@ -22,8 +22,8 @@ from streams.records import lines as lines_module
 from streams.records import parquet
 from streams.records.decoder import SchemaDecoder, json_fields
 from streams.records.faults import json_fault
-from streams.records.number_chunks import number_chunks
 from streams.records.parquet import parquet_columns, parquet_lines
+from streams.records.passes import number_chunks
 from streams.records.sources import check_source, held_out, open_source
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from streams.mesh.settings.node import FileSettings
 from streams.records.lines import ordered
-from streams.records.number_chunks import number_chunks
-from streams.records.passes import chunks
+from streams.records.passes import chunks, number_chunks
 from streams.records.sources import opened_records
 from tests.support.sources import write_parquet
 

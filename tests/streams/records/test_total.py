@@ -16,8 +16,7 @@ from streams.records.sources import decoder, held_out, open_source
 from streams.records.sparse import LibsvmDecoder
 from streams.tools.feed.feed_source import Wanted, opened
 from streams.tools.feed.lines import Lines
-from streams.tools.model.opened_model import ModelFile
-from streams.tools.model.predicting import predictions
+from streams.tools.model.predicting import ModelFile, predictions
 from tests.support.commands import Commands
 from tests.support.meshes import changed
 from tests.support.meshes import written as mesh_file

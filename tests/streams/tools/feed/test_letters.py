@@ -10,11 +10,11 @@ from kafka.errors import KafkaError
 from streams.bus.bus import Unreachable
 from streams.bus.rights import feeder
 from streams.runtime.process import Stop, Stopped
-from streams.tools.feed import writer as module
+from streams.tools.feed import feed as module
+from streams.tools.feed.feed import Writer
 from streams.tools.feed.lines import BYTES, Line, digest, encode_letter, lacking
 from streams.tools.feed.pace import FeedFailed
 from streams.tools.feed.topic import FeedTopic
-from streams.tools.feed.writer import Writer
 from tests.support.kafka import connection
 
 
