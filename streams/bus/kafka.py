@@ -24,7 +24,7 @@ class KafkaBus(Bus):
     broker : BrokerSettings
         How to reach it.
     topics : mapping of str to int
-        All topics to send to or read, each with the bytes of its longest value (TopicSpec.largest).
+        All topics to send to or subscribe to, each with the bytes of its longest value (TopicSpec.largest).
     paced : bool
         Whether records wait for each other while they are many (PacedSender).
     """
@@ -75,8 +75,7 @@ class KafkaBus(Bus):
         return self._sender.flush(seconds)
 
     def span(self, topic: str) -> tuple[int, int]:
-        """Return the log's first offset, and that of its next record."""
-        self._check(topic)
+        """Return the log's first offset, and that of its next record; of any topic of the broker."""
         return self._logs.span(topic)
 
     def ends(self, topics: Iterable[str]) -> dict[str, int]:
@@ -87,9 +86,7 @@ class KafkaBus(Bus):
         return {topic: self._logs.end(topic) for topic in topics}
 
     def stored(self, offsets: Mapping[str, int]) -> dict[str, list[Stored]]:
-        """Return each topic's records from its offset to the end."""
-        for topic in offsets:
-            self._check(topic)
+        """Return each topic's records from its offset to the end; of any topics of the broker."""
         return self._logs.stored(offsets)
 
     def subscribe(

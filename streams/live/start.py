@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from nodes.machine.journal import JournalRecord, ReleaseMessage, is_outdated
 from nodes.protocol import Identity
-from streams.bus.bus import Bus, Stored, Unreachable
+from streams.bus.bus import Bus, Stored, UnknownTopic, Unreachable
 from streams.bus.mesh_log import Entry, MeshLog, messages, valid
 from streams.codec import Refused, decode_heartbeat, encode_heartbeat, encode_release
 from streams.mesh.mesh import Surroundings
@@ -42,6 +42,14 @@ class MeshStart:
     earlier: frozenset[str] = frozenset()
 
 
+class _Plans(NamedTuple):
+    """Where a journal takes plans from; the topology from there or before, and its valid records."""
+
+    topology: int
+    stored: list[Entry[PlanRecord]]
+    valid: list[Entry[PlanRecord]]
+
+
 def is_named(node: str, plans: Iterable[Plan]) -> bool:
     """Return whether one of the plans names the node, or counts one that did."""
     return any(node in dict(plan.named) or plan.member(node) is not None for plan in plans)
@@ -52,9 +60,10 @@ class Starter:
     """Starts the processes of one node on a bus, the first one and those after a crash.
 
     A process sends a hello, and waits until it is stored: an older process of the node stops when it reads
-    it. Then it reads its own edges. A journal older than its own published releases begins a new life
-    (`new_id` gives ids), as another process. Positions outside their logs are replaced by the logs'
-    beginnings: the node has missed more than H rounds, and joins again.
+    it. Then it reads its own edges, those too that only another mesh file has and plans have switched on. A
+    journal older than its own published releases begins a new life (`new_id` gives ids), as another process.
+    Positions outside their logs are replaced by the logs' beginnings: the node has missed more than H rounds,
+    and joins again.
 
     `simulated`: whether the mechanism's noise is seeded. `warn` takes a line for the operator. `leave_from`:
     the first round without the node, if its owner has asked.
@@ -81,10 +90,12 @@ class Starter:
             beat = Heartbeat(who.run, who.name, who.instance, who.boot, stepped, leave_from=wish, hello=True)
             self.bus.send(progress, self.mesh.envelope.sealed(encode_heartbeat(beat, self.mesh.digest)))
             ask(self._acknowledged)
-        rounds = ask(self._renewed)
+        rounds, plans = ask(self._renewed), ask(self._plans)
+        if ask(lambda: self._is_renewed_by_others(plans)):
+            rounds, plans = {}, ask(self._plans)
         if self.journal.instance != who.instance:
             who = self._identity()  # a boot has one instance, and its hello named the old one
-        return replace(ask(lambda: self._look(who, rounds, {progress: first})), earlier=earlier)
+        return replace(ask(lambda: self._look(who, rounds, plans, {progress: first})), earlier=earlier)
 
     def _earlier(self) -> frozenset[str]:
         """Return the boots of the earlier processes, which may say hello again.
@@ -113,29 +124,58 @@ class Starter:
         Returns, by target, the rounds of the journal's life on the edge.
         """
         mesh, journal, rounds = self.mesh, self.journal, {}
-        log = self._log()
         found: dict[str, list[ReleaseMessage]] = {}
         for target in mesh.targets:
             topic = mesh.topics.edge(self.node, target)
             if topic not in found:  # an outbox is that of all
-                found[topic] = [release for _, _, release in log.releases(mesh.own, [target])]
+                found[topic] = self._sent(target)
             sent = found[topic]
-            if is_outdated(journal.records(), journal.instance, sent):
-                journal.renew(self.new_id())
-                self.warn("the journal is older than what it has published: joining as a new instance")
+            if self._renews(sent):
                 return {}
             rounds[target] = frozenset(one.round for one in sent if one.instance == journal.instance)
         return rounds
 
-    def _look(self, who: Identity, rounds: dict[str, frozenset[int]], offsets: dict[str, int]) -> MeshStart:
+    def _is_renewed_by_others(self, plans: "_Plans") -> bool:
+        """Return whether a new life begins, as edges that only another mesh file has hold newer releases.
+
+        A journal may be restored while the file changes, or together with an older file: then the releases
+        that it lacks can all be on edges that are not in the file at hand. Plans tell which these are.
+        """
+        if self.mesh.topics.layout == "outbox":  # the one topic was read
+            return False
+        planned = [plan for record in messages(plans.valid) for plan in record.plans]
+        named = {target for plan in planned for target in plan.outgoing(self.node)}
+        for target in sorted(named - set(self.mesh.targets)):
+            with suppress(UnknownTopic):  # a topic that was never made, or is no more, holds nothing
+                if self._renews(self._sent(target)):
+                    return True
+        return False
+
+    def _sent(self, target: str) -> list[ReleaseMessage]:
+        return [release for _, _, release in self._log().releases(self.mesh.own, [target])]
+
+    def _renews(self, sent: list[ReleaseMessage]) -> bool:
+        """Begin a new life if the journal lacks any of these releases; return whether it does."""
+        if not is_outdated(self.journal.records(), self.journal.instance, sent):
+            return False
+        self.journal.renew(self.new_id())
+        self.warn("the journal is older than what it has published: joining as a new instance")
+        return True
+
+    def _look(
+        self,
+        who: Identity,
+        rounds: dict[str, frozenset[int]],
+        plans: "_Plans",
+        offsets: dict[str, int],
+    ) -> MeshStart:
         topics, records = self.mesh.topics, self.journal.records()
         wanted = dict(records[-1].edge_positions) if records else {}
         edges = {
             source: self._inside(topics.edge(source, self.node), wanted.get(source))
             for source in self.mesh.expected
         }
-        topology, stored, known = self._plans(records)
-        planned = valid(stored, known=known)
+        topology, stored, planned = plans
         again = tuple(
             (topics.edge(self.node, target), self._sealed(message))
             for target, record in unsent(self.node, records, messages(planned), rounds)
@@ -153,20 +193,20 @@ class Starter:
         taken = {entry.record.offset for entry in planned} | {
             entry.record.offset for entry in stored if entry.message is None
         }
-        plans = tuple(
+        taken_plans = tuple(
             entry.record
             for entry in stored
             if entry.record.offset >= topology and entry.record.offset in taken
         )
-        return MeshStart(who, records, plans, offsets, tuple(dict.fromkeys(again)), self.leave_from)
+        return MeshStart(who, records, taken_plans, offsets, tuple(dict.fromkeys(again)), self.leave_from)
 
-    def _plans(self, records: tuple[JournalRecord, ...]) -> tuple[int, list[Entry[PlanRecord]], bool]:
-        """Return where to take plans from, the topology from there or before, and if its first is valid.
+    def _plans(self) -> "_Plans":
+        """Return where to take plans from, and the topology from there or before.
 
         If the log has other plans where the journal's newest is to be, that one was lost with its broker's
         disk, and others were made since: then all that is there is read.
         """
-        topic = self.mesh.topics.topology
+        topic, records = self.mesh.topics.topology, self.journal.records()
         log = self._log()
         topology = self._inside(topic, records[-1].topology_position if records else None)
         beginning = self.bus.span(topic)[0]
@@ -174,11 +214,12 @@ class Starter:
         first = max(beginning, min(topology, oldest))
         stored = log.plans(first)
         if not records or holds(stored, records[-1]):
-            return topology, stored, bool(records) and first == oldest and holds(stored, records[0])
+            known = bool(records) and first == oldest and holds(stored, records[0])
+            return _Plans(topology, stored, valid(stored, known=known))
         if topology > beginning:
             self.warn(f"{topic}: its plan for round {records[-1].round} was lost, and others were made since")
             stored = log.plans(beginning)
-        return beginning, stored, False
+        return _Plans(beginning, stored, valid(stored))
 
     def _log(self) -> MeshLog:
         mesh = self.mesh

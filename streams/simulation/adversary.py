@@ -50,6 +50,8 @@ class Adversary:
             Kind.STRANGER: self._stranger.forge,
             Kind.LEAVES: self._leaves,
             Kind.NEW_FILE: self._new_file,
+            Kind.OLD_FILE: self._old_file,
+            Kind.REPLAY: self._stranger.replay,
             Kind.DEAD: self._dead,
             Kind.MUTE_FOREVER: self._mute_forever,
             Kind.STUCK_FOREVER: self._stuck_forever,
@@ -59,7 +61,7 @@ class Adversary:
         """Begin a fault."""
         if self.calmed or fault.kind is Kind.DISORDER:
             return
-        if fault.kind is Kind.STRANGER and not self.world.scene.parts.planner.signs:
+        if fault.kind in {Kind.STRANGER, Kind.REPLAY} and not self.world.scene.parts.planner.signs:
             return  # without signatures anybody may speak for anybody
         node = self.world.nodes.get(fault.who)
         if node is None:
@@ -257,14 +259,17 @@ class Adversary:
         self._after(fault.seconds, scheduler.resume)
 
     def _second_scheduler(self, fault: Fault) -> None:
-        scheduler = self.world.add_scheduler()
+        self._passing(self.world.add_scheduler(), fault.seconds)
+
+    def _passing(self, scheduler: SimulatedScheduler, seconds: float) -> None:
+        """Let a further scheduler work for a while."""
         scheduler.start()
 
         def end() -> None:
             scheduler.wanted = False
             scheduler.end("ends")
 
-        self._after(fault.seconds, end)
+        self._after(seconds, end)
 
     def _fast_clock(self, fault: Fault) -> None:
         scheduler = self.world.schedulers[-1]
@@ -291,7 +296,7 @@ class Adversary:
     # ------------------------------------------------------------------------- owners, and mesh files
 
     def _leaves(self, fault: Fault) -> None:
-        """Let an owner ask to leave some rounds from now; a third of them take it back later."""
+        """Let an owner ask to leave some rounds from now; a third take it back later, a third come back."""
         world, name = self.world, fault.who
         leave_from = world.watch.oracle.stepped.get(name, 0) + 1 + fault.amount
         self._ask(name, leave_from)
@@ -300,8 +305,19 @@ class Adversary:
             if not any(node.halted for node in self._processes(name)):
                 self._ask(name, None)
 
-        if fault.amount % 3 == 0:
-            self._after(fault.seconds, stay)
+        def come_back() -> None:
+            processes = self._processes(name)
+            if self.calmed or name in self.broken:
+                return
+            if not all(node.halted or node.shell is None for node in processes):
+                self._after(fault.seconds, come_back)
+                return
+            self._ask(name, None)
+            for node in processes:
+                node.end("its owner lets it come back", RUNS)
+
+        if fault.amount % 3 < 2:
+            self._after(fault.seconds, come_back if fault.amount % 3 else stay)
 
     def _ask(self, name: str, leave_from: int | None) -> None:
         self.world.watch.oracle.asked(name, leave_from)
@@ -320,6 +336,20 @@ class Adversary:
         for place, node in enumerate(before):
             if fault.amount >> place & 1:
                 self._after(fault.seconds * place, partial(self._restart, node, parts))
+
+    def _old_file(self, fault: Fault) -> None:
+        """Start a node, or (`amount` 0) a further scheduler, with the older file, once a newer is there."""
+        world, node = self.world, self.world.nodes[fault.who]
+        oldest, newest = min(world.scene.files), max(world.scene.files)
+        _, parts = world.scene.files[oldest]
+        if world.generation == oldest or (fault.amount and fault.who not in parts.nodes):
+            return
+        if not fault.amount:
+            self._passing(world.add_scheduler(oldest), fault.seconds)
+            return
+        node.end("gets the older mesh file", RUNS)
+        node.use_file(parts.surroundings(node.name), oldest)
+        self._after(fault.seconds, partial(self._restart, node, world.scene.files[newest][1]))
 
     def _restart(self, node: SimulatedNode, parts: MeshParts) -> None:
         node.end("gets a newer mesh file", RUNS)

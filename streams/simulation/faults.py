@@ -47,6 +47,8 @@ class Kind(StrEnum):
     DEAD = "dead for ever"
     MUTE_FOREVER = "mute for ever"
     STUCK_FOREVER = "beats for ever and never steps"
+    OLD_FILE = "older mesh file"
+    REPLAY = "replay"
 
 
 class Fault(NamedTuple):
@@ -110,6 +112,8 @@ RANGES = {
     Kind.STUCK_FOREVER: Range(0.15, 1, lasting=True),
     Kind.LEAVES: Range(0.2, 2, (0.5, 4.0), (0, 9)),
     Kind.NEW_FILE: Range(0.2, 1, (0.3, 2.0), (0, 15)),
+    Kind.OLD_FILE: Range(0.8, 5, (0.3, 3.0), (0, 2)),
+    Kind.REPLAY: Range(0.5, 6, amounts=(0, 99)),
 }
 """The kinds that a mesh must survive; those that last leave the others to go on."""
 

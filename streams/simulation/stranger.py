@@ -12,6 +12,7 @@ from streams.codec.signatures import SignedEnvelope
 from streams.simulation.faults import Fault
 from streams.simulation.signing import PLANNER, key_of
 from streams.simulation.world import World
+from topology.keyed import generator
 from topology.planning import end_plan
 from topology.plans import Heartbeat, Plan
 
@@ -48,6 +49,24 @@ class Stranger:
                 beat = hello if amount % 2 else replace(hello, hello=False, leave_from=1)
                 self._write(topics.progress(who), who, encode_heartbeat(beat, parts.digest))
 
+    def replay(self, fault: Fault) -> None:
+        """Write what a member has signed once more: on its own topic, or on any other of the mesh."""
+        world, random = self._world, generator("replay", fault.at, fault.amount)
+        topics = [topic for topic, log in sorted(world.broker.logs.items()) if log.records]
+        source = topics[int(random.integers(len(topics)))]
+        records = world.broker.logs[source].records
+        value = records[int(random.integers(len(records)))].value
+        target = source if fault.amount % 2 else topics[int(random.integers(len(topics)))]
+        world.history.note("stranger", "replays", f"{source} on {target}")
+        if self._home(source) != self._home(target):
+            world.excuses.forged.add((target, value))
+        world.broker.write(target, value)
+
+    def _home(self, topic: str) -> tuple[str, str]:
+        """Return the kind of messages that belong on a topic, and whose they are."""
+        source, _ = self._world.edges.get(topic, (None, ()))
+        return (topic, "") if source is None else ("releases", source)
+
     def _last_plan(self) -> Plan | None:
         """Return the last valid plan, which anybody may read."""
         parts, last = self._world.scene.parts, self._world.watch.oracle.last_plan
@@ -67,5 +86,5 @@ class Stranger:
         if isinstance(known, SignedEnvelope):
             key = key_of("stranger" if other is None else f"node {other}")
             value = known.signing(other or name, key.sign).sealed(message)
-            self._world.excuses.forged.add(value)
+            self._world.excuses.forged.add((topic, value))
             self._world.broker.write(topic, value)

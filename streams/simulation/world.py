@@ -78,9 +78,10 @@ class World:
         self.processes.append(node)
         return node
 
-    def add_scheduler(self) -> SimulatedScheduler:
-        """Add a scheduler, which has the newest mesh file that is there."""
-        name, (_, parts) = f"scheduler {len(self.schedulers) + 1}", self.scene.files[self.generation]
+    def add_scheduler(self, generation: int | None = None) -> SimulatedScheduler:
+        """Add a scheduler, with the mesh file of that generation; None: the newest one that is there."""
+        _, parts = self.scene.files[self.generation if generation is None else generation]
+        name = f"scheduler {len(self.schedulers) + 1}"
         self.schedulers.append(SimulatedScheduler(name, parts, self.broker, self.history))
         return self.schedulers[-1]
 

@@ -1,5 +1,7 @@
 """Nodes come and go while a mesh runs: six become eight, and eight become five. Nobody loses a round."""
 
+from copy import deepcopy
+
 import pytest
 
 from nodes.machine.events import Notice
@@ -22,10 +24,10 @@ PACED = Faults(slot_time=0.1)
 class Changing:
     """A mesh whose file changes: the processes of it, restarted one after another."""
 
-    def __init__(self, folder, faults=PACED):
+    def __init__(self, folder, faults=PACED, names=SIX):
         self._folder, self._faults = folder, faults
         self.new_id, self.stepped, self.noticed = counted_ids(), {}, []
-        self.parts = self.file(SIX, 0)
+        self.parts = self.file(names, 0)
         self.mesh = MemoryMesh(self.parts, self.report, faults=faults, new_id=self.new_id)
         self.started = {name: [] for name in EIGHT}
         self.gone = {}
@@ -65,11 +67,12 @@ class Changing:
         self.mesh.scheduler.stop()
         self.mesh.scheduler = MemoryScheduler(parts, self.mesh.broker)
 
-    def restart(self, name):
+    def restart(self, name, journal=None):
         old, parts = self.mesh.nodes.get(name), self.parts
         if old is not None:
             old.stop()
-        journal = old.journal if old else MemoryJournal(self.new_id(), parts.horizon)
+            journal = journal or old.journal
+        journal = journal or MemoryJournal(self.new_id(), parts.horizon)
         node = self.mesh.nodes[name] = MemoryNode(
             name,
             parts.nodes[name],
@@ -203,3 +206,50 @@ def test_who_takes_the_word_back_in_time_stays(tmp_path):
     mesh.mesh.nodes["c"].leave(None)
     mesh.until(lambda: mesh.last("c") > last + 20)
     assert mesh.stepped["c"] == list(range(1, mesh.last("c") + 1))
+
+
+THREE = "ace"
+"""A ring in which the ring of SIX has no edge: there each of them has two others as its neighbours."""
+
+
+def test_a_machine_restored_with_its_older_file_and_journal_begins_a_new_life(tmp_path):
+    """What it has released since is on edges that its file does not name."""
+    mesh = Changing(tmp_path, names=THREE)
+    mesh.go_on(THREE, 10)
+    older = mesh.parts
+    mesh.mesh.nodes["c"].stop()
+    journal = deepcopy(mesh.mesh.nodes["c"].journal)
+    mesh.take(SIX, 1)
+    mesh.go_on(SIX, 10)
+    assert not set(older.surroundings("c").targets) & set(mesh.parts.surroundings("c").targets)
+    newer, mesh.parts = mesh.parts, older
+    restored(mesh, journal)
+    mesh.parts = newer
+    mesh.restart("c")
+    mesh.go_on(SIX, 10)
+    assert all(len(found) == 1 for found in mesh.values().values()), "a round with two values"
+
+
+def test_a_journal_restored_while_the_file_changes_begins_a_new_life(tmp_path):
+    """What it lacks is on edges that only the older file names."""
+    mesh = Changing(tmp_path, names=THREE)
+    mesh.go_on(THREE, 10)
+    journal = deepcopy(mesh.mesh.nodes["c"].journal)
+    mesh.go_on(THREE, 3)
+    mesh.parts = parts = mesh.file(SIX, 1)
+    mesh.mesh.broker.create(parts.all_topics)
+    restored(mesh, journal)
+    mesh.take(SIX, 1)
+    mesh.go_on(SIX, 10)
+    assert all(len(found) == 1 for found in mesh.values().values()), "a round with two values"
+
+
+def restored(mesh, journal):
+    """Start c on that older journal; assert that it joins anew, at the charges that the journal knows."""
+    life, charged = journal.instance, journal.charged
+    mesh.restart("c", journal)
+    assert mesh.mesh.nodes["c"].warnings == [
+        "the journal is older than what it has published: joining as a new instance"
+    ]
+    assert journal.instance != life
+    assert (journal.records(), journal.carried) == ((), charged)

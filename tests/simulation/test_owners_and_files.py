@@ -1,6 +1,7 @@
 """Histories in which owners leave, and in which a newer mesh file comes while the mesh runs."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,15 @@ def stage():
     return Stage(load(MESH))
 
 
-def histories(stage, kind, most=12):
-    """Outcomes of the first seeds with that kind of fault."""
-    with_it = [seed for seed in range(200) if kind in {fault.kind for fault in stage.scene(seed).faults}]
-    return [run(stage, seed) for seed in with_it[:most]]
+def histories(stage, *kinds, most=12, signed=False):
+    """Outcomes of the first seeds with these kinds of faults; `signed`: in which messages are signed."""
+    scenes = ((seed, stage.scene(seed)) for seed in range(400))
+    with_them = (
+        seed
+        for seed, scene in scenes
+        if {fault.kind for fault in scene.faults}.issuperset(kinds) and scene.setting.signed >= signed
+    )
+    return [run(stage, seed) for seed in islice(with_them, most)]
 
 
 def details(outcomes, what):
@@ -31,7 +37,9 @@ def details(outcomes, what):
 def test_owners_leave_and_take_it_back_and_every_rule_holds(stage):
     outcomes = histories(stage, Kind.LEAVES)
     assert [outcome.violation for outcome in outcomes if outcome.violation] == []
-    assert any("has left, as asked" in detail for detail in details(outcomes, "ends"))
+    ends = details(outcomes, "ends")
+    assert any("has left, as asked" in detail for detail in ends)
+    assert any("its owner lets it come back" in detail for detail in ends)
 
 
 def test_a_newer_file_adds_a_node_that_listens_and_is_heard(stage):
@@ -45,6 +53,19 @@ def test_a_newer_file_adds_a_node_that_listens_and_is_heard(stage):
         files = stage.scene(outcome.seed).files
         before, after = (tree["mesh"]["nodes"] for tree, _ in files.values())
         assert set(after) - set(before) == {added}
+
+
+def test_processes_that_come_back_with_the_older_file_give_nothing_twice(stage):
+    outcomes = histories(stage, Kind.NEW_FILE, Kind.OLD_FILE, most=16)
+    assert [outcome.violation for outcome in outcomes if outcome.violation] == []
+    assert any("gets the older mesh file" in detail for detail in details(outcomes, "ends"))
+
+
+def test_what_was_signed_counts_for_nothing_on_another_topic_and_changes_nothing_on_its_own(stage):
+    outcomes = histories(stage, Kind.REPLAY, signed=True)
+    assert [outcome.violation for outcome in outcomes if outcome.violation] == []
+    assert len(details(outcomes, "replays")) > 12
+    assert any("signature from" in detail for detail in details(outcomes, "refuses"))
 
 
 def test_one_node_s_own_epsilon_is_drawn_where_the_mesh_file_has_none(stage):

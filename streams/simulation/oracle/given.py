@@ -162,7 +162,8 @@ class Excuses:
     `clones`: copies made of a node's journal; each may lead to two values for one round. `liars`: nodes that
     forge records on their own topics. `forgotten`: topics that have lost acknowledged records. `rolled_back`:
     nodes whose journal was replaced by an older one. `broken`: nodes that stay broken for ever. `ahead`: the
-    round that a scheduler's clock has told. `forged`: what a stranger has written, in a signed mesh.
+    round that a scheduler's clock has told. `forged`: what a stranger has written, by topic, in a
+    signed mesh: its own, and others' messages where they do not belong.
     `partitions`: lost connections now. `late_until`: when schedulers, and what they write, are on time again.
     `calm_at`: when all other faults have stopped.
     """
@@ -173,7 +174,7 @@ class Excuses:
     rolled_back: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     ahead: int = 0
-    forged: set[bytes] = field(default_factory=set)
+    forged: set[tuple[str, bytes]] = field(default_factory=set)
     partitions: int = 0
     late_until: float = 0.0
     calm_at: float = float("inf")

@@ -66,7 +66,7 @@ class Oracle:
                 release = self._wire.release(value, source)
             except Unreadable:
                 release = None
-            self._check_forged(value, readable=release is not None)
+            self._check_forged(topic, value, readable=release is not None)
             self._edges.appended(topic, release, self._lives.most_charged(source))
         elif topic in setup.progress:
             self._beat_appended(setup.progress[topic], value)
@@ -92,15 +92,15 @@ class Oracle:
         try:
             beat = self._wire.heartbeat(value, node)
         except Unreadable:
-            self._check_forged(value, readable=False)
+            self._check_forged(self._topic_of(node), value, readable=False)
             return
-        self._check_forged(value, readable=True)
+        self._check_forged(self._topic_of(node), value, readable=True)
         self.topology.heard(beat)
         if beat.hello:
             self._hellos.setdefault((node, beat.boot), (len(self._hellos), self._history.now))
 
-    def _check_forged(self, value: bytes, *, readable: bool) -> None:
-        if readable and value in self.excuses.forged:
+    def _check_forged(self, topic: str, value: bytes, *, readable: bool) -> None:
+        if readable and (topic, value) in self.excuses.forged:
             raise Violation("what a stranger has signed can be read")
 
     # --------------------------------------------------------------------------------------- processes
