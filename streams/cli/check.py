@@ -28,8 +28,8 @@ from streams.records.decoder import SchemaDecoder
 from streams.records.faults import NO_TIME, Fault, FaultCounts
 from streams.records.observed import has_truth, truth
 from streams.records.oddities import oddities
-from streams.records.record import Decoder, RawRecord
-from streams.records.sources import held_out, open_source
+from streams.records.record import Decoder
+from streams.records.sources import open_source, records_to_score
 from streams.terminal.wording import counted, headline, left_out, listed, shared
 
 _LOOKED_AT = 100
@@ -148,11 +148,12 @@ def unreadable(file: MeshFile) -> list[str]:
             _look_at(opened, name)
         except MeshFileError as error:
             wrong += error.lines
-    if file.held_out is not None and file.held_out.path is not None and Path(file.held_out.path).is_fifo():
-        wrong += file.refuse(("held_out", "path"), _PIPE, file.held_out.path).lines
-    elif file.held_out is not None and file.held_out.path != "-":
+    path = None if file.held_out is None else file.held_out.path
+    if path is not None and Path(path).is_fifo():
+        wrong += file.refuse(("held_out", "path"), _PIPE, path).lines
+    elif file.held_out is not None and path != "-":
         try:
-            held_out(file)
+            records_to_score(file)
         except MeshFileError as error:
             wrong += error.lines
     return wrong
@@ -202,14 +203,19 @@ def last_slot(file: MeshFile) -> str:
 
 
 def _look_at(file: MeshFile, name: str) -> None:
-    """Raise MeshFileError unless one of the source's first records can be decoded."""
+    """Raise MeshFileError unless one of the source's first records can be decoded.
+
+    With slots by time one of all records of a file: which come first is a matter of their times, so one
+    record more would decide.
+    """
     source, timed = open_source(file, name, 0), file.mesh.slots.by == "time"
-    first, timeless = list(islice(source.records, _LOOKED_AT)), FaultCounts()
-    while timed and first and _timeless(first):  # they come before those with a time
-        for record in first:
+    whole = timed and isinstance(file.own(name).source, FileSettings)  # a generator may have no end
+    records = list(source.records if whole else islice(source.records, _LOOKED_AT))
+    first = [record for record in records if record.timestamp is not None] if whole else records
+    if records and not first:
+        timeless = FaultCounts()
+        for record in records:
             timeless.add(_time_fault(source.decoder, record.value))
-        first = list(islice(source.records, _LOOKED_AT))
-    if timed and timeless.records and not first:
         allowed = f"reads no time in the first {_of(timeless.records)}: {timeless}"
         raise file.refuse(("nodes", name, "source", "schema", "timestamp"), allowed)
     if not first and timed:
@@ -241,10 +247,6 @@ def _of(records: int) -> str:
 def _time_fault(decoder: Decoder, value: bytes) -> Fault:
     fault = decoder.time_fault(value) if isinstance(decoder, SchemaDecoder) else None
     return fault or Fault(None, NO_TIME)
-
-
-def _timeless(records: list[RawRecord]) -> bool:
-    return all(record.timestamp is None for record in records)
 
 
 def _decoding(own: NodeSettings) -> tuple[str, ...]:

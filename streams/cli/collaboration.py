@@ -20,7 +20,7 @@ from streams.mesh.errors import MeshFileError, chosen, told_once, writable_folde
 from streams.mesh.file import CollaborationFile
 from streams.public.owner_account import owner_account
 from streams.records.passes import fixed_sets
-from streams.records.sources import held_out
+from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.collaboration import headline, of_own, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Run all in this process; `rounds`: queries of this run at most. `seed` is for simulated noise alone."""
     file = seeded(file, seed)
-    test_records = None if file.held_out is None else held_out(file)
+    test_records = records_to_score(file)
     if output is not None:
         writable_folder(output, (SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     console = Console(highlight=False, quiet=quiet)
@@ -132,7 +132,7 @@ def check(file: CollaborationFile) -> None:
     on_files = [name for name, own in file.owners.items() if own.source and own.source.path]
     wrong = _mistakes(lambda: fixed_sets(file, on_files))
     if file.held_out is not None:
-        wrong += _mistakes(lambda: held_out(file))
+        wrong += _mistakes(lambda: records_to_score(file))
     if wrong:
         raise MeshFileError(told_once(wrong))
     typer.echo(f"{file.path}: right")

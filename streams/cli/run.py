@@ -20,7 +20,7 @@ from streams.local.summary import Summary, summarise
 from streams.mesh.errors import MeshFileError, writable_folder
 from streams.mesh.file import CollaborationFile, MeshFile, load_any
 from streams.records.faults import FaultCounts
-from streams.records.sources import held_out
+from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.progress_bars import progress_bar
@@ -87,7 +87,7 @@ def run(
         return
     parts = mesh_parts(file, seed=seed, rounds=rounds)
     tested = FaultCounts()
-    test_records = None if file.held_out is None else held_out(file, tested)
+    test_records = records_to_score(file, tested)
     if output is not None:
         writable_folder(output, (ROUNDS, SUMMARY, *(path.name for path in model_paths(output / MODEL))))
     spends = None if state is None else LocalSpends(file, state, seed, other_data=other_data)

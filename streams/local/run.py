@@ -17,7 +17,7 @@ from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.settings.mesh import TopologySettings
 from streams.records.faults import FaultCounts
 from streams.records.slot_feed import RecordCounts
-from streams.records.sources import check_source, held_out, open_source
+from streams.records.sources import check_source, open_source, records_to_score
 
 
 def mesh_parts(
@@ -166,7 +166,7 @@ def run(
     local.mesh.run()
     local.mesh.close()
     tested = FaultCounts()
-    test_records = None if file.held_out is None else held_out(file, tested)
+    test_records = records_to_score(file, tested)
     summary = summarise(file, local.recorder, test_records, counts=local.counts, left_out=tested.malformed)
     return Outcome(summary, local.recorder.nodes)
 

@@ -13,7 +13,7 @@ from streams.local.scoring import Score, score
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.mesh.settings.collaboration import NoiseSettings
-from streams.records.sources import held_out
+from streams.records.sources import records_to_score
 
 LAST, AVERAGE = "last theta", "average"
 
@@ -100,7 +100,7 @@ def collaboration_outcome(
 ) -> CollaborationOutcome:
     """Run a collaboration in this process for that many queries, or to its end; see `run`."""
     file = seeded(file, seed)
-    test_records = None if file.held_out is None else held_out(file)
+    test_records = records_to_score(file)
     local = LocalCollaboration(file)
     while (queries is None or local.answered < queries) and local.advance():
         pass

@@ -17,6 +17,8 @@ ABSENT = object()
 _LONGEST = 80
 _NAMES = 8
 """The most places that one line names."""
+_LINES = 200
+"""The most mistakes that one error tells: a file of 1 MiB can hold 100,000."""
 _HIDDEN = "brokers"
 _SECRET = re.compile("pass?word|passphrase|secret", re.IGNORECASE)
 """What is in the name of a setting that may be secret, wherever somebody wrote it by mistake."""
@@ -74,10 +76,12 @@ def told_once(lines: Iterable[str]) -> list[str]:
 
 
 class MeshFileError(Exception):
-    """A mesh file, or a file that it names, is wrong: `lines`, one per mistake."""
+    """A mesh file, or a file that it names, is wrong: `lines`, one per mistake; the last counts the rest."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(dict.fromkeys(lines))
+        told = tuple(dict.fromkeys(lines))
+        more = len(told) - _LINES
+        self.lines = told if more <= 0 else (*told[:_LINES], f"{more:,} more mistakes")
         super().__init__("\n".join(self.lines))
 
 
@@ -153,7 +157,7 @@ def _key(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
     # `password:mine` or `password=mine`, where a blank is missing, is a key with a password in it
-    return ".(hidden)" if _SECRET.search(key) and not re.fullmatch(r"[\w-]+", key) else f".{key}"
+    return ".(hidden)" if _SECRET.search(key) and not re.fullmatch(r"[\w-]+", key) else f".{elided(key)}"
 
 
 def _is_secret(key: object) -> bool:

@@ -4,6 +4,7 @@ import errno
 import gzip
 import stat
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import closing
 from errno import EFBIG
@@ -24,7 +25,10 @@ Text packs to a fifth or a tenth, rarely to a fiftieth.
 
 
 def lines(path: str, stdin: BinaryIO | None = None) -> Iterator[bytes]:
-    """Yield each line without its end. `-` is standard input. Raises OSError, EOFError or zlib.error."""
+    """Yield each line without its end, and without a byte order mark. `-` is standard input.
+
+    Raises OSError, EOFError or zlib.error.
+    """
     if path == "-":
         yield from _lines(stdin or sys.stdin.buffer)
         return
@@ -77,9 +81,13 @@ def ordered(
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
+    # A byte order mark is the file's: as part of the first record it would go to the one put before it.
+    mark = BOM_UTF8
     while line := file.readline(LONGEST_LINE):
+        text, mark = line.removeprefix(mark), b""
         if line.endswith(b"\n") or len(line) < LONGEST_LINE:
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            if text:
+                yield text.removesuffix(b"\n").removesuffix(b"\r")
             continue
         while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
             pass

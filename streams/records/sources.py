@@ -10,6 +10,7 @@ import numpy as np
 
 from nodes.sparse import Rows
 from nodes.values import FloatArray
+from streams.mesh.errors import MeshFileError
 from streams.mesh.file import CollaborationFile, MeshFile
 from streams.mesh.fits import by_time
 from streams.mesh.settings.mesh import MeshSettings
@@ -39,6 +40,10 @@ from streams.records.sparse import LibsvmDecoder, NotCsr, csr_lines, rows_of
 
 _PLACE = {"x": ColumnSettings(number=True), "y": ColumnSettings(number=True)}
 _TRUTH = ("target_x", "target_y")
+
+
+class NoRecord(MeshFileError):
+    """A file can be read, and holds no record that can be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,25 @@ def held_out(
     return decoded(file, file.held_out, ("held_out",), counts)
 
 
+def records_to_score(
+    file: MeshFile | CollaborationFile, counts: FaultCounts | None = None
+) -> tuple[Rows, FloatArray] | None:
+    """Return the held-out records as `held_out` does; None where there are none to score decisions on.
+
+    With slots by time a file of held-out records may hold none: one record more in a file that `take` splits
+    must not decide whether a run ends.
+    """
+    if file.held_out is None:
+        return None
+    counts = FaultCounts() if counts is None else counts
+    try:
+        return held_out(file, counts)
+    except NoRecord:
+        if by_time(file.mesh) and not counts.records:
+            return None
+        raise
+
+
 def decoded(
     file: MeshFile | CollaborationFile,
     settings: HeldOutSettings,
@@ -120,9 +144,10 @@ def decoded(
             pairs.append(pair)
     if not pairs:
         counts_text = f": {counts}" if counts.malformed else ""
-        raise file.refuse(
+        refusal = file.refuse(
             (*path, "path"), f"{settings.path} holds no record that can be decoded{counts_text}"
         )
+        raise NoRecord(refusal.lines)
     rows, labels = [row for row, _ in pairs], np.array([label for _, label in pairs])
     return rows_of(rows, decoder.dimension), labels
 

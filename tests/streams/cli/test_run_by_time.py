@@ -256,3 +256,32 @@ def test_a_run_without_an_end_is_not_refused(call, timed):
     assert "a run that begins now on a broker begins with slot " in call("check", timed).out
     outcome = call("up", timed, "--metrics-from", -1)  # the next check refuses this
     assert "--metrics-from -1" in outcome.err
+
+
+def test_which_records_come_first_does_not_decide_whether_check_is_right(call, timed, tmp_path):
+    """A tenth is malformed, all of it before the rest; one good record more at the beginning is no news."""
+    bad = [json.dumps({"x": 1, "y": 1, "z": "none", "at": 101}) for _ in range(110)]
+    rows = [*bad, *(row(103, k) for k in range(1_000))]
+    ended = []
+    for more in ([], [row(100, 1)]):
+        write(tmp_path, "a", [*more, *rows])
+        outcome = call("check", timed)
+        ended.append((outcome.code, outcome.err))
+    assert ended == [(0, "")] * 2
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_held_out_records_may_be_none_at_all(call, timed, tmp_path, command):
+    """A part of a file may be empty, and one record more fill it."""
+    held_out = (
+        "{kind: json-lines, path: h.jsonl, schema: {features: {x: number, y: number}, label: {column: z}}}"
+    )
+    timed.write_text(timed.read_text() + f"held_out: {held_out}\n")
+    ended = []
+    for rows in ("", row(105, 1) + "\n"):
+        (tmp_path / "h.jsonl").write_text(rows)
+        outcome = call(command, timed, *(["--rounds", PERIODS] if command == "run" else []))
+        ended.append((outcome.code, outcome.err))
+    assert ended == [(0, "")] * 2
+    (tmp_path / "h.jsonl").unlink()
+    assert call("check", timed).code == 2

@@ -225,3 +225,25 @@ def test_a_device_is_no_file_of_records(tmp_path, capsys, kind, key, command):
     assert ended.value.code == 2
     assert errors
     assert all('path: "/dev/zero": ' in line for line in errors)
+
+
+@pytest.mark.parametrize("place", ["top", "nodes"])
+def test_mistakes_without_number_are_few_lines(tmp_path, place):
+    keys = ", ".join(f"k{k}: 1" for k in range(2_000))
+    text = {
+        "top": f"{{mesh: 1, {keys}}}",
+        "nodes": f"mesh: 1\nnodes: {{{keys}}}",
+    }
+    path = tmp_path / "mesh.yaml"
+    path.write_text(text[place])
+    with pytest.raises(MeshFileError) as caught:
+        load_any(path, {})
+    lines = caught.value.lines
+    assert len(lines) == 201
+    assert lines[-1].endswith("more mistakes")
+
+
+def test_a_long_key_is_told_by_its_ends(tmp_path):
+    path = tmp_path / "mesh.yaml"
+    path.write_text(f"mesh: {{? {'k' * 100_000} : 1}}\n? {'j' * 100_000}\n: 1\n")
+    assert all(len(line) < 1_000 for line in mistakes(path))

@@ -74,3 +74,21 @@ def test_a_shuffle_is_a_permutation_of_the_seeds():
     assert orders[0] != orders[2]
     assert sorted(orders[0]) == sorted(ROWS)
     assert orders[0] != ROWS
+
+
+MARK = b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"", []),
+        (b"\n", [b""]),
+        (b"\n" + MARK + b"a\n", [b"", MARK + b"a"]),
+        (b"x" * LONGEST_LINE + b"\nb\n", [b"", b"b"]),
+    ],
+    ids=["rows", "none", "empty line", "not the first", "huge"],
+)
+def test_a_byte_order_mark_is_the_file_s_and_no_record_s(content, expected):
+    assert list(lines("-", io.BytesIO(MARK + content))) == expected

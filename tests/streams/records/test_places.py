@@ -9,6 +9,7 @@ import json
 import math
 import types
 from io import BytesIO, TextIOWrapper
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import pytest
@@ -444,3 +445,17 @@ def test_a_reading_of_a_sensor_that_is_lost_moves_no_other(tmp_path):
     assert sorted(
         readings(outliers={key: values[0] for key, values in VALUES[OutlierSettings].items()})
     ) == sorted(usual)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json-lines"])
+def test_a_line_put_first_takes_no_mark_from_the_next(tmp_path, monkeypatch, kind):
+    """A file that begins with a byte order mark: it was part of the first record, whose bytes so changed."""
+    source = BASE | {"kind": kind} | ({"columns": list(GIVEN)} if kind == "csv" else {})
+    source |= {"take": {"every": 2, "offset": 0}}
+    file, marked = loaded(tmp_path, tree_of(source)), []
+    for first in range(len(ROWS), -1, -1):
+        content = b"\xef\xbb\xbf" + write(tmp_path, source, ROWS[first:])
+        (tmp_path / source["path"]).write_bytes(content)
+        marked.append(contents(file, content, monkeypatch))
+    for first, (before, after) in enumerate(pairwise(marked), 1):
+        assert differing(before, after, None, ROWS[-first]) or ROWS[-first].at == 105
