@@ -30,7 +30,7 @@ def checksum(*values: Value) -> int:
             case float():
                 whole = crc32(struct.pack("<cd", b"f", value), whole)
             case str():
-                text = value.encode()
+                text = value.encode(errors="surrogateescape")  # as `read_text` gives it
                 whole = crc32(text, crc32(struct.pack("<cQ", b"t", len(text)), whole))
             case bytes():
                 whole = crc32(value, crc32(struct.pack("<cQ", b"b", len(value)), whole))
@@ -45,17 +45,40 @@ def check_row(row: Sequence[Any], name: str) -> None:
         raise ValueError(f"it is damaged: {name} is not as it was written")
 
 
-def check_chain(rows: Iterable[Sequence[Any]], name: str) -> int:
+def check_chain(rows: Iterable[Sequence[Any]], name: str, pruned: int | None = None) -> int:
     """Check rows that begin with a number, and end with the checksum of the row before and their own.
 
-    Returns the last one's checksum (no rows: 0). The first may follow any row, as old ones are deleted.
-    Raises ValueError, which says `name` and the number of the row.
+    Returns the last one's checksum (no rows: 0). `pruned`: old rows may have been deleted, down to so many
+    (None: never). Raises ValueError, which says `name` and the number of the row.
     """
-    last: int | None = None
-    for row in rows:
+    first, last, count = "", 0, 0
+    for count, row in enumerate(rows, 1):
         check_row(row, f"{name} {row[0]}")
         before, newest = row[-2:]
-        if last not in {None, before}:
-            raise ValueError(f"it is damaged: {name} {row[0]} does not follow the one stored before it")
+        if before != last:
+            text = f"it is damaged: {name} {row[0]} does not follow the one stored before it"
+            if count > 1:
+                raise ValueError(text)
+            first = text
         last = newest
-    return last or 0
+    if first and (pruned is None or count < pruned):
+        raise ValueError(first)
+    return last
+
+
+def only_row(rows: Sequence[Sequence[Any]], name: str) -> Sequence[Any] | None:
+    """Return the row of a table of one row, without its checksum; None if there is none.
+
+    Raises ValueError, which says `name`, if it is damaged or there are more.
+    """
+    if len(rows) > 1:
+        raise ValueError(f"it is damaged: it says more than once {name}")
+    for row in rows:
+        check_row(row, name)
+        return row[:-1]
+    return None
+
+
+def read_text(value: bytes) -> str:
+    """Return a text of SQLite, whatever its bytes: the checksum of its row tells if they are right."""
+    return value.decode(errors="surrogateescape")

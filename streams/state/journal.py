@@ -21,16 +21,14 @@ from streams.state.folder import StateFolder, place_of
 from streams.state.journal_file import Life, keep_life, open_to_write, transaction
 from streams.state.journal_reader import JournalReader
 from streams.state.open_journal import explained
-from streams.state.rows import KEPT, SELECT, Row, to_row, to_text
+from streams.state.rows import KEPT, SELECT, Row, amend, record_checksum, to_row, to_text
 from streams.state.secret import SecretTable
 from streams.state.spend_file import read_spends, to_line
 from streams.state.spends import next_life
 
-_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * (KEPT + 2))})"  # noqa: S608 # a constant of ours
+_INSERT = f"INSERT INTO records VALUES ({', '.join('?' * (KEPT + 4))})"  # noqa: S608 # a constant of ours
 _AVERAGE = "INSERT INTO average VALUES (?, ?, ?, ?)"
 _ONE = f"{SELECT} WHERE round = ?"
-_PARDON = "UPDATE records SET positions = ?, checksum = ? WHERE round = ?"
-_BEFORE = "SELECT before FROM records WHERE round = ?"
 _FORGET = """
     DELETE FROM records WHERE round < (
         SELECT min(round) FROM (SELECT round FROM records ORDER BY round DESC LIMIT ?))
@@ -117,16 +115,16 @@ class Journal(JournalReader):
                 self._check_known(row)
                 return
             keeps_secret = secret is not None or not self._secret.empty
-            chained = (*row[:KEPT], self._newest)
-            newest = checksum(*chained)
+            averaged, draws = 0 if record.average is None else record.average.rounds, 0
             with transaction(self._connection):
-                self._connection.execute(_INSERT, (*chained, newest))
+                if keeps_secret:
+                    draws = self._secret.write(record.charged, secret)
+                newest = record_checksum(row, averaged, draws, self._newest)
+                self._connection.execute(_INSERT, (*row[:KEPT], averaged, draws, self._newest, newest))
                 self._connection.execute("DELETE FROM average")
                 if record.average is not None:
                     average = (row[0], *row[KEPT:])
                     self._connection.execute(_AVERAGE, (*average, checksum(*average)))
-                if keeps_secret:
-                    self._secret.write(record.charged, secret)
             if keeps_secret:
                 self._secret.cut_log()
             self._last, self._newest = record.round, newest
@@ -174,11 +172,8 @@ class Journal(JournalReader):
                 distrusted=tuple(one for one in last[0].distrusted if one[0] != source),
                 pardoned=(*last[0].pardoned, *((source, instance, until) for instance in found)),
             )
-            row = to_row(record)
             with explained(self._path), transaction(self._connection):
-                (before,) = self._connection.execute(_BEFORE, row[:1]).fetchone()
-                newest = checksum(*row[:KEPT], before)
-                self._connection.execute(_PARDON, (row[KEPT - 1], newest, row[0]))
+                newest = amend(self._connection, positions=to_row(record)[KEPT - 1])
             self._newest = newest
         return found
 
@@ -187,6 +182,8 @@ class Journal(JournalReader):
         with explained(self._path):
             with transaction(self._connection):
                 self._secret.write(self.charged, None)
+                newest = amend(self._connection, draws=0)
+            self._newest = newest
             self._secret.cut_log()
 
     def _check_known(self, row: Row) -> None:

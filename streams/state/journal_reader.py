@@ -12,6 +12,7 @@ from streams.state.rows import SELECT, STORED, from_row
 from streams.state.secret import check_draws
 from streams.state.spend_file import from_line
 
+_LATEST = "SELECT charged, averaged, draws FROM records ORDER BY round DESC LIMIT 1"
 _LAST = f"{SELECT} ORDER BY round DESC LIMIT ?"
 
 
@@ -84,9 +85,17 @@ class JournalReader(OpenJournal):
 
     def _begin(self) -> None:
         with snapshot(self._connection):
-            self._newest = check_chain(self._connection.execute(STORED), "the record of round")
+            self._newest = check_chain(
+                self._connection.execute(STORED), "the record of round", self._life.horizon + 1
+            )
             totals = self._connection.execute("SELECT ifnull(max(round), 0), count(*) FROM records")
             self._last, self._kept = totals.fetchone()
-            for row in self._connection.execute("SELECT round, rounds, mean, checksum FROM average"):
+            charged, averaged, draws = self._connection.execute(_LATEST).fetchone() or (0, 0, 0)
+            averages = self._connection.execute(
+                "SELECT round, rounds, mean, checksum FROM average"
+            ).fetchall()
+            for row in averages:
                 check_row(row, f"the average of round {row[0]}")
-            check_draws(self._connection)
+            if [row[:2] for row in averages] != ([(self._last, averaged)] if averaged else []):
+                raise ValueError(f"it is damaged: its average is not that of round {self._last}")
+            check_draws(self._connection, charged, draws)

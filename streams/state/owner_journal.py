@@ -6,12 +6,13 @@ made of: its settings, where its source ends, and its number of records. It hold
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from nodes.accounting.price import Price
 from nodes.accounting.spends import Spend
 from nodes.collaboration.messages import RecordSet, ResponseRecord
-from streams.state.checksums import check_chain, check_row, checksum
+from streams.state.checksums import check_chain, checksum, only_row
 from streams.state.journal_file import Form, snapshot, transaction
 from streams.state.open_journal import explained
 from streams.state.party_journal import PartyJournal
@@ -94,15 +95,14 @@ class OwnerJournal(PartyJournal):
     def _begin(self) -> None:
         with snapshot(self._connection):
             self._newest = check_chain(self._connection.execute(_STORED), "the answer to query")
-            row = self._connection.execute(
+            rows = self._connection.execute(
                 "SELECT source, extent, records, checksum FROM record_set"
-            ).fetchone()
-        if row is not None:
-            check_row(row, "what was read (record_set)")
-        self._set = None if row is None else _to_set(row[:-1])
+            ).fetchall()
+        row = only_row(rows, "what was read (record_set)")
+        self._set = None if row is None else _to_set(row)
 
 
-def _to_set(row: tuple[str, str, int]) -> RecordSet:
+def _to_set(row: Sequence[Any]) -> RecordSet:
     source, extent, records = row
     try:
         return RecordSet(

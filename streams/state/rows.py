@@ -1,6 +1,7 @@
 """A journal record as a row, and back; a price as text. The newest running average has a table of its own."""
 
 import json
+import sqlite3
 from fractions import Fraction
 from typing import Any
 
@@ -9,25 +10,33 @@ import numpy as np
 from nodes.accounting.price import Price
 from nodes.machine.journal import GivenUp, JournalRecord
 from nodes.values import Average, FloatArray, Release
+from streams.state.checksums import checksum
 
 TABLES = (
     """records (
         round INTEGER PRIMARY KEY, stepped INTEGER NOT NULL, exact INTEGER NOT NULL, charged INTEGER NOT NULL,
         epsilon_spent REAL NOT NULL, release BLOB NOT NULL, positions TEXT NOT NULL,
+        averaged INTEGER NOT NULL, draws INTEGER NOT NULL,
         before INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
     """average (
         round INTEGER PRIMARY KEY, rounds INTEGER NOT NULL, mean BLOB NOT NULL, checksum INTEGER NOT NULL)""",
 )
 KEPT = 7
-"""The columns of `records` without checksums; in a row those of `average`, without the round, follow."""
+"""The columns of `records` that a record has; in a row those of `average`, without the round, follow."""
 SELECT = """
     SELECT round, stepped, exact, charged, epsilon_spent, release, positions, rounds, mean
     FROM records LEFT JOIN average USING (round)
 """
 STORED = """
-    SELECT round, stepped, exact, charged, epsilon_spent, release, positions, before, checksum
+    SELECT round, stepped, exact, charged, epsilon_spent, release, positions,
+        averaged, draws, before, checksum
     FROM records ORDER BY round
 """
+_NEWEST = """
+    SELECT round, stepped, exact, charged, epsilon_spent, release, positions, draws, averaged, before
+    FROM records ORDER BY round DESC LIMIT 1
+"""
+_AMEND = "UPDATE records SET positions = ?, draws = ?, checksum = ? WHERE round = ?"
 Row = tuple[int, int, int, int, float, bytes, str, int | None, bytes | None]
 """The columns: release and mean as float64 little-endian, the rest of the record as JSON."""
 
@@ -57,6 +66,30 @@ def to_row(record: JournalRecord) -> Row:
         None if average is None else average.rounds,
         None if average is None else to_blob(average.mean),
     )
+
+
+def record_checksum(row: tuple[Any, ...], averaged: int, draws: int, before: int) -> int:
+    """Return the checksum of a record, whose first columns are those of `row`.
+
+    `averaged`: the rounds in its average, `draws`: the secret draws that belong to it, `before`: the checksum
+    of the record before. Of averages and draws their numbers are in the chain, so that none can go unseen.
+    """
+    return checksum(*row[:KEPT], averaged, draws, before)
+
+
+def amend(connection: sqlite3.Connection, positions: str | None = None, draws: int | None = None) -> int:
+    """Write the newest record anew with these values (None: as they are), if there is one.
+
+    Returns its checksum (no record: 0). The caller has begun a transaction.
+    """
+    row = connection.execute(_NEWEST).fetchone()
+    if row is None:
+        return 0
+    *columns, old_positions, old_draws, averaged, before = row
+    text, count = old_positions if positions is None else positions, old_draws if draws is None else draws
+    newest = record_checksum((*columns, text), averaged, count, before)
+    connection.execute(_AMEND, (text, count, newest, row[0]))
+    return newest
 
 
 def from_row(row: Row) -> JournalRecord:

@@ -16,6 +16,7 @@ from nodes.privacy.mechanism import Secret
 from nodes.privacy.owner import disclosed_to_owner
 from nodes.privacy.private import Private
 from streams.state.checksums import check_row, checksum
+from streams.state.rows import amend
 
 DRAWS_TABLE = """secret_draws (
     charged INTEGER PRIMARY KEY, basis TEXT NOT NULL, draw BLOB NOT NULL, checksum INTEGER NOT NULL)"""
@@ -30,17 +31,26 @@ def wipe(path: Path) -> None:
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("DELETE FROM secret_draws")
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM secret_draws")
+            amend(connection, draws=0)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         mode = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     if mode != ("delete",):
         raise ValueError("a reader is in the way of overwriting its secret draws: start again")
 
 
-def check_draws(connection: sqlite3.Connection) -> None:
-    """Raise ValueError for a draw that is not as it was written."""
-    for row in connection.execute("SELECT charged, basis, draw, checksum FROM secret_draws"):
+def check_draws(connection: sqlite3.Connection, charged: int, draws: int) -> None:
+    """Raise ValueError for a draw that is not as it was written, or not one of the last `draws` charges."""
+    numbers = []
+    for row in connection.execute(
+        "SELECT charged, basis, draw, checksum FROM secret_draws ORDER BY charged DESC"
+    ):
         check_row(row, f"the secret draw of charge {row[0]}")
+        numbers.append(row[0])
+    if numbers != list(range(charged, charged - draws, -1)):
+        raise ValueError("it is damaged: its secret draws are not those of its last round")
 
 
 class SecretTable:
@@ -71,8 +81,11 @@ class SecretTable:
         band.setflags(write=False)
         return Secret(bases[0], Private(band))
 
-    def write(self, charged: int, secret: Secret | None) -> None:
-        """Write the newest draw, of the `charged`-th charged round, and overwrite draws outside the band."""
+    def write(self, charged: int, secret: Secret | None) -> int:
+        """Write the newest draw, of the `charged`-th charged round, and overwrite draws outside the band.
+
+        Returns the number of draws that are stored then.
+        """
         if secret is None:
             self._connection.execute("DELETE FROM secret_draws")
         else:
@@ -85,6 +98,8 @@ class SecretTable:
             self._connection.execute("DELETE FROM secret_draws WHERE charged <= ?", (charged - len(band),))
         self.empty = secret is None
         self._since_cut += 1
+        (draws,) = self._connection.execute("SELECT count(*) FROM secret_draws").fetchone()
+        return int(draws)
 
     def cut_log(self) -> None:
         """Truncate the write-ahead log if due; if a reader blocks that, after the next write."""

@@ -140,14 +140,14 @@ def test_a_run_whose_order_is_not_known_does_not_go_on(call, begun, tree):
 
 @pytest.mark.parametrize("cut", range(1, HORIZON + 1))
 def test_a_lost_tail_of_a_journal_is_found_by_what_was_written_down(call, tmp_path, tree, cut):
-    tree["mesh"] |= {"horizon": HORIZON, "rounds": 9}
+    tree["mesh"] |= {"horizon": HORIZON, "rounds": 9 - cut}
     assert call("run", written(tmp_path, tree), "--state", "state").code == 0
+    journals = [tmp_path / "state" / f"{name}.journal" for name in "ab"]
+    older = [path.read_bytes() for path in journals]
+    assert going_on(call, tmp_path, tree, 9).code == 0
     assert budgeted(call, tmp_path, tree, "state")[1]["charged"] == 9
-    for name in "ab":
-        with closing(sqlite3.connect(tmp_path / "state" / f"{name}.journal")) as connection, connection:
-            newest = "SELECT round FROM records ORDER BY round DESC LIMIT ?"
-            connection.execute(f"DELETE FROM records WHERE round IN ({newest})", (cut,))  # noqa: S608
-            connection.execute("DELETE FROM average")
+    for path, content in zip(journals, older, strict=True):
+        path.write_bytes(content)  # the same file: no copy
     assert going_on(call, tmp_path, tree, 12).code == 0
     out, account = budgeted(call, tmp_path, tree, "state")
     assert account["charged"] >= 9 + 3

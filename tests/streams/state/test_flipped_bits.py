@@ -19,6 +19,7 @@ from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
 from streams.state.owner_journal import OwnerJournal
 from streams.state.party_journal import Party
+from streams.state.secret import wipe
 
 LIFE = {"run": "r", "node": "a", "digest": bytes(4), "instance": "5a" * 4, "horizon": 2, "agreed": '{"x":1}'}
 PARTY = Party("m", "r", "a", bytes(4), '{"x":1}')
@@ -90,8 +91,9 @@ def at_rest(path, kind):
 
 
 def content(path, kind):
-    """What the tables of a readable journal hold, with types. It is read here as the product does not."""
+    """What the tables of a journal hold, with types. It is read here as the product does not."""
     with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = bytes
         return [
             [(value, type(value)) for row in connection.execute(f"SELECT * FROM {table}") for value in row]  # noqa: S608 # names of ours
             for table in TABLES[kind]
@@ -193,6 +195,66 @@ def test_a_row_that_is_taken_out_of_the_middle_is_missed(tmp_path, kind, number,
         connection.execute(f"DELETE FROM {TABLES[kind][0]} WHERE {number} = 2")  # noqa: S608 # names of ours
     with pytest.raises(JournalError, match=words):
         read(path)
+
+
+LOST = [
+    ("node", "DELETE FROM records WHERE round = 1", "the record of round 2 does not follow"),
+    ("node", "DELETE FROM average", "its average is not that of round 3"),
+    ("node", "DELETE FROM secret_draws", "its secret draws are not those of its last round"),
+    (
+        "node",
+        "DELETE FROM secret_draws WHERE charged = 2",
+        "its secret draws are not those of its last round",
+    ),
+    (
+        "node",
+        "DELETE FROM secret_draws WHERE charged = 3",
+        "its secret draws are not those of its last round",
+    ),
+    ("node", "DELETE FROM records WHERE round = 3", "its average is not that of round 2"),
+    ("owner", "DELETE FROM responses WHERE query = 1", "the answer to query 2 does not follow"),
+    ("learner", "DELETE FROM queries WHERE number = 1", "query 2 does not follow"),
+    ("owner", "INSERT INTO record_set SELECT * FROM record_set", "it says more than once what was read"),
+    *((kind, "INSERT INTO life SELECT * FROM life", "it says more than once whose it is") for kind in KINDS),
+    *((kind, "INSERT INTO agreed SELECT * FROM agreed", "it says more than once its set") for kind in KINDS),
+    (
+        "node",
+        "UPDATE records SET positions = CAST(X'ff' AS TEXT) WHERE round = 2",
+        "the record of round 2 is",
+    ),
+    ("learner", "UPDATE answers SET owner = CAST(X'62ff' AS TEXT) WHERE number = 2", "query 2 is not as it"),
+    *((kind, "UPDATE life SET run = CAST(X'72ff' AS TEXT)", "whose it is (life) is not") for kind in KINDS),
+]
+"""What is lost, doubled or no text any more, and what is said of it."""
+
+
+@pytest.mark.parametrize(("kind", "damage", "words"), LOST)
+def test_rows_that_are_lost_or_doubled_and_texts_that_are_none_are_named(tmp_path, kind, damage, words):
+    path, (write, read) = tmp_path / "a.journal", KINDS[kind]
+    at_rest(path, kind)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    before = content(path, kind)
+    for opener in (read, write):
+        with pytest.raises(JournalError, match=re.escape(f"it is damaged: {words}")):
+            opener(path)
+    assert content(path, kind) == before  # nothing is mended, moved or forgotten by itself
+
+
+def test_a_journal_of_which_no_draws_are_left_by_its_own_process_is_whole(tmp_path):
+    """At the end of a run, and when a later run puts it aside."""
+    for end in ("forgotten", "wiped"):
+        path = tmp_path / f"{end}.journal"
+        node_journal(path)
+        if end == "wiped":
+            wipe(path)
+        else:
+            with Journal(path, **LIFE) as journal:
+                journal.forget_secret()
+                journal.append(record(4))
+        with JournalReader(path) as reader, Journal(path, **LIFE) as journal:
+            assert reader.records() == journal.records()
+            assert journal.secret() is None
 
 
 def test_what_is_pardoned_pruned_or_begun_anew_is_whole(tmp_path):
