@@ -173,7 +173,8 @@ class Journal(JournalReader):
                 pardoned=(*last[0].pardoned, *((source, instance, until) for instance in found)),
             )
             with explained(self._path), transaction(self._connection):
-                newest = amend(self._connection, positions=to_row(record)[KEPT - 1])
+                *_, positions, _, _ = to_row(record)
+                newest = amend(self._connection, positions=positions)
             self._newest = newest
         return found
 
