@@ -8,7 +8,8 @@ from rich.console import Console
 
 from streams.cli.arguments import CodeOption, MeshArgument
 from streams.mesh.errors import UsageError
-from streams.mesh.file import load
+from streams.mesh.file import CollaborationFile, load_any
+from streams.simulation.collaboration import CollaborationStage
 from streams.simulation.history import Reached
 from streams.simulation.search import Outcome, run, search, shrunk
 from streams.simulation.stage import Stage
@@ -44,8 +45,9 @@ def simulate(
 
     It runs the real nodes and schedulers, in this process on a broker in memory, against faults that are
     drawn from a seed: crashes, lost connections, damaged journals, schedulers with wrong clocks, members that
-    lie. After every event it checks what must always hold, and at the end that those that are not broken
-    have gone on. The same seed is the same history, byte for byte.
+    lie. Of a collaboration it runs the learner and the owners, whose answers may be lost. After every event
+    it checks what must always hold, and at the end that those that are not broken have gone on. The same seed
+    is the same history, byte for byte.
 
     A history that fails is printed, with as few of its faults as still make it fail, and the exit code is 1.
 
@@ -54,7 +56,8 @@ def simulate(
       mirrormesh simulate mesh.yaml
       mirrormesh simulate mesh.yaml --seed 17 --histories 1
     """  # noqa: D301 # \b is click's mark: no new line breaks
-    stage, console = Stage(load(mesh, code=code or ())), Console(highlight=False)
+    file, console = load_any(mesh, code=code or ()), Console(highlight=False)
+    stage = CollaborationStage(file) if isinstance(file, CollaborationFile) else Stage(file)
     if faults is not None:
         replayed = run(stage, seed, _places(faults, len(stage.scene(seed).faults)))
         _show(console, str(mesh), replayed)
@@ -75,6 +78,8 @@ def simulate(
     seconds = time.monotonic() - started
     text = f"{histories:,} histories, {events:,} events, {seconds:,.1f} s: no violation."
     say(console, text)
+    if not isinstance(stage, Stage):
+        return
     missing = [event for event in Reached if event not in reached]
     say(console, f"Reached: {', '.join(event for event in Reached if event in reached) or 'nothing'}.")
     if missing and histories >= ALL:

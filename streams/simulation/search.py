@@ -3,8 +3,10 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from traceback import extract_tb
+from typing import Protocol
 
 from streams.simulation.adversary import Adversary
+from streams.simulation.collaboration import CollaborationStage, PartyFault
 from streams.simulation.end import is_done, may_wait
 from streams.simulation.faults import Fault
 from streams.simulation.history import History, Violation
@@ -20,20 +22,19 @@ class Outcome:
     """One history that was run. `violation`: what did not hold, if anything. `keep`: the faults it had."""
 
     seed: int
-    faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...] | tuple[PartyFault, ...]
     keep: tuple[int, ...]
     history: History
     violation: str | None
 
 
-def run(stage: Stage, seed: int, keep: tuple[int, ...] | None = None) -> Outcome:
+def run(stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None = None) -> Outcome:
     """Run the history of a seed; of its faults only those in the places `keep`, if given."""
-    scene = stage.scene(seed, keep)
-    adversary = Adversary(scene)
-    history, violation = adversary.world.history, None
+    play, faults = _begin(stage, seed, keep)
+    history, violation = play.history, None
     try:
-        _to_the_end(scene, adversary)
-        adversary.world.watch.finish()
+        play.to_the_end()
+        play.finish()
     except Violation as found:
         violation = str(found)
     except Exception as error:  # noqa: BLE001 # whatever the code under test raises is what is looked for
@@ -41,16 +42,16 @@ def run(stage: Stage, seed: int, keep: tuple[int, ...] | None = None) -> Outcome
         violation = f"{type(error).__name__}: {error} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
     if violation is not None:
         history.note("all", "VIOLATION", violation)
-    kept = tuple(range(len(scene.faults))) if keep is None else keep
-    return Outcome(seed, scene.faults, kept, history, violation)
+    kept = tuple(range(len(faults))) if keep is None else keep
+    return Outcome(seed, faults, kept, history, violation)
 
 
-def search(stage: Stage, seeds: range) -> Iterator[Outcome]:
+def search(stage: Stage | CollaborationStage, seeds: range) -> Iterator[Outcome]:
     """Yield the outcome of each seed."""
     return (run(stage, seed) for seed in seeds)
 
 
-def shrunk(stage: Stage, failed: Outcome) -> Outcome:
+def shrunk(stage: Stage | CollaborationStage, failed: Outcome) -> Outcome:
     """Return the same history with as few faults as still make it fail.
 
     Chunks of the schedule are left out, half of it first, then smaller ones, down to single faults (delta
@@ -87,6 +88,51 @@ def _kind(violation: str, names: Collection[str]) -> str:
     """Return what does not hold, without numbers, the nodes' names, and what was found."""
     words = violation.partition(":")[0].split()
     return " ".join(word for word in words if word.isalpha() and word not in names)
+
+
+class Play(Protocol):
+    """One history."""
+
+    @property
+    def history(self) -> History:
+        """What has happened so far."""
+
+    def to_the_end(self) -> None:
+        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+
+    def finish(self) -> None:
+        """Check what only the end tells. Raises Violation."""
+
+
+def _begin(
+    stage: Stage | CollaborationStage, seed: int, keep: tuple[int, ...] | None
+) -> tuple[Play, tuple[Fault, ...] | tuple[PartyFault, ...]]:
+    """Return the history of a seed before its first event, and its faults."""
+    if isinstance(stage, CollaborationStage):
+        party_scene = stage.scene(seed, keep)
+        return stage.play(party_scene), party_scene.faults
+    scene = stage.scene(seed, keep)
+    return _MeshPlay(scene), scene.faults
+
+
+class _MeshPlay:
+    """One history of a mesh."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, self._adversary = scene, Adversary(scene)
+
+    @property
+    def history(self) -> History:
+        """What has happened so far."""
+        return self._adversary.world.history
+
+    def to_the_end(self) -> None:
+        """Run the phase with faults, then the one in which the rest must go on. Raises Violation."""
+        _to_the_end(self._scene, self._adversary)
+
+    def finish(self) -> None:
+        """Check what only the end tells. Raises Violation."""
+        self._adversary.world.watch.finish()
 
 
 def _to_the_end(scene: Scene, adversary: Adversary) -> None:
