@@ -41,11 +41,12 @@ test-image: .venv/installed   ## build the image, run it, and run all of deploy/
 test-bare: .venv/installed   ## those that ask for a program, a terminal or a home, with none of them
 	@tests/bare.sh --numprocesses $(WORKERS) --dist worksteal
 
-lint: .venv/installed   ## formatting, lint, types, layers
+lint: .venv/installed   ## formatting, lint, types, layers, the structure's bounds
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.structure.measure
 
 format: .venv/installed ## put the code into its format
 	@$(BIN)/ruff format $(SOURCES)
