@@ -12,7 +12,7 @@ from rich.console import Console
 from nodes.decimals import rounded_up
 from streams.cli.orderly_end import OrderlyEnd
 from streams.collaboration.local import LocalCollaboration, StateJournals
-from streams.ledger import known_spends, promises_of
+from streams.ledger import known_spends
 from streams.local.results import MODEL, SUMMARY, write_whole
 from streams.local.scoring import Score
 from streams.local.star_outcome import CollaborationOutcome, OwnerOutcome, seeded, star_outcome
@@ -24,8 +24,8 @@ from streams.records.sources import records_to_score
 from streams.runtime.process import INTERRUPTED
 from streams.terminal.collaboration import headline, of_own, result, spending, warnings
 from streams.terminal.progress_bars import progress_bar
-from streams.terminal.report import SHORT, say, say_facts
-from streams.terminal.wording import listed, promises, shared
+from streams.terminal.report import SHORT, say, say_facts, say_promises
+from streams.terminal.wording import listed, shared
 from streams.tools.model.star import star_model
 from streams.tools.model.writing import model_paths, write_model
 
@@ -55,8 +55,7 @@ def run(
         if journals is not None:
             journals.begin()
         known = known_spends(file, file.mesh.owners) if journals is None else journals.reuses()
-        for sentence in promises(promises_of(file, known)):
-            say(console, sentence)
+        say_promises(console, file, known)
         interrupted = _to_the_end(local, rounds, quiet=quiet)
     found = star_outcome(local, test_records, None if journals is None else journals.reuses())
     if over:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import Differs
-from streams.cli.arguments import CodeOption, MeshArgument
+from streams.cli.arguments import CodeOption, MeshArgument, OtherDataOption
 from streams.mesh.errors import UsageError, writable_folder
 from streams.mesh.file import CollaborationFile, load_any
 from streams.runtime.process import Stop
@@ -89,6 +89,7 @@ def up(
     mesh: MeshArgument,
     *,
     state: StateOption = None,
+    other_data: OtherDataOption = False,
     rate: RateOption = None,
     no_feed: NoFeedOption = False,
     replay: ReplayOption = False,
@@ -142,7 +143,7 @@ def up(
     observing = Observing(prometheus_port, grafana_port) if observe else None
     if observing is not None and metrics_from is None:
         metrics_from = OBSERVED_FROM
-    options = Options(folder, rate, not no_feed, metrics_from, observing, replay, processes)
+    options = Options(folder, rate, not no_feed, metrics_from, observing, replay, processes, other_data)
     mostly = False
     with Stop() as stop:
         if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # the terminal closes; nohup ignores it
@@ -150,7 +151,7 @@ def up(
         try:
             console = Console(highlight=False)
             if isinstance(file, CollaborationFile):
-                run_star(file, folder, console, stop, metrics_from)
+                run_star(file, folder, console, stop, metrics_from, other_data=other_data)
             else:
                 mostly = run_up(file, options, console, stop, plain=plain)
         except Differs as error:

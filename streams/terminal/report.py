@@ -10,7 +10,7 @@ from nodes.decimals import up_to_digits
 from streams.ledger import Reuse, promises_of
 from streams.local.scoring import Score
 from streams.local.summary import Summary
-from streams.mesh.file import MeshFile
+from streams.mesh.file import CollaborationFile, MeshFile
 from streams.terminal.tables import table
 from streams.terminal.wording import counted, promises
 
@@ -32,8 +32,8 @@ def say_facts(console: Console, facts: Iterable[tuple[str, str]]) -> None:
     console.print(grid)
 
 
-def say_promises(console: Console, file: MeshFile, known: Mapping[str, Reuse]) -> None:
-    """Print the guarantees to the owners of the records of these nodes, given what is known of their data."""
+def say_promises(console: Console, file: MeshFile | CollaborationFile, known: Mapping[str, Reuse]) -> None:
+    """Print the guarantees of these nodes or owners, given what is known of their data."""
     for sentence in promises(promises_of(file, known)):
         say(console, sentence)
 

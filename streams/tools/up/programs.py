@@ -33,6 +33,7 @@ class Options:
 
     `rate`: records per second of each feeder; None: full speed. `metrics_from`: the first port of metrics,
     which `observing` needs. `replay`: slots begin now. `processes`: of nodes; None: see `hosts`.
+    `other_data`: whether a new run reads other data than all earlier runs in `state`.
     """
 
     state: Path
@@ -42,6 +43,7 @@ class Options:
     observing: Observing | None = None
     replay: bool = False
     processes: int | None = None
+    other_data: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def nodes(file: MeshFile, options: Options, served: Ports | None) -> Iterator[tu
     """Yield each node whose own part is here, with its program: nodes of one process have the same."""
     for names in hosts(file, options):
         arguments = ["node", str(file.path), *names, "--state", str(options.state), *_allowing(file)]
+        arguments += ["--other-data"] * options.other_data
         if served is not None:
             arguments += ["--metrics", str(served.shared[names[0]])]
             arguments += ["--private-metrics", str(served.private[names[0]])]

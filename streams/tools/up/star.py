@@ -8,12 +8,13 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.bus.provision import provision
+from streams.ledger import known_spends
 from streams.mesh.errors import UsageError
 from streams.mesh.file import CollaborationFile
 from streams.public.star_sight import look
 from streams.runtime.process import Stop, Stopped, Unmendable
 from streams.state.folder import StateFolder
-from streams.terminal.report import say
+from streams.terminal.report import say, say_promises
 from streams.terminal.star_view import line
 from streams.terminal.wording import counted, listed
 from streams.tools.up.brokers import Kept, ensure_brokers
@@ -28,8 +29,11 @@ LINES = 5.0
 """Seconds between two looks at how far it is."""
 
 
-def programs(file: CollaborationFile, state: Path, metrics_from: int | None) -> list[Program]:
+def programs(
+    file: CollaborationFile, state: Path, metrics_from: int | None, *, other_data: bool = False
+) -> list[Program]:
     """Return the learner, and each owner whose own part is here; metrics from that port on."""
+    stated = ("--other-data",) * other_data
     where = ("--state", str(state))
     served = () if metrics_from is None else ("--metrics", str(metrics_from))
     found = [Program("learner", ("learner", str(file.path), *where, *served), (0, _UNMENDABLE))]
@@ -38,17 +42,23 @@ def programs(file: CollaborationFile, state: Path, metrics_from: int | None) -> 
         if metrics_from is not None:
             first = metrics_from + 1 + 2 * place
             ports = ("--metrics", str(first), "--private-metrics", str(first + 1))
-        found.append(Program(f"owner {name}", ("owner", str(file.path), name, *where, *ports)))
+        found.append(Program(f"owner {name}", ("owner", str(file.path), name, *where, *ports, *stated)))
     return found
 
 
 def run_star(
-    file: CollaborationFile, state: Path, console: Console, stop: Stop, metrics_from: int | None = None
+    file: CollaborationFile,
+    state: Path,
+    console: Console,
+    stop: Stop,
+    metrics_from: int | None = None,
+    *,
+    other_data: bool = False,
 ) -> None:
     """Run the learner and the owners here until the learner is done, or until asked to stop.
 
-    Raises MeshFileError, Differs, BusError, BrokerError, and UsageError where theta diverges: nothing is left
-    running.
+    Raises MeshFileError, Differs, BusError, BrokerError, JournalError, and UsageError where theta diverges:
+    nothing is left running.
     """
 
     def fact(name: str, text: str) -> None:
@@ -70,7 +80,7 @@ def run_star(
         folder.logs.mkdir(exist_ok=True)
         children = [
             Child(program, folder.log(program.label), lambda text: say(console, text, "bold red"))
-            for program in programs(file, state, metrics_from)
+            for program in programs(file, state, metrics_from, other_data=other_data)
         ]
         closing.callback(end_all, tuple(children))
         fact("processes", f"1 learner, {counted(len(file.owners), 'owner')}; logs in {folder.logs}")
@@ -84,6 +94,7 @@ def run_star(
         fact("ending", answered if over else "as asked")
     fact("budget", f"mirrormesh budget {file.path} --state {state}")
     fact("model", f"mirrormesh model {file.path} --state {state} --output DIR")
+    say_promises(console, file, known_spends(file, file.owners, state))
     if failed:
         raise UsageError(failed)
 

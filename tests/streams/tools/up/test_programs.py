@@ -1,10 +1,11 @@
 import pytest
 
 from streams.mesh.errors import UsageError
-from streams.mesh.file import MeshFileError
+from streams.mesh.file import MeshFileError, load_collaboration
 from streams.state.folder import StateFolder
-from streams.tools.up import programs
+from streams.tools.up import programs, star
 from streams.tools.up.programs import Options
+from tests.support import collaborations
 from tests.support.feeding import SCHEMA
 from tests.support.meshes import changed, loaded
 
@@ -35,6 +36,21 @@ def test_a_scheduler_the_nodes_and_their_feeders(tmp_path):
     logs = {StateFolder(tmp_path).log(label).name for label in labels}
     assert len(logs) == 9
     assert {"scheduler.log", "node-a.log", "feed-a.log"} < logs
+
+
+@pytest.mark.parametrize("other_data", [False, True])
+def test_the_word_that_a_run_reads_other_data_reaches_all_that_read_data_and_nobody_else(
+    tmp_path, other_data
+):
+    file, options = file_of(tmp_path), Options(tmp_path, processes=2, other_data=other_data)
+    readers = [program for _, program in programs.nodes(file, options, None)]
+    others = [programs.scheduler(file, None), *(program for _, program in programs.feeders(file, options))]
+    (tmp_path / "star").mkdir()
+    collaboration = load_collaboration(collaborations.write(tmp_path / "star"))
+    learner, *owners = star.programs(collaboration, tmp_path, None, other_data=other_data)
+    assert len(owners) == 3
+    assert {"--other-data" in program.arguments for program in (*readers, *owners)} == {other_data}
+    assert not any("--other-data" in program.arguments for program in (*others, learner))
 
 
 def test_a_node_without_its_own_part_is_not_run_and_one_without_a_path_is_not_fed(tmp_path):
