@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
 BESIDE = sorted(path for name in ("deploy", "experiments") for path in (ROOT / name).rglob("*.md"))
-PAGES = [README, *DOCS, *BESIDE]
+PAGES = [README, ROOT / "CONTRIBUTING.md", *DOCS, *BESIDE]
 _FENCED = re.compile(r"^(```+).*?^\1 *$", re.DOTALL | re.MULTILINE)
 _GENERATED = re.compile(r"<!-- generated: ([\w ]+) -->.*?<!-- end: \1 -->", re.DOTALL)
 
