@@ -1,6 +1,7 @@
 """A signed mesh in which a stranger, and a member, forge everything that a mesh says, and replay it."""
 
 import contextlib
+import itertools
 from dataclasses import replace
 from functools import partial
 
@@ -18,11 +19,11 @@ from streams.codec import (
     encode_plans,
     encode_release,
 )
-from streams.codec.signatures import PLAIN
+from streams.codec.signatures import PLAIN, Envelope
 from streams.local.mesh import MemoryScheduler
 from tests.simulation.test_absence import TIMES, Watched
 from tests.support.meshes import changed, loaded
-from tests.support.signing import PLANNER, envelope, signed, signing
+from tests.support.signing import PLANNER, envelope, private, signed, signing
 from topology.plans import Heartbeat, Plan
 
 ROUNDS = 60
@@ -106,8 +107,39 @@ def test_a_signed_mesh_does_what_an_unsigned_one_does(tmp_path, file):
     assert not watched.refused()
 
 
+class Turned(Envelope):
+    """Seals as a member does, and turns the bytes into others."""
+
+    def __init__(self, sealing, turn):
+        self._sealing, self._turn = sealing, turn
+
+    def sealed(self, message):
+        return self._turn(self._sealing.sealed(message))
+
+
+def of_other(**changes):
+    """A forger with a member's signatures for another mesh, run, or other settings."""
+    return lambda file: lambda name: replace(envelope(file, name), **changes)
+
+
+def turned(turn):
+    """A forger with a member's signed messages, changed on their way."""
+    return lambda file: lambda name: Turned(envelope(file, name), turn)
+
+
 FORGERS = {
     "unsigned": lambda file: lambda _: PLAIN,
+    "of another mesh": of_other(mesh="tracking-2"),
+    "of another run": of_other(run="run-2"),
+    "with other settings": of_other(digest=bytes(16)),
+    "cut off": turned(lambda value: value[:-1]),
+    "with a byte more": turned(lambda value: value + b"\0"),
+    "signed by a node for a scheduler, and by that for nodes": lambda file: (
+        lambda name: envelope(file, PLANNER if name in file.mesh.nodes else "a")
+    ),
+    "in a second envelope, of a stranger": lambda file: (
+        lambda name: Turned(envelope(file, name), envelope(file, name, "stranger").sealed)
+    ),
     "a stranger's key": lambda file: lambda name: envelope(file, name, "stranger"),
     "another member's key": lambda file: lambda name: envelope(file, name, "a" if name != "a" else "b"),
     "as another member": lambda file: lambda name: envelope(file, "a" if name != "a" else "b"),
@@ -125,6 +157,82 @@ def test_what_is_forged_is_refused_and_changes_nothing(file, forger):
     assert watched.values() == expected.values()
     assert not watched.count(Notice.EVIDENCE)
     assert set(watched.refused()) == {Reason.SIGNATURE}
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+
+
+def test_a_message_in_two_envelopes_of_its_own_signer_is_no_message(file):
+    watched = Signed(file)
+    watched.until_round(20)
+    watched.forge(lambda name: Turned(envelope(file, name), envelope(file, name).sealed))
+    watched.until(lambda: watched.mesh.done)
+    assert not watched.count(Notice.EVIDENCE)
+    assert {reason.value for reason in watched.refused()} == {"kind"}
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+
+
+def test_what_is_signed_counts_on_no_topic_but_its_own(file):
+    """Of another kind, or of another member."""
+    expected = Signed(file)
+    expected.until(lambda: expected.mesh.done)
+    watched = Signed(file)
+    watched.until_round(20)
+    homes = {topic: ("edge", source) for topic, source in watched.edges().items()}
+    homes |= {topic: (topic, "") for topic in map(watched.topics.progress, "abcd")}
+    homes[watched.topics.topology] = "plans", ""
+    values = {topic: watched.mesh.bus.read(topic, 0)[-5:] for topic in homes}
+    for (topic, written), place in itertools.product(values.items(), homes):
+        for value in written if homes[topic] != homes[place] else ():
+            watched.mesh.bus.send(place, value)
+    watched.until(lambda: watched.mesh.done)
+    assert watched.values() == expected.values()
+    assert set(watched.refused()) <= {Reason.SIGNATURE, Reason.KIND}
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+
+
+def test_who_starts_among_forgeries_and_replays_starts_as_if_there_were_none(file):
+    """Each process reads them back: its own releases and hellos, its neighbours', and the plans."""
+    expected = Signed(file)
+    expected.until(lambda: expected.mesh.done)
+    watched = Signed(file)
+    watched.until_round(20)
+    for forger in FORGERS.values():
+        watched.forge(forger(file))
+    for topic in (*watched.edges(), *map(watched.topics.progress, "abcd"), watched.topics.topology):
+        for value in watched.mesh.bus.read(topic, 0):
+            watched.mesh.bus.send(topic, value)
+    watched.mesh.scheduler.stop()
+    lives = {name: node.journal.instance for name, node in watched.mesh.nodes.items()}
+    for node in watched.mesh.nodes.values():
+        node.stop()
+        node.start()
+    watched.mesh.scheduler = MemoryScheduler(watched.mesh.parts, watched.mesh.broker)
+    watched.until(lambda: watched.mesh.done)
+    assert watched.values() == expected.values()
+    assert {name: node.journal.instance for name, node in watched.mesh.nodes.items()} == lives
+    assert not any(node.replaced for node in watched.mesh.nodes.values())
+
+
+def of_one_party(parts, file, **known):
+    """The parts of a mesh in which node a's own file has other keys, or none."""
+    parts = signing(parts, file)
+    own = parts.envelopes["a"]
+    wrong = replace(own, **known) if known else PLAIN
+    return replace(parts, envelopes=parts.envelopes | {"a": wrong})
+
+
+@pytest.mark.parametrize("file_of_a", ["keys of b and d swapped", "its own key another's", "no signatures"])
+def test_a_wrong_file_of_one_party_stops_that_party_alone(tmp_path, file_of_a):
+    file = file_of(tmp_path)
+    keys = file.resolved.envelope.nodes
+    known = {
+        "keys of b and d swapped": {"nodes": keys | {"b": keys["d"], "d": keys["b"]}},
+        "its own key another's": {"nodes": keys, "signer": ("a", private("b").sign)},
+        "no signatures": {},
+    }[file_of_a]
+    watched = Watched(file, Faults(slot_time=0.1), partial(of_one_party, file=file, **known), **TIMES)
+    watched.until(lambda: all(watched.mesh.nodes[name].halted for name in "bcd"))
+    assert [watched.stepped[name][-1] for name in "bcd"] == [ROUNDS] * 3
+    assert not watched.count(Notice.EVIDENCE)
     assert not any(node.replaced for node in watched.mesh.nodes.values())
 
 

@@ -61,7 +61,9 @@ class Actor:
     def write(self, topic):
         errors = []
         try:
-            self._producer.produce(topic, b"forged", on_delivery=lambda error, _: errors.append(error))
+            self._producer.produce(  # with a key, as compacted topics take none without
+                topic, b"forged", b"key", on_delivery=lambda error, _: errors.append(error)
+            )
         except KafkaException as error:  # the client remembers
             return error.args[0].name()
         assert self._producer.flush(_LONG) == 0
