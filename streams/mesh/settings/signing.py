@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 """Bytes of a public key."""
+
+# A few points of the curve have an order of 8 or less. Under such a key anybody can sign some messages, and
+# under that of the neutral element all; no private key leads to one, and OpenSSL takes them. Here they are
+# by y, without the sign of x; y = 0 and 1 also as p and p + 1, as in libsodium's list.
+_P = 2**255 - 19
+_Y8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_OF_SMALL_ORDER = {0, 1, _Y8, _P - _Y8, _P - 1, _P, _P + 1}
 _MADE = "must be a private key for signatures, as mirrormesh key writes it"
 
 
@@ -28,9 +35,12 @@ def public_bytes(text: str) -> bytes:
 
 def _public(text: str) -> str:
     try:
-        public_bytes(text)
+        key = public_bytes(text)
     except (ValueError, binascii.Error):
         raise refusal("must be a public key, as mirrormesh key shows it") from None
+    if int.from_bytes(key, "little") % 2**255 in _OF_SMALL_ORDER:
+        allowed = "must be a public key, as mirrormesh key shows it"
+        raise refusal(f"is a key under which anybody can sign: {allowed}")
     return text
 
 

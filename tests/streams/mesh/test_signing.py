@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from base64 import b64encode
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from streams.mesh.file import MeshFileError, load
@@ -151,3 +153,56 @@ def test_without_signatures_the_library_of_keys_is_not_loaded(tmp_path):
         "sys.exit(any(name.split('.')[0] == 'cryptography' for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+
+
+def added(one, other):
+    """The sum of two points of the curve, by its equation (RFC 8032)."""
+    (a, b), (c, d) = one, other
+    product = D * a * b * c * d
+    x = (a * d + b * c) * pow(1 + product, -1, P)
+    return x % P, (b * d + a * c) * pow(1 - product, -1, P) % P
+
+
+def times(number, point):
+    """The point added so often."""
+    total = (0, 1)
+    for digit in f"{number:b}":
+        total = added(total, total)
+        total = added(total, point) if digit == "1" else total
+    return total
+
+
+def point_of(y):
+    """A point with that y; None: there is none."""
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    roots = (x, x * pow(2, (P - 1) // 4, P) % P)
+    return next(((root, y) for root in roots if root * root % P == square), None)
+
+
+def weak_keys():
+    """Every encoding of every point whose order divides 8."""
+    points = [found for found in map(point_of, range(2, 60)) if found is not None]
+    weak = {times(ORDER, point) for point in points}
+    weak = {added(one, other) for one in weak for other in weak}
+    assert len(weak) == 8
+    ys = {y + more for _, y in weak for more in (0, P) if y + more < 2**255}
+    return sorted((y | sign << 255).to_bytes(32, "little") for y in ys for sign in (0, 1))
+
+
+@pytest.mark.parametrize("key", weak_keys(), ids=bytes.hex)
+@pytest.mark.parametrize("where", ["mesh.nodes.b.key", "mesh.schedulers.planner"])
+def test_a_key_under_which_anybody_can_sign_is_refused(tmp_path, tree, key, where):
+    line = refused(tmp_path, with_value(tree, where, b64encode(key).decode()))
+    assert line.startswith(f"{where}: ")
+    assert "is a key under which anybody can sign: must be a public key" in line
+
+
+def test_who_has_no_key_signs_under_one_of_them():
+    """So it is no mere matter of form."""
+    neutral = (1).to_bytes(32, "little")
+    Ed25519PublicKey.from_public_bytes(neutral).verify(neutral + bytes(32), b"whatever it says")
