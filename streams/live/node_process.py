@@ -123,10 +123,15 @@ class NodeProcess:
                 action(node)
             except BEGINS_AGAIN:
                 raise
-            except (JournalError, UsageError, BusError) as error:
+            except (JournalError, UsageError, BusError, OSError) as error:  # a node's file may be anything
                 errors[node] = error
         if errors and len(errors) == len(self._nodes):
-            first, (node, *_) = next(iter(errors.values())), self._nodes
+            (node, first), *others = errors.items()
+            for other, error in others:
+                if str(error) != str(
+                    first
+                ):  # the first ends the process, and nobody would hear of the others
+                    other.refuse(error)
             if self._refused:
                 more = len(errors) + len(self._refused) - 1
                 raise Failed(f"node {node.name} has failed, and {more} more: {first}") from first
@@ -247,7 +252,7 @@ class NodeProcess:
                     self._brokers.data, node_on_data(node.name), {}, several=[DataTopics(node.name).records]
                 )
                 check_mesh(self._file, [node.name])
-        except (JournalLocked, BusError):
+        except (JournalError, BusError):
             return False
         return True
 

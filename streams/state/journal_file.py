@@ -209,9 +209,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the journal's lock; the kernel frees it when the process dies. Raises JournalLocked."""
+    """Hold the journal's lock; the kernel frees it when the process dies.
+
+    Raises JournalLocked, or JournalError if the lock file cannot be opened: it may be another user's.
+    """
     lock = lock_of(path)
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise JournalError(f"the journal {path} cannot be used: {error}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

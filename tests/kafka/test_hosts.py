@@ -6,11 +6,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from streams.state.folder import StateFolder
+from streams.bus.admin import Admin
+from streams.bus.provision import provision
+from streams.codec.topics import DataTopics
+from streams.state.folder import StateFolder, lock_of
 from streams.state.journal_file import locked
 from tests.kafka.test_equality import SIMULATED, WAITING, equal
 from tests.kafka.test_lives import QUICK, last_round, one_value_a_round
 from tests.support.brokers import free_port
+from tests.support.kafka import until
 from tests.support.processes import LiveMesh, mesh_file, released_in_memory, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -111,4 +115,47 @@ def test_a_damaged_journal_and_a_lock_keep_one_node_each_from_starting_and_the_l
         assert second.ends() == 1
         assert f"node {damaged} has failed: the journal" in second.log
         assert min(last_round(mesh, name) for name in (held, *others)) >= PACED
+        one_value_a_round(mesh)
+
+
+def test_nodes_that_cannot_start_for_five_reasons_leave_the_others_to_their_work(tmp_path, broker):
+    path = mesh_file(tmp_path, MESH, broker.address, rounds=PACED, privacy=SIMULATED, **QUICK)
+    state = StateFolder(tmp_path / "state")
+    with LiveMesh(path) as mesh:
+        mesh.scheduler()
+        damaged, held, missing, unlockable, foreign, going_on = mesh.file.mesh.nodes
+        first = host(mesh, "first", "--all")
+        wait_until(lambda: last_round(mesh, going_on) > 3)
+        first.kill()
+        with closing(sqlite3.connect(state.journal(damaged))) as journal, journal:
+            journal.execute("DELETE FROM average")
+        with closing(sqlite3.connect(state.journal(foreign))) as journal, journal:
+            journal.execute("PRAGMA user_version = 7")
+        lock = lock_of(state.journal(unlockable))
+        lock.unlink()
+        lock.mkdir()  # as one that is another user's
+        topic = DataTopics(missing).records
+        with Admin(mesh.file.brokers(missing).data) as admin:
+            admin._client.delete_topics([topic])
+            until(lambda: not admin.topics([topic]))
+        with locked(state.journal(held)):
+            second = host(mesh, "second", "--all")
+            refused = (damaged, held, missing, unlockable, foreign)
+            wait_until(lambda: all(f"ERROR node {name}: cannot start: " in second.log for name in refused))
+            before = last_round(mesh, going_on)
+            wait_until(lambda: last_round(mesh, going_on) > before)
+            provision(mesh.file)
+        for name in (held, missing):  # those wait, and one start may be for both
+            wait_until(lambda name=name: f"INFO node {name}: instance" in second.log)
+        before = last_round(mesh, held)
+        wait_until(lambda: last_round(mesh, held) > before)
+        assert second.log.count(f"ERROR node {unlockable}: cannot start: ") == 1
+        assert "Traceback" not in second.log
+        second.terminate()
+        assert second.ends() == 0  # as asked
+        third = mesh.start("third", "node", path, damaged, unlockable, foreign, "--state", tmp_path / "state")
+        assert third.ends() == 1
+        assert "Traceback" not in third.log
+        for name in (damaged, unlockable, foreign):  # each is named, in one line
+            assert third.log.count(f"the journal {state.journal(name)} cannot be used: ") == 1
         one_value_a_round(mesh)
