@@ -126,12 +126,13 @@ class NodeProcess:
             except (JournalError, UsageError, BusError, OSError) as error:  # a node's file may be anything
                 errors[node] = error
         if errors and len(errors) == len(self._nodes):
-            (node, first), *others = errors.items()
-            for other, error in others:
-                if str(error) != str(
-                    first
-                ):  # the first ends the process, and nobody would hear of the others
-                    other.refuse(error)
+            (node, first), *later_errors = errors.items()
+            for (
+                refused_node,
+                cause,
+            ) in later_errors:  # the first ends the process, and nobody would hear of the others
+                if str(cause) != str(first):
+                    refused_node.refuse(cause)
             if self._refused:
                 more = len(errors) + len(self._refused) - 1
                 raise Failed(f"node {node.name} has failed, and {more} more: {first}") from first
