@@ -127,10 +127,8 @@ class NodeProcess:
                 errors[node] = error
         if errors and len(errors) == len(self._nodes):
             (node, first), *later_errors = errors.items()
-            for (
-                refused_node,
-                cause,
-            ) in later_errors:  # the first ends the process, and nobody would hear of the others
+            # the first ends the process, and nobody would hear of the others
+            for refused_node, cause in later_errors:
                 if str(cause) != str(first):
                     refused_node.refuse(cause)
             if self._refused:
