@@ -26,7 +26,7 @@ from streams.mesh.fits import by_time
 from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
-from streams.records.shared_records import same_files
+from streams.records.shared_records import has_header_alone, same_files
 from streams.state.spends import all_spends, readers, spends_beside
 from streams.state.spends_topic import Topic
 
@@ -126,8 +126,9 @@ def known_spends(
 
 def _same_files(file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]]) -> dict[str, set[str]]:
     """Return, for each path, those of files that hold the same now."""
-    read = {data.path for name in file.owns for data in data_of(file, name)}
-    asked_paths = {data.path for name in names for data in data_of(file, name)}
+    with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
+    read = {data.path for name in with_records for data in data_of(file, name)}
+    asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
     recorded = {data.path for source in lives for spend in source for data in spend.data}
     groups = same_files(asked_paths - {""}, (read | recorded) - {""})
     return {path: group for group in groups for path in group}

@@ -42,6 +42,12 @@ def parquet_columns(path: str) -> tuple[str, ...]:
     return tuple(field.name for field in fields if field.name in single)
 
 
+def parquet_rows(path: str) -> int:
+    """Return the number of rows. Raises NoPyarrow, NotParquet or OSError."""
+    with _opened(path) as (_, file):
+        return int(file.metadata.num_rows)
+
+
 def parquet_lines(path: str, columns: Sequence[str]) -> Iterator[bytes]:
     """Yield each row as a JSON object of these columns. Raises NoPyarrow, NotParquet or OSError.
 

@@ -14,6 +14,7 @@ from streams.mesh.record_parts import part_of
 from streams.mesh.settings.node import FileSettings, NodeSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.lines import is_packed, opened
+from streams.records.parquet import NoPyarrow, NotParquet, parquet_rows
 
 _PIECE = 1 << 16
 _BEGINNING = 1 << 12
@@ -37,14 +38,31 @@ def shared_records(nodes: Mapping[str, NodeSettings], *, by_time: bool) -> dict[
 
 
 def _file(own: NodeSettings) -> Path | None:
-    """Return the regular file that the node reads; None for pipes and unreachable paths."""
+    """Return the regular file that the node reads; None for pipes, unreachable paths and a header alone."""
     source = own.source
     if not isinstance(source, FileSettings | LibsvmSettings | CsrSettings) or source.path in {None, "-"}:
         return None
     path = Path(source.path)
     with suppress(OSError):
-        return path if stat.S_ISREG(path.stat().st_mode) else None  # follows links
+        is_file = stat.S_ISREG(path.stat().st_mode)  # follows links
+        return path if is_file and not has_header_alone(source) else None
     return None
+
+
+def has_header_alone(source: object) -> bool:
+    """Return whether the source's file is there, and holds no record below its header or schema.
+
+    Two such files are equal, and share nothing: else one record more would end what is said of both.
+    """
+    if not isinstance(source, FileSettings) or source.path in {None, "-"}:
+        return False
+    with suppress(OSError, EOFError, zlib.error, NoPyarrow, NotParquet):
+        if source.kind == "parquet":
+            return parquet_rows(source.path) == 0
+        if source.kind == "csv" and source.columns is None:
+            with opened(source.path) as file:
+                return file.readline(_PIECE).endswith(b"\n") and not file.read(1)
+    return False
 
 
 def _same_content(files: Mapping[str, Path]) -> list[list[str]]:
