@@ -117,6 +117,21 @@ def test_a_bus_is_refused_where_a_topic_is_not_there(at, topics):
         bus_of(at, *topics, "not-there")
 
 
+def test_a_bus_reads_the_log_of_any_topic_and_sends_to_its_own_alone(at, bus, topics):
+    """A node looks for its releases on edges that only another mesh file has."""
+    fill(bus, topics[0], 2)
+    other = bus_of(at, topics[1])
+    try:
+        assert other.span(topics[0]) == (0, 2)
+        assert list(other.read(topics[0], 0)) == [bytes([0]), bytes([1])]
+        with pytest.raises(UnknownTopic):
+            other.send(topics[0], b"")
+        with pytest.raises(UnknownTopic, match="no topic not-there"):
+            other.span("not-there")
+    finally:
+        other.close()
+
+
 def test_a_bus_is_refused_where_no_broker_is(monkeypatch):
     monkeypatch.setattr("streams.bus.logs.PATIENCE", 0.5)
     with pytest.raises(Unreachable):
