@@ -6,8 +6,10 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 from streams.state.folder import StateFolder, place_of, write_ahead_log
+from streams.state.journal_file import keep_life, read_life
 
 
 def saved(state, node, backup):
@@ -20,7 +22,7 @@ def saved(state, node, backup):
 def put_back(journal):
     """Make a copy pass for the file that was copied, as a restored disk does."""
     with closing(sqlite3.connect(journal)) as connection, connection:
-        connection.execute("UPDATE life SET place = ?", (place_of(journal),))
+        keep_life(connection, replace(read_life(connection), place=place_of(journal)))  # with its checksum
 
 
 def deleted(state, node, _backup=None, _random=None):
