@@ -27,7 +27,7 @@ from streams.mesh.record_parts import Part, part_of
 from streams.mesh.settings.node import FileSettings
 from streams.mesh.settings.schema import CsrSettings, LibsvmSettings
 from streams.records.shared_records import has_header_alone, same_files
-from streams.state.spends import all_spends, readers, spends_beside
+from streams.state.spends import all_spends, fed_data, readers, spends_beside
 from streams.state.spends_topic import Topic
 
 __all__ = [
@@ -105,31 +105,38 @@ def known_spends(
     names, there, own = tuple(names), there or {}, own or {}
     mine = {name: all_spends(state, name) for name in names} if state is not None else {}
     beside = () if state is None else _beside(state, names)
-    files = _same_files(file, names, [*mine.values(), beside, own.values()])
+    fed = {name: fed_data(state, name) for name in {*names, *readers(state)}} if state is not None else {}
+    files = _same_files(file, names, [*mine.values(), beside, own.values()], fed)
     known = {}
     for name in names:
         lines = there.get(name)
         lives = merged_lives(*mine.values(), beside, lines or ())
         lives |= {life.identity: life for life in own.values()}  # a journal does not say that they are over
-        life = _own_life(file, name, mine.get(name, ()), lives, own.get(name), idle)
+        # without a folder the newest life of the run that the broker knows is the one that is asked about
+        here = mine.get(name, ()) if state is not None else lines or ()
+        life = _own_life(file, name, here, lives, own.get(name), idle)
         lives.pop(life.identity, None)
         others = list(lives.values())
         if life.open or life.charged:
             others += _unrecorded(file, name, others)
-        compared = _Compared(_with_data(file, life), files)
-        others = [_with_data(file, other) for other in others]
+        compared = _Compared(_with_data(file, life, fed), files)
+        others = [_with_data(file, other, fed) for other in others]
         earlier = tuple(compared.placed(other) for other in others if compared.may_share(other))
         by = ["this folder"] * (state is not None) + [DataTopics(name).spends] * (lines is not None)
         known[name] = Reuse(earlier, life, " and ".join(by) or "this mesh file", file.member)
     return known
 
 
-def _same_files(file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]]) -> dict[str, set[str]]:
+def _same_files(
+    file: AnyFile, names: Iterable[str], lives: Iterable[Iterable[Spend]], fed: Mapping[str, tuple[Data, ...]]
+) -> dict[str, set[str]]:
     """Return, for each path, those of files that hold the same now."""
     with_records = [name for name, part in file.owns.items() if not has_header_alone(part.source)]
     read = {data.path for name in with_records for data in data_of(file, name)}
     asked_paths = {data.path for name in names if name in with_records for data in data_of(file, name)}
+    asked_paths |= {data.path for name in names for data in fed.get(name, ())}
     recorded = {data.path for source in lives for spend in source for data in spend.data}
+    recorded |= {data.path for paths in fed.values() for data in paths}
     groups = same_files(asked_paths - {""}, (read | recorded) - {""})
     return {path: group for group in groups for path in group}
 
@@ -159,12 +166,16 @@ def _own_life(
     return _unbegun(file, name)._replace(open=name not in idle)
 
 
-def _with_data(file: AnyFile, life: Spend) -> Spend:
-    """Return a life of the file's run with what the file says that it reads, if its line is lost."""
+def _with_data(file: AnyFile, life: Spend, fed: Mapping[str, tuple[Data, ...]]) -> Spend:
+    """Return a life with all that it may have read: what `feed` was given in its source's place too.
+
+    A life of the file's run whose line is lost reads what the file says.
+    """
     this_run = life.run == file.mesh.run and life.mesh in {"", file.mesh.name}
-    if life.data or not (this_run and life.node in file.owns):
-        return life
-    return life._replace(data=data_of(file, life.node))
+    data = life.data
+    if not data and this_run and life.node in file.owns:
+        data = data_of(file, life.node)
+    return life._replace(data=(*data, *fed.get(life.node, ()))) if data else life
 
 
 def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]:
@@ -230,15 +241,20 @@ def _stated_before(lives: Iterable[Spend], data: tuple[Data, ...]) -> tuple[str,
 
 
 def data_of(
-    file: AnyFile, name: str, seed: int | None = None, topic: Topic | None = None
+    file: AnyFile,
+    name: str,
+    seed: int | None = None,
+    topic: Topic | None = None,
+    path: str | None = None,
 ) -> tuple[Data, ...]:
     """Return what a node or owner reads, as the file says; `topic`: the one that its process reads.
 
-    The file of a topic is what is fed to it. `seed` replaces the mesh file's.
+    The file of a topic is what is fed to it: `path`, if that is given in place of the source's. `seed`
+    replaces the mesh file's.
     """
     source = file.owns[name].source if name in file.owns else None
     timed = by_time(file.mesh)
-    path = getattr(source, "path", None)
+    path = getattr(source, "path", None) if path is None else path
     data = Data()
     if path not in {None, "-"}:
         data = Data(os.path.realpath(str(path)))

@@ -42,6 +42,9 @@ FILES = (
     StateFile("<node>.<run>.2.journal", "node, run", "The next one of that run, and so on."),
     StateFile(_SPENDS, "node, run", "What each life has spent, and on which data: a line with a checksum."),
     StateFile(
+        _FOLDER.fed("<node>"), "feed", "The files that were fed in place of the node's source: JSON lines."
+    ),
+    StateFile(
         _FOLDER.leaving("<node>"), "leave", "The round from which on the node is not in the run: JSON."
     ),
     StateFile(

@@ -2,6 +2,7 @@
 
 import math
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,10 +10,13 @@ from rich.console import Console
 
 from streams.bus.bus import BusError
 from streams.cli.arguments import CodeOption, MeshArgument
+from streams.codec.topics import DataTopics
+from streams.ledger import data_of
 from streams.mesh.ended_slots import refuse_ended
 from streams.mesh.errors import UsageError
 from streams.mesh.file import MeshFile, load_any
 from streams.runtime.process import Stop, Stopped
+from streams.state.spends import keep_fed
 from streams.terminal.malformed import MALFORMED, say_malformed
 from streams.terminal.wording import counted
 from streams.tools.feed.feed import Fed
@@ -48,6 +52,14 @@ TimestampsOption = Annotated[
 ShiftOption = Annotated[
     float, typer.Option("--shift", metavar="SECONDS", help="Add SECONDS to the time of every record.")
 ]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="The state folder of the node or owner: it keeps which FILE was fed, so that its use adds up.",
+    ),
+]
 RecordsOption = Annotated[
     int | None,
     typer.Option(
@@ -68,6 +80,7 @@ def feed(
     timestamps: TimestampsOption = False,
     shift: ShiftOption = 0.0,
     records: RecordsOption = None,
+    state: StateOption = None,
     code: CodeOption = None,
 ) -> None:
     """Feed a node's source to its data topic, each record once.
@@ -100,6 +113,9 @@ def feed(
     must be given. It is looked at whole first, and nothing is fed unless it holds the owner's number of
     records and each can be read: there are no dead letters.
 
+    Give --state with FILE: the folder then knows that these records are learnt from by this name, so that
+    another node or owner that learns from the same file is added up with it.
+
     With --shift old records are fed as new ones: choose one number for all nodes, from nobody's records.
 
     \b
@@ -122,6 +138,9 @@ def feed(
         refuse_ended(loaded, time.time())
     else:
         _refuse_for_a_set(wanted)
+    if state is not None and file not in {None, "-"}:
+        (fed_file,) = data_of(loaded, name, path=str(file))
+        keep_fed(state, name, fed_file._replace(topic=DataTopics(name).records))
     with Stop() as stop:
         try:
             if isinstance(loaded, MeshFile):

@@ -54,16 +54,26 @@ def journal_standing(state: Path, file: MeshFile, node: str) -> Standing | None:
     return Standing(stepped, charged, exactly=True, priced=not charged or price is not None)
 
 
-def public_standings(file: MeshFile, nodes: Iterable[str]) -> dict[str, Standing]:
+def public_standings(
+    file: MeshFile, nodes: Iterable[str], instances: Mapping[str, str] | None = None
+) -> dict[str, Standing]:
     """Return nodes' standings by plans and heartbeats on the mesh broker: upper bounds of their charges.
 
-    Raises BusError, MeshFileError.
+    Of a node in `instances` there is none if the stored plans are all of the run's so far and name no other
+    instance of it: then nothing was charged before that one. Raises BusError, MeshFileError.
     """
     with closing(reached(file.mesh_broker)) as logs:
         log = MeshLog.of(file, logs)
         plans = [plan for record in messages(log.plans()) for plan in record.plans]
-        stepped = {node: _stepped(log, node) for node in nodes}
+        first = {name for name, instance in (instances or {}).items() if _is_first(plans, name, instance)}
+        stepped = {node: _stepped(log, node) for node in nodes if node not in first}
     return standings_by(plans, stepped)
+
+
+def _is_first(plans: Collection[Plan], node: str, instance: str) -> bool:
+    whole = not plans or min(plans, key=lambda plan: plan.round).follows == 0
+    members = (plan.member(node) for plan in plans)
+    return whole and all(member is None or member.instance == instance for member in members)
 
 
 def standings_by(plans: Collection[Plan], stepped: Mapping[str, int | None]) -> dict[str, Standing]:
@@ -160,9 +170,13 @@ def standings(file: MeshFile, names: Iterable[str], state: Path | None) -> dict[
         )
     public = public_standings(file, missing) if missing else {}
     new = [name for name, standing in journalled.items() if standing is not None and not standing.stepped]
-    if new and file.names_brokers:
-        with suppress(BusError):  # a journal without a round does not know what plans have counted
-            public |= public_standings(file, new)
+    if new and state is not None and file.names_brokers:
+        instances = {}
+        for name in new:
+            with JournalReader(StateFolder(state).journal(name)) as journal:
+                instances[name] = journal.life.instance
+        with suppress(BusError):  # a journal without a round does not know what plans counted before it
+            public |= public_standings(file, new, instances)
     return {name: _larger(standing, public.get(name)) for name, standing in journalled.items()}
 
 

@@ -39,6 +39,10 @@ class StateFolder:
         """Return the file with the spend of each life of the node."""
         return self.path / f"{node}.spends"
 
+    def fed(self, node: str) -> Path:
+        """Return the file that names what `feed` has fed to the node's topic in place of its source."""
+        return self.path / f"{node}.fed"
+
     def leaving(self, node: str) -> Path:
         """Return the file with the node's wish to leave."""
         return self.path / f"{node}.leaving"

@@ -6,6 +6,7 @@ has the numbers, as long as it exists. A journal of another run in the folder is
 that the data broker has of other folders are kept too, so that a folder knows what its processes knew.
 """
 
+import json
 import math
 import sqlite3
 from contextlib import suppress
@@ -20,7 +21,7 @@ from streams.mesh.mesh import Mesh
 from streams.mesh.settings.mesh import MeshSettings
 from streams.mesh.settings.privacy import TimeSlots
 from streams.state.data_order import begun_lives, begun_nodes
-from streams.state.folder import JournalError, StateFolder
+from streams.state.folder import JournalError, StateFolder, write_private
 from streams.state.journal_file import JournalEmpty, Life, application_of, locked
 from streams.state.journal_reader import JournalReader
 from streams.state.learner_journal import LearnerJournal
@@ -40,6 +41,30 @@ def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
         with suppress(JournalEmpty):
             lives = _with_lives(lives, _of_journal(path, node), folder.known_id())
     return tuple(lives.values())
+
+
+def keep_fed(state: Path, reader: str, data: Data) -> None:
+    """Record that these data go to the reader's topic; durable when this returns. Raises JournalError."""
+    known = fed_data(state, reader)
+    if data not in known:
+        path = StateFolder(state).fed(reader)
+        text = "".join(f"{json.dumps(each._asdict())}\n" for each in (*known, data))
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            write_private(path, lambda _: text)
+        except OSError as error:
+            raise JournalError(f"{path} cannot be written: {error}") from error
+
+
+def fed_data(state: Path, reader: str) -> tuple[Data, ...]:
+    """Return what was fed to the reader's topic in place of its source. Raises JournalError."""
+    path = StateFolder(state).fed(reader)
+    try:
+        return tuple(Data(**json.loads(line)) for line in path.read_text().splitlines())
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, TypeError) as error:
+        raise JournalError(f"{path} is broken: what was fed to {reader} is not known") from error
 
 
 def readers(state: Path) -> tuple[str, ...]:

@@ -62,6 +62,9 @@ ON_USERS = (
 LEFT_OUT = {
     "make demo": "Installs into .venv; tests/streams/cli/test_demo.py has the demo.",
     "make test": "Runs this very test.",
+    "make test-slow": "Takes twenty minutes.",
+    "make lint": "Takes a minute; the same as a developer runs it before this.",
+    "make docs": "Writes the pages; tests/docs/test_pages.py compares them.",
     ". .venv/bin/activate": "Changes the reader's own shell.",
     "mirrormesh up my-mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",
     "mirrormesh up mesh.yaml": "Needs a broker; tests/kafka/test_tutorial.py has the same.",

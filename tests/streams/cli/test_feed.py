@@ -1,3 +1,10 @@
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -41,3 +48,62 @@ def test_the_summary_says_what_was_fed():
         _summary(Fed("data.a", 10, 0, FaultCounts(), 0.5, stopped=False))
         == "data.a: nothing fed; it holds 10 lines"
     )
+
+
+TWO = """
+mesh:
+  name: m
+  run: run-1
+  nodes: [a, b]
+  dimension: 2
+  algorithm: {name: dpdo-nc, constraint: {l2-ball: 3}, step_size: {rule: inverse-sqrt, a: 0.5}}
+  loss: squared
+  slots: {by: count, size: 1}
+  privacy: {mechanism: laplace, epsilon: 1, gradient_bound: 1}
+  topology: {graph: complete}
+  rounds: 3
+nodes:
+  a: {source: {kind: csv, path: a.csv, schema: {features: {x: number, y: number}, label: {column: z}}}}
+  b: {source: {kind: csv, path: b.csv, schema: {features: {x: number, y: number}, label: {column: z}}}}
+brokers: {mesh: {servers: "127.0.0.1:1"}, data: {servers: "127.0.0.1:1"}, trust_broker: true}
+"""
+
+
+def rows(first):
+    return "x,y,z\n" + "".join(f"1,{first + k},{k}\n" for k in range(9))
+
+
+def feed_until_it_waits(mesh, name, file, state):
+    """Call `feed` as a program, and end it once it has kept what it is to feed: no broker answers."""
+    program = Path(sys.executable).with_name("mirrormesh")
+    with subprocess.Popen([program, "feed", mesh, name, file, "--state", state]) as feeding:
+        while not (state / f"{name}.fed").exists():
+            assert feeding.poll() is None
+            time.sleep(0.05)
+        feeding.terminate()
+
+
+@pytest.mark.parametrize(("fed", "paid"), [("b.csv", "2"), ("copy.csv", "2"), ("other.csv", "1")])
+def test_a_file_that_is_fed_in_place_of_the_source_adds_up_with_its_other_readers(call, tmp_path, fed, paid):
+    (tmp_path / "mesh.yaml").write_text(TWO)
+    for name, first in (("a.csv", 0), ("b.csv", 50), ("copy.csv", 50), ("other.csv", 90)):
+        (tmp_path / name).write_text(rows(first))
+    state = tmp_path / "state"
+    feed_until_it_waits(tmp_path / "mesh.yaml", "a", tmp_path / fed, state)
+    assert (state / "a.fed").stat().st_mode & 0o777 == 0o600
+    assert call("run", tmp_path / "mesh.yaml", "--state", state, "--output", tmp_path / "out").code == 0
+    promises = json.loads((tmp_path / "out" / "model.json").read_text())["guarantee"]["nodes"]
+    for name in ("a", "b"):
+        epsilons = re.findall(r"protected with epsilon = (\d+) ", promises[name])
+        assert epsilons[-1] == paid, promises[name]
+
+
+def test_a_broken_list_of_what_was_fed_promises_nothing(call, tmp_path):
+    (tmp_path / "mesh.yaml").write_text(TWO)
+    for name, first in (("a.csv", 0), ("b.csv", 50)):
+        (tmp_path / name).write_text(rows(first))
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "a.fed").write_text("{\n")
+    outcome = call("run", tmp_path / "mesh.yaml", "--state", tmp_path / "state")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "a.fed is broken: what was fed to a is not known" in outcome.err
