@@ -107,24 +107,26 @@ def known_spends(
     beside = () if state is None else _beside(state, names)
     fed = {name: fed_data(state, name) for name in {*names, *readers(state)}} if state is not None else {}
     files = _same_files(file, names, [*mine.values(), beside, own.values()], fed)
-    known = {}
+    by_name = {}
     for name in names:
         lines = there.get(name)
         lives = merged_lives(*mine.values(), beside, lines or ())
         lives |= {life.identity: life for life in own.values()}  # a journal does not say that they are over
         # without a folder the newest life of the run that the broker knows is the one that is asked about
-        here = mine.get(name, ()) if state is not None else lines or ()
-        life = _own_life(file, name, here, lives, own.get(name), idle)
+        own_lines = mine.get(name, ()) if state is not None else lines or ()
+        life = _own_life(file, name, own_lines, lives, own.get(name), idle)
         lives.pop(life.identity, None)
-        others = list(lives.values())
+        other_lives = list(lives.values())
         if life.open or life.charged:
-            others += _unrecorded(file, name, others)
+            other_lives += _unrecorded(file, name, other_lives)
         compared = _Compared(_with_data(file, life, fed), files)
-        others = [_with_data(file, other, fed) for other in others]
-        earlier = tuple(compared.placed(other) for other in others if compared.may_share(other))
+        other_lives = [_with_data(file, life_beside, fed) for life_beside in other_lives]
+        earlier = tuple(
+            compared.placed(life_beside) for life_beside in other_lives if compared.may_share(life_beside)
+        )
         by = ["this folder"] * (state is not None) + [DataTopics(name).spends] * (lines is not None)
-        known[name] = Reuse(earlier, life, " and ".join(by) or "this mesh file", file.member)
-    return known
+        by_name[name] = Reuse(earlier, life, " and ".join(by) or "this mesh file", file.member)
+    return by_name
 
 
 def _same_files(
@@ -183,7 +185,7 @@ def _unrecorded(file: AnyFile, name: str, lives: Iterable[Spend]) -> list[Spend]
     begun_readers = {
         spend.node for spend in lives if (spend.mesh, spend.run) == (file.mesh.name, file.mesh.run)
     }
-    return [_unbegun(file, other) for other in file.owns if other != name and other not in begun_readers]
+    return [_unbegun(file, reader) for reader in file.owns if reader != name and reader not in begun_readers]
 
 
 def lives_of(file: AnyFile, charges: Mapping[str, tuple[int, float]]) -> dict[str, Spend]:

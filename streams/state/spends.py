@@ -45,10 +45,10 @@ def all_spends(state: Path, node: str) -> tuple[Spend, ...]:
 
 def keep_fed(state: Path, reader: str, data: Data) -> None:
     """Record that these data go to the reader's topic; durable when this returns. Raises JournalError."""
-    known = fed_data(state, reader)
-    if data not in known:
+    files = fed_data(state, reader)
+    if data not in files:
         path = StateFolder(state).fed(reader)
-        text = "".join(f"{json.dumps(each._asdict())}\n" for each in (*known, data))
+        text = "".join(f"{json.dumps(file._asdict())}\n" for file in (*files, data))
         try:
             state.mkdir(parents=True, exist_ok=True)
             write_private(path, lambda _: text)
